@@ -48,7 +48,7 @@ class UsageError(HarnessError):
 
 
 class PluginError(UsageError):
-    """Raised when plug-in code is missing, or fails when it is imported."""
+    """Raised when a plug-in file is missing or fails at import."""
 
 
 class RunError(HarnessError):
@@ -62,7 +62,7 @@ class TimedOutError(RunError):
 
 
 class FileUnavailableError(RunError):
-    """Raised when a published `file` is not available; it may be given with --source."""
+    """Raised when a published `file` cannot be downloaded; `--source` can name a local copy."""
 
     def __init__(self, message: str, file: str) -> None:
         super().__init__(message)
@@ -121,7 +121,7 @@ class ResponseMismatchError(RunError):
     """Raised when responses may belong to other queries; they are discarded."""
 
     left_with = 75
-    """The status with which a process ends that works for another, and has found so."""
+    """The exit status of a process that works for another, and has found so."""
 
 
 def near(name: str, known: list[str]) -> str:

@@ -60,7 +60,7 @@ def add(verbs: Verbs) -> None:
         "--unpaired", action="store_true", help="for two runs on different queries (split traffic)"
     )
     add_results(parser)
-    parser.add_argument("--anyway", action="store_true", help="show them apart instead of refusing")
+    parser.add_argument("--force", action="store_true", help="compare only within groups")
     parser.add_argument("--format", choices=_FORMATS, default="terminal")
     add_output(parser)
     parser.set_defaults(call=call)
@@ -122,7 +122,7 @@ def call(options: argparse.Namespace) -> int:
             seed=options.seed,
             tests=tuple(options.tests.split(",")) if options.tests else (),
             equivalence=options.equivalence,
-            anyway=options.anyway,
+            force=options.force,
         ),
     )
     if options.format == "json":
@@ -151,7 +151,7 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
     refuse(
         options,
         "with --unpaired, whose queries have no pairs",
-        *("categories", "tests", "equivalence", "queries", "anyway"),
+        *("categories", "tests", "equivalence", "queries", "force"),
         over="auto",
         average="queries",
         correction="holm",

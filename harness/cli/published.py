@@ -13,6 +13,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.dataset.reader import Dataset
+    from harness.records.run import RunRecord
     from harness.records.scores import ScoreReport
     from harness.runs.folder.published import Published
 
@@ -101,7 +102,15 @@ def _dataset(
 
 # -- leaderboard add FILE -------------------------------------------------------------------------
 
-OF_A_PUBLISHED_FILE = ("dataset", "granularity", "run_format", "ranking", "cut", "name", "by")
+OF_A_PUBLISHED_FILE = (
+    "dataset",
+    "granularity",
+    "run_format",
+    "ranking",
+    "cut",
+    "name",
+    "submitted_by",
+)
 """Options of `leaderboard add` that a folder answers itself."""
 
 
@@ -116,7 +125,7 @@ def add_published_file(parser: argparse.ArgumentParser) -> None:
     )
     of.add_argument("--cut", metavar="K", type=int, help="take the first K documents of each")
     of.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
-    of.add_argument("--by", metavar="NAME", help="who made it")
+    of.add_argument("--submitted-by", metavar="NAME", help="who made it")
 
 
 def take_in_published(options: argparse.Namespace, path: Path, results: Path) -> Path:
@@ -147,16 +156,25 @@ def take_in_published(options: argparse.Namespace, path: Path, results: Path) ->
     name = options.name or path.name.partition(".")[0]
     folder = import_published(file, dataset, out=results, name=name)
     score_run(folder, dataset)
-    note_in(folder, by=options.by or "")
+    note_in(folder, submitted_by=options.submitted_by or "")
     return folder
 
 
 # -- [[published]] of a config --------------------------------------------------------------------
 
 _OF_ONE = {"file", "url", "sha256", "dataset", "format", "ranking", "repeats", "cut", "version"}
-_OF_ONE |= {"repeat"}
+_OF_ONE |= {"command"}
 """Keys of a table that nothing else sets; of the command line they are those of the runs."""
-_KEYS = _OF_ONE | {"granularity", "text", "split", "source", "plugin", "missing", "name", "by"}
+_KEYS = _OF_ONE | {
+    "granularity",
+    "text",
+    "split",
+    "source",
+    "plugin",
+    "missing",
+    "name",
+    "submitted_by",
+}
 
 
 def of_config(
@@ -192,12 +210,15 @@ def of_config(
 
 def run_published(
     options: argparse.Namespace,
-) -> tuple[Path, ScoreReport, dict[str, Any]]:
+) -> tuple[Path, ScoreReport, RunRecord]:
     """Take a published file in and score it; gives the folder, scores.json and run.json."""
+    from msgspec.structs import replace
+
+    from harness.checksums import rewrite_with_checksums
     from harness.cli.options import scoring_choices
+    from harness.records.run import PublishedFile
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
-    from harness.seals import seal_again
 
     choices = scoring_choices(options)
     path = _at_hand(options)
@@ -207,11 +228,17 @@ def run_published(
     folder, dataset = folder_of_published(options, path, form)
     scores = score_run(folder, dataset, choices)
     record = RunFolder(folder).record
-    record["retriever"]["version"] = options.version
-    if options.url:
-        record["retriever"]["rankings_from"]["url"] = options.url
-    record |= {key: getattr(options, key) for key in ("by", "repeat") if getattr(options, key)}
-    seal_again(folder / "run.json", record)
+    source = record.imported_from
+    if options.url and isinstance(source, PublishedFile):
+        source = replace(source, url=options.url)
+    record = replace(
+        record,
+        retriever=replace(record.retriever, version=options.version),
+        imported_from=source,
+        submitted_by=options.submitted_by or record.submitted_by,
+        command=options.command or record.command,
+    )
+    rewrite_with_checksums(folder / "run.json", record)
     return folder, scores.report, record
 
 

@@ -64,7 +64,9 @@ def add(verbs: Verbs) -> None:
         help="processes, over haystacks (1); on ray also shards of one large haystack",
     )
     parser.add_argument(
-        "--on", metavar="WHERE", help="processes of this machine, or ray: a cluster (processes)"
+        "--backend",
+        metavar="NAME",
+        help="processes (of this machine; default) or ray (a cluster)",
     )
     parser.add_argument(
         "--ray-options",
@@ -108,7 +110,7 @@ def add(verbs: Verbs) -> None:
     add_scoring(parser)
     parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
     parser.add_argument("--name", metavar="NAME", help="what the run is called in tables")
-    parser.add_argument("--by", metavar="NAME", help="who runs it, for a leaderboard")
+    parser.add_argument("--submitted-by", metavar="NAME", help="who submits it to a leaderboard")
     parser.add_argument(
         "--claims", metavar="FILE.toml", help="what others say of their systems, for a list's board"
     )
@@ -119,9 +121,9 @@ def add(verbs: Verbs) -> None:
         help="use cached indexes only; fail if one is missing",
     )
     parser.add_argument(
-        "--again",
+        "--overwrite",
         action="store_true",
-        help="run a finished run anew, and keep the old one beside it (else it is shown)",
+        help="run a finished run again, and keep the old folder beside it (else it is shown)",
     )
     parser.add_argument(
         "--timeout", metavar="TIME", help="end a run that takes longer: 90 (seconds), 30m, 1.5h"
@@ -148,10 +150,10 @@ def call(options: argparse.Namespace) -> int:
     """Run, score, print. Status 1 when a query failed, or a haystack came out empty."""
     if options.config == "":
         return _shipped_configs()
-    if options.resume and options.again:
+    if options.resume and options.overwrite:
         raise UsageError(
-            "--again begins anew and --resume goes on with what was stopped, also with a stopped "
-            "--again; name one"
+            "--overwrite starts again and --resume continues an interrupted run, also one of "
+            "--overwrite; give one of them"
         )
     several = max(len(options.dataset or ()), len(options.retriever or ())) > 1
     if several and options.config:
@@ -171,15 +173,25 @@ def call(options: argparse.Namespace) -> int:
         from harness.cli.suite import expand, is_suite, nightly
 
         options.config = str(config_file(options.config, options.quiet))
-        fixed = {"call", "config", "param", "params", "json", "full", "resume", "again", "nightly"}
+        fixed = {
+            "call",
+            "config",
+            "param",
+            "params",
+            "json",
+            "full",
+            "resume",
+            "overwrite",
+            "nightly",
+        }
         fixed |= {"published"}
         keys = {name for name in vars(options) if not name.startswith("_")} - fixed
         if is_suite(options.config):
             _refuse_for_a_list(options)
             plan = nightly(options, options.config)
-            if plan is not None and options.again:
+            if plan is not None and options.overwrite:
                 raise UsageError(
-                    "--again: a list with a history is measured anew in any case, and keeps what "
+                    "--overwrite: a list with a history always runs again, and keeps what "
                     "it needs of the last time; leave it out, or set history = false in [nightly]"
                 )
             return _suite(options, expand(options, options.config, keys), plan)
@@ -192,18 +204,18 @@ def call(options: argparse.Namespace) -> int:
 
     folder, report, record = run_one(options)
     show(report, record, folder, shown_first(scoring_choices(options)), options)
-    failed = record["queries"]["failed"]
+    failed = record.queries.failed
     if failed:
         print(
-            f"harness: {failed} of {record['queries']['asked']} queries failed and count 0; "
+            f"harness: {failed} of {record.queries.asked} queries failed and count 0; "
             f"see {folder / 'errors.jsonl'}; --resume tries them again",
             file=sys.stderr,
         )
-    empty = "" if options.allow_empty else empty_haystacks(record)
+    empty = "" if options.allow_empty else empty_haystacks(record.empty_haystacks)
     if empty:
         print(f"harness: {empty}", file=sys.stderr)
-    lost = record.get("hits", {}).get("queries_not_measurable", 0)
-    if lost and lost == record["queries"]["asked"]:
+    lost = record.hits.queries_not_measurable if record.hits else 0
+    if lost and lost == record.queries.asked:
         print(
             "harness: not one text was resolved to a document, so nothing is measured",
             file=sys.stderr,

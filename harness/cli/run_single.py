@@ -22,6 +22,7 @@ from harness.cli.timeout import in_time, seconds
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
+    from harness.records.run import RunRecord
     from harness.records.scores import ScoreReport
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.money import Prices
@@ -61,7 +62,7 @@ def _where(options: argparse.Namespace) -> dict[str, Any]:
 
     given = {
         "isolate": options.isolate,
-        "on": options.on or "processes",
+        "backend": options.backend or "processes",
         "ray_options": parameters(options.ray_options or [], "--ray-options"),
     }
     Settings(**given)
@@ -92,24 +93,24 @@ def _spec(options: argparse.Namespace) -> RetrieverSpec:
     return retriever_spec(options, options.retriever, params)
 
 
-def run_one(options: argparse.Namespace) -> tuple[Path, ScoreReport, dict[str, Any]]:
+def run_one(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
     """Run and score, within the timeout; gives the folder, scores.json and run.json."""
     if options.published:
         return run_published(options)
-    if options.on == "ray":
+    if options.backend == "ray":
         return in_time(options, _run_on_cluster, apart=True)
     return in_time(options, _run_here)
 
 
 def _run_on_cluster(
     options: argparse.Namespace,
-) -> tuple[Path, ScoreReport, dict[str, Any]]:
+) -> tuple[Path, ScoreReport, RunRecord]:
     # In a process of its own: what Ray prints of deaths is not to stand in what the command prints.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return _run_here(options)
 
 
-def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, dict[str, Any]]:
+def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
     from harness.runs.plan import Settings
@@ -126,7 +127,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, dict[str,
         workers=options.workers,
         batch_size=options.batch_size,
         strict=options.strict,
-        by=options.by or "",
+        submitted_by=options.submitted_by or "",
         name=options.name or "",
         matching=matching(options),
         require_cached_index=options.require_cached_index,
@@ -147,8 +148,8 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, dict[str,
         settings,
         out=Path(options.out or "results"),
         resume=options.resume,
-        again=options.again or options.nightly,
-        keep=not options.nightly,
+        overwrite=options.overwrite or options.nightly,
+        keep_previous=not options.nightly,
         quiet=options.quiet or options.json,
         prepare_seconds=perf_counter() - start,
     )

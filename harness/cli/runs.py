@@ -20,14 +20,14 @@ def add(verbs: Verbs) -> None:
     """Register the command and its own commands."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         "runs",
-        help="list runs, show one, verify, name, put away and remove them",
+        help="list runs, show one, verify, rename, archive and remove them",
         description=(
             "Without a command: the runs, newest first. A run is named by its folder, by what it "
             "is called (mine, mine@locomo), by its id, or by a beginning of one that is unique."
         ),
         allow_abbrev=False,
     )
-    parser.add_argument("--put-away", action="store_true", help="list those that were put away")
+    parser.add_argument("--archived", action="store_true", help="list the archived ones")
     _add_common(parser)
     parser.set_defaults(call=call_list)
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -35,8 +35,8 @@ def add(verbs: Verbs) -> None:
         ("show", "what a run is, and what lies in its folder", call_show),
         ("verify", "hold the files of runs against what was written", call_verify),
         ("name", "call a run something else", call_name),
-        ("away", "put runs where no list and no board looks", call_away),
-        ("back", "bring back what was put away", call_back),
+        ("archive", "archive runs: no list, board or page shows them", call_archive),
+        ("unarchive", "restore archived runs", call_unarchive),
         ("remove", "remove runs for good, after a question", call_remove),
         ("clear", "remove what stopped runs left, after a question", call_clear),
     ):
@@ -64,7 +64,7 @@ def call_list(options: argparse.Namespace) -> int:
     from harness.runs.folder.tidy import drop_empty
 
     drop_empty(Path(options.results))
-    runs = list_runs(Path(options.results), put_away=options.put_away)
+    runs = list_runs(Path(options.results), archived=options.archived)
     if options.json:
         print_json("runs", {"runs": [_as_dict(run) for run in runs]})
     elif options.quiet:
@@ -107,7 +107,7 @@ def _table(runs: Sequence[ListedRun]) -> str:
                 run.id,
             ]
         )
-    head = ["run", "dataset", "unit", "main number", "95%", "state", "when (UTC)", "code", "id"]
+    head = ["run", "dataset", "level", "main number", "95%", "state", "when (UTC)", "code", "id"]
     return grid(rows, head)
 
 
@@ -132,6 +132,7 @@ def _as_dict(run: ListedRun) -> dict[str, Any]:
 def call_show(options: argparse.Namespace) -> int:
     """One run: what it is, how to make it again, and what lies in its folder."""
     from harness.cli.summary_notes import size
+    from harness.records.base import to_plain
     from harness.runs.folder.listing import listed
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.tidy import not_ours
@@ -139,34 +140,33 @@ def call_show(options: argparse.Namespace) -> int:
     folder = run_folder(options, options.run)
     record = RunFolder(folder).record
     about = listed(folder)
-    earlier = folder.with_name(f"{folder.name}.earlier")
-    kept = sorted(str(path) for path in earlier.iterdir()) if earlier.is_dir() else []
+    previous = folder.with_name(f"{folder.name}.previous")
+    kept = sorted(str(path) for path in previous.iterdir()) if previous.is_dir() else []
     if options.json:
-        shown = {**_as_dict(about), "folder": str(folder), "record": record, "earlier": kept}
-        print_json("runs-show", {"run": shown})
+        shown = {**_as_dict(about), "folder": str(folder), "record": to_plain(record)}
+        print_json("runs-show", {"run": {**shown, "previous": kept}})
     if options.json or options.quiet:
         return 0
-    retriever, dataset = record["retriever"], record["dataset"]
-    params = ", ".join(f"{k}={v}" for k, v in (retriever.get("params") or {}).items())
-    git = record.get("git") or {}
-    code = git.get("commit") or "no git checkout"
+    retriever, dataset, git = record.retriever, record.dataset, record.git
+    params = ", ".join(f"{k}={v}" for k, v in retriever.params.items())
+    code = git.commit if git else "no git checkout"
     lines = {
-        "run": record.get("name"),
-        "system": f"{retriever['name']}{f' ({params})' if params else ''}",
-        "version": retriever.get("version"),
-        "revision": retriever.get("revision"),
-        "files": ", ".join(f"{k} {v[:12]}" for k, v in (retriever.get("files") or {}).items()),
-        "dataset": f"{dataset['name']}, {dataset['granularity']}, {dataset['text']} text, "
-        f"{dataset['split']}, data {dataset['fingerprint'][:8]}",
+        "run": record.name,
+        "system": f"{retriever.name}{f' ({params})' if params else ''}",
+        "version": retriever.version,
+        "revision": retriever.revision,
+        "files": ", ".join(f"{k} {v[:12]}" for k, v in retriever.files.items()),
+        "dataset": f"{dataset.name}, {dataset.granularity}, {dataset.text} text, "
+        f"{dataset.split}, data {dataset.fingerprint[:8]}",
         "state": _state(about),
         "main number": f"{about.metric} {about.value:.4f}" if about.value is not None else None,
-        "finished": record["finished"],
-        "by": record.get("by"),
-        "code": f"{code}{', with changes' if git.get('changed') else ''}",
-        "again": record.get("repeat"),
+        "finished": record.finished,
+        "submitted by": record.submitted_by,
+        "code": f"{code}{', with changes' if git and git.changed else ''}",
+        "command": record.command,
         "folder": f"{folder} ({size(sum(p.stat().st_size for p in folder.iterdir()))})",
-        "beside": ", ".join(not_ours(folder)),
-        "earlier": ", ".join(kept),
+        "other files": ", ".join(not_ours(folder)),
+        "previous": ", ".join(kept),
     }
     for title, text in lines.items():
         if text:
@@ -204,23 +204,23 @@ def call_name(options: argparse.Namespace) -> int:
     return _said(options, [{"folder": str(folder), "name": options.name}])
 
 
-def call_away(options: argparse.Namespace) -> int:
-    """Put runs away."""
-    from harness.runs.folder.tidy import put_away
+def call_archive(options: argparse.Namespace) -> int:
+    """Archive runs."""
+    from harness.runs.folder.tidy import archive
 
     results = Path(options.results)
     folders = [run_folder(options, run) for run in options.runs]
-    return _said(options, [{"folder": str(put_away(one, results))} for one in folders])
+    return _said(options, [{"folder": str(archive(one, results))} for one in folders])
 
 
-def call_back(options: argparse.Namespace) -> int:
-    """Bring runs back."""
-    from harness.runs.folder.listing import PUT_AWAY, find_run
-    from harness.runs.folder.tidy import bring_back
+def call_unarchive(options: argparse.Namespace) -> int:
+    """Restore archived runs."""
+    from harness.runs.folder.listing import ARCHIVE, find_run
+    from harness.runs.folder.tidy import unarchive
 
     results = Path(options.results)
-    folders = [find_run(run, results / PUT_AWAY) for run in options.runs]
-    return _said(options, [{"folder": str(bring_back(one, results))} for one in folders])
+    folders = [find_run(run, results / ARCHIVE) for run in options.runs]
+    return _said(options, [{"folder": str(unarchive(one, results))} for one in folders])
 
 
 def call_remove(options: argparse.Namespace) -> int:

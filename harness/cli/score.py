@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.cli.options import (
     Verbs,
@@ -30,6 +30,7 @@ from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.dataset.reader import Dataset
+    from harness.records.run import RunRecord
     from harness.scoring.protocols import Choices
 
 
@@ -168,7 +169,7 @@ def _score(
     choices: Choices,
     semantic: float | None,
     options: argparse.Namespace,
-) -> dict[str, Any]:
+) -> RunRecord:
     """Score a run folder, and print; gives its run.json."""
     from harness.cli.tables import show
     from harness.runs.folder.run_folder import RunFolder
@@ -212,8 +213,9 @@ def _of_log(options: argparse.Namespace, path: Path) -> int:
     """Scores the log of a system."""
     from harness.online.logs.field_mapping import FieldMapping
     from harness.online.logs.import_log import LogImportOptions, import_log, log_lines
-    from harness.online.logs.records import FeedbackSummary, LogSource
-    from harness.records.base import convert, read_json_record
+    from harness.online.logs.records import FeedbackSummary
+    from harness.records.base import read_json_record
+    from harness.records.run import ImportedLog
 
     if not options.dataset:
         raise UsageError("--dataset is missing, the labelled queries of the log")
@@ -240,8 +242,8 @@ def _of_log(options: argparse.Namespace, path: Path) -> int:
     if not (options.json or options.quiet):
         path = folder / "feedback.json"
         feedback = read_json_record(path, FeedbackSummary) if path.is_file() else None
-        source = convert(record["retriever"]["rankings_from"], LogSource, str(folder / "run.json"))
-        print("\n".join(log_lines(source, record["queries"]["asked"], feedback)))
+        if isinstance(record.imported_from, ImportedLog):
+            print("\n".join(log_lines(record.imported_from, record.queries.asked, feedback)))
     return 0
 
 

@@ -23,6 +23,7 @@ from harness.errors import HarnessError, RunError, UsageError
 from harness.runs.folder.run_folder import empty_haystacks
 
 if TYPE_CHECKING:
+    from harness.records.run import RunRecord
     from harness.records.scores import MetricResult, ScoreReport
     from harness.testing.nightly.night import Night
     from harness.testing.nightly.plan import Plan
@@ -39,7 +40,7 @@ class Done:
     retriever: str
     folder: Path | None
     report: ScoreReport | None
-    record: dict[str, Any] | None
+    record: RunRecord | None
     failure: str = ""
     empty: str = ""
 
@@ -187,7 +188,7 @@ def _tables(file: Path, found: Any, name: str) -> list[dict[str, Any]]:
 
 def run_all(
     runs: list[argparse.Namespace],
-    run_one: Callable[[argparse.Namespace], tuple[Path, ScoreReport, dict[str, Any]]],
+    run_one: Callable[[argparse.Namespace], tuple[Path, ScoreReport, RunRecord]],
     night: Night | None = None,
 ) -> list[Done]:
     """Run one after the other, a line each on stderr; what fails is kept, and the rest goes on.
@@ -217,7 +218,7 @@ def run_all(
                 night.failed(options.series, error)
             done.append(Done(dataset, system, None, None, None, why))
             continue
-        empty = "" if options.allow_empty else empty_haystacks(record)
+        empty = "" if options.allow_empty else empty_haystacks(record.empty_haystacks)
         if empty:
             print(f"harness: {title}: {empty}", file=sys.stderr, flush=True)
         done.append(Done(dataset, system, folder, report, record, empty=empty))
@@ -238,9 +239,7 @@ def _tell(night: Night, options: argparse.Namespace, folder: Path, report: Score
 
 def status(done: list[Done]) -> int:
     """1 where a run failed, some of its queries did, or a haystack came out empty."""
-    return int(
-        any(one.record is None or one.record["queries"]["failed"] or one.empty for one in done)
-    )
+    return int(any(one.record is None or one.record.queries.failed or one.empty for one in done))
 
 
 def table(done: list[Done], asked: Sequence[str] = ()) -> str:
@@ -265,20 +264,19 @@ def table(done: list[Done], asked: Sequence[str] = ()) -> str:
             lines.append([*line, "failed", "", *("-" for _ in metrics), "-", "-"])
             continue
         values = [results[m].value if m in results else None for m in metrics]
-        measured = one.record.get("measured", {})
-        index = measured.get("index", {}).get("seconds")
-        search = (measured.get("search_ms") or {}).get("p50")
+        measured = one.record.measured
+        index, search = (measured.index, measured.search_ms) if measured else (None, None)
         lines.append(
             [
                 *line,
                 one.report.dataset.granularity,
                 max((result.n for result in results.values()), default=0),
                 *("-" if value is None else f"{value:.4f}" for value in values),
-                "-" if index is None else f"{index:.1f}",
-                "-" if search is None else f"{search:.1f}",
+                "-" if index is None else f"{index.seconds:.1f}",
+                "-" if search is None else f"{search.p50:.1f}",
             ]
         )
-    headers = ["dataset", "system", "unit", "n", *metrics, "index s", "p50 ms"]
+    headers = ["dataset", "system", "level", "n", *metrics, "index s", "p50 ms"]
     return grid(lines, headers, keys=2) + "".join(_answered_only(done, found, metrics))
 
 
@@ -297,7 +295,7 @@ def _answered_only(
                 f"{m} {'-' if v.value is None else format(v.value, '.4f')} ({v.n})"
                 for m, v in values.items()
             )
-            failed = one.record["queries"]["failed"]
+            failed = one.record.queries.failed
             yield (
                 f"\n{one.retriever} on {one.dataset}: {failed} queries failed and count 0; "
                 f"answered only: {said}"

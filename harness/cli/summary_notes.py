@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from harness.records.run import RunRecord
     from harness.records.scores import (
         ChangesResult,
         KnowledgeUpdateResult,
@@ -18,7 +19,7 @@ Line = tuple[str, str]
 """A title, and what is said."""
 
 
-def below(report: ScoreReport, record: dict[str, Any]) -> list[Line]:
+def below(report: ScoreReport, record: RunRecord) -> list[Line]:
     """Titles and texts of all that there is something to say of."""
     of_scores = (hits, _updates, _changes, _abstention, _tokens)
     of_run = (_times, _used, _embeddings)
@@ -26,45 +27,50 @@ def below(report: ScoreReport, record: dict[str, Any]) -> list[Line]:
     return [line for line in found if line is not None]
 
 
-def notes(record: dict[str, Any]) -> list[str]:
+def notes(record: RunRecord) -> list[str]:
     """What the harness changed of the system's answers, and what approximate search left out."""
-    k, said = record["settings"]["k"], record.get("notes", {})
-    told = {
-        "documents_beyond_k_left_out": f"results beyond k = {k} were left out",
-        "padding_left_out": "places of answers held -1, for nothing, and were left out",
-        "repeated_documents_left_out": "documents stood in their ranking before and were left out",
-        "answers_sorted_by_score": "answers were not in the order of their scores and were sorted",
-        "answers_whose_scores_were_dropped": "answers lost their scores, as others had none",
-    }
+    k, said = record.settings.k, record.notes
+    told = (
+        (said.documents_beyond_k, f"results beyond k = {k} were left out"),
+        (said.padding, "places of answers held -1, for nothing, and were left out"),
+        (said.duplicate_documents, "documents stood in their ranking before and were left out"),
+        (said.sorted_by_score, "answers were not in the order of their scores and were sorted"),
+        (said.scores_dropped, "answers lost their scores, as others had none"),
+    )
     found = [*_published(record)]
-    found += [f"{said[name]} {text}" for name, text in told.items() if said.get(name)]
-    if beyond := record.get("hits", {}).get("documents_beyond_k_left_out"):
+    found += [f"{n} {text}" for n, text in told if n]
+    if record.hits is not None and (beyond := record.hits.documents_beyond_k):
         found.append(f"{beyond} documents of texts stood beyond k = {k} and were left out")
     return found + _approximate(record)
 
 
-def _published(record: dict[str, Any]) -> Iterator[str]:
-    """Of rankings that somebody published: in which form, which of them, and what was asked."""
-    about = record.get("retriever", {}).get("rankings_from") or {}
-    if "format" in about:
+def _published(record: RunRecord) -> Iterator[str]:
+    """Describes a published file: its format, which ranking was taken, and what was asked."""
+    from harness.records.run import ImportedFile, PublishedFile
+
+    about = record.imported_from
+    if isinstance(about, PublishedFile):
         from harness.rankings.published.form import run_format
 
-        others = [name for name in run_format(about["format"]).rankings if name != about["ranking"]]
+        others = [name for name in run_format(about.format).rankings if name != about.ranking]
         more = f"; it holds {', '.join(others)} too (--ranking)" if others else ""
-        yield f"{about['ranking']} of {about['file']}, in the form {about['format']}{more}"
-    if "of" in about and about["asked"] < about["of"]:
-        zero = record["queries"]["asked"] > about["asked"]
+        yield f"{about.ranking} of {about.file}, in the form {about.format}{more}"
+    if not isinstance(about, PublishedFile | ImportedFile):
+        return
+    asked, queries = about.asked, about.queries
+    if asked is not None and queries is not None and asked < queries:
+        zero = record.queries.asked > asked
         scored = "the others count 0" if zero else "scores are over those"
         within = ""
-        if about.get("haystacks_asked", 0) < about.get("haystacks", 0) < about["of"]:
-            within = f", in {about['haystacks_asked']} of {about['haystacks']} haystacks"
-        yield f"{about['asked']} of {about['of']} questions{within} stand in the file: {scored}"
+        if isinstance(about, PublishedFile) and about.haystacks_asked < about.haystacks < queries:
+            within = f", in {about.haystacks_asked} of {about.haystacks} haystacks"
+        yield f"{asked} of {queries} questions{within} stand in the file: {scored}"
 
 
-def _approximate(record: dict[str, Any]) -> list[str]:
+def _approximate(record: RunRecord) -> list[str]:
     from harness.verdicts.board.entries import embedders  # knows all of scoring
 
-    reported = embedders(record.get("reported_by_the_system", []))
+    reported = embedders(record.reported)
     checked = [one for one in reported if one.get("checked_questions")]
     said = []
     for search in sorted({one["search"] for one in checked}):
@@ -166,25 +172,24 @@ def _tokens(report: ScoreReport) -> Line | None:
     return "prompt cost", text
 
 
-def _times(record: dict[str, Any]) -> Line | None:
+def _times(record: RunRecord) -> Line | None:
     from harness.scoring.uncertainty import counted
 
-    measured = record.get("measured")
-    if not measured or not measured.get("search_ms"):
+    measured = record.measured
+    if measured is None or measured.search_ms is None:
         return None
-    search, index = measured["search_ms"], measured.get("index")
-    text = "search " + ", ".join(f"{p} {search[p]:.2f}" for p in ("p50", "p95", "p99")) + " ms"
-    if index:
-        over = counted(index["haystacks"], "haystacks")
-        text += f"; indexing {index['seconds']:.2f} s over {over}"
+    search, index = measured.search_ms, measured.index
+    text = f"search p50 {search.p50:.2f}, p95 {search.p95:.2f}, p99 {search.p99:.2f} ms"
+    if index is not None:
+        text += f"; indexing {index.seconds:.2f} s over {counted(index.haystacks, 'haystacks')}"
     return "time", text
 
 
-def _embeddings(record: dict[str, Any]) -> Line | None:
+def _embeddings(record: RunRecord) -> Line | None:
     """How many texts came from the cache of vectors, and its size."""
     from harness.verdicts.board.entries import embedders  # knows all of scoring
 
-    reported = embedders(record.get("reported_by_the_system", []))
+    reported = embedders(record.reported)
     asked = sum(one["texts_asked"] for one in reported)
     if not asked:
         return None
@@ -222,29 +227,31 @@ def hits(report: ScoreReport) -> Line | None:
     return "hits", text
 
 
-def _used(record: dict[str, Any]) -> Line | None:
-    """What taking the haystacks in, and searching them, has used, as the system counts it."""
-    measured = record.get("measured", {})
+def _used(record: RunRecord) -> Line | None:
+    """Describes what ingestion and search have used, as the system counts it."""
+    from harness.records.run import Measured
+    from harness.runs.money import USED
+
+    measured = record.measured or Measured()
     parts = []
-    for name in ("ingestion", "searching"):
-        if used := measured.get(name):
-            counts = {what: n for what, n in used.items() if isinstance(n, int | float)}
-            dollars = counts.pop("usd", None)
-            a_thousand = counts.pop("usd_a_thousand_questions", None)
-            said = [f"{n:,.0f} {what.replace('_', ' ')}" for what, n in counts.items() if n]
-            if dollars is not None:
-                said.append(f"{money(dollars)} USD")
-            if a_thousand is not None:
-                said.append(f"{money(a_thousand)} USD a thousand questions")
-            parts.append(f"{name} {', '.join(said) or 'nothing'}")
+    for name, used in (("ingestion", measured.ingestion), ("searching", measured.searching)):
+        if used is None:
+            continue
+        counts = {what: getattr(used, what) for what in USED}
+        said = [f"{n:,.0f} {what.replace('_', ' ')}" for what, n in counts.items() if n]
+        if used.usd is not None:
+            said.append(f"{money(used.usd)} USD")
+        if used.usd_per_1000_queries is not None:
+            said.append(f"{money(used.usd_per_1000_queries)} USD a thousand questions")
+        parts.append(f"{name} {', '.join(said) or 'nothing'}")
     return ("cost", f"{'; '.join(parts)}; as the system counts") if parts else None
 
 
-def cost(record: dict[str, Any]) -> Line | None:
+def cost(record: RunRecord) -> Line | None:
     """`_used`, where it is known in money."""
-    measured = record.get("measured", {})
-    known = any("usd" in (measured.get(name) or {}) for name in ("ingestion", "searching"))
-    return _used(record) if known else None
+    measured = record.measured
+    used = (measured.ingestion, measured.searching) if measured else ()
+    return _used(record) if any(one is not None and one.usd is not None for one in used) else None
 
 
 def money(dollars: float) -> str:

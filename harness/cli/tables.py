@@ -7,7 +7,6 @@ import shlex
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,8 +15,9 @@ from harness.cli.options import of_kinds
 from harness.cli.output import print_json
 from harness.cli.semantic import semantic_table
 from harness.dataset.manifest import IDS_ONLY
+from harness.records.base import to_plain
+from harness.records.run import RunRecord
 from harness.records.scores import Interval, MetricResult, ProtocolResult, ScoreReport
-from harness.runs.folder.run_folder import was_requested
 from harness.schema import Ability
 from harness.scoring.grid import grid, terminal_width
 from harness.scoring.returned import depth_message
@@ -36,9 +36,7 @@ _OTHERS = (
 )
 
 
-def print_scores(
-    report: ScoreReport, record: dict[str, Any], folder: Path, columns: list[str]
-) -> None:
+def print_scores(report: ScoreReport, record: RunRecord, folder: Path, columns: list[str]) -> None:
     """Prints the head, the table by ability, other protocols, abstention, updates, tokens, and
     warnings."""
     print(_head(report, record))
@@ -67,7 +65,7 @@ def print_scores(
 
 def show(
     report: ScoreReport,
-    record: dict[str, Any],
+    record: RunRecord,
     folder: Path,
     columns: list[str],
     options: argparse.Namespace,
@@ -80,7 +78,8 @@ def show(
         for note in _without_effect(report, record, options):
             print(f"note: {note}", file=sys.stderr)
     if options.json:
-        print_json("run", {"folder": str(folder), "run": record, "scores": report})
+        values = {"folder": str(folder), "run": to_plain(record), "scores": report}
+        print_json("run", values)
     elif options.full:
         print_scores(report, record, folder, columns)
     elif not options.quiet:
@@ -88,18 +87,16 @@ def show(
 
 
 def _without_effect(
-    report: ScoreReport, record: dict[str, Any], options: argparse.Namespace
+    report: ScoreReport, record: RunRecord, options: argparse.Namespace
 ) -> Iterator[str]:
     """Options of which only the run could tell that they change nothing."""
-    if (options.match_f1, options.match_semantic) != (None, None) and "hits" not in record:
+    if (options.match_f1, options.match_semantic) != (None, None) and record.hits is None:
         yield "--match-f1 and --match-semantic changed nothing: documents were returned, not texts"
     if options.answers and not any(one.protocol == "answers" for one in report.protocols):
         yield "--answers scored nothing: the dataset has no reference answers"
 
 
-def print_short(
-    report: ScoreReport, record: dict[str, Any], folder: Path, columns: list[str]
-) -> None:
+def print_short(report: ScoreReport, record: RunRecord, folder: Path, columns: list[str]) -> None:
     """Prints the main numbers with intervals and random baseline, the weakest ability, and what is
     next."""
     print(_head(report, record, params=False))
@@ -123,9 +120,9 @@ def print_short(
     print(f"in {folder}")
 
 
-def _to_type(record: dict[str, Any], folder: Path) -> str:
+def _to_type(record: RunRecord, folder: Path) -> str:
     """The run's name, where commands find it by that; else its folder, and why."""
-    name = record.get("name")
+    name = record.name
     if name is None or folder.parent != Path("results"):
         return str(folder)
     from harness.errors import UsageError
@@ -215,28 +212,28 @@ def _weakest(protocol: ProtocolResult, metric: str) -> tuple[str, MetricResult] 
     return name, result
 
 
-def _head(report: ScoreReport, record: dict[str, Any], *, params: bool = True) -> str:
+def _head(report: ScoreReport, record: RunRecord, *, params: bool = True) -> str:
     d, q = report.dataset, report.queries
-    given = record["retriever"].get("params") or {}
+    given = record.retriever.params
     shown = ", ".join(f"{k}={v}" for k, v in given.items()) if params else ""
-    system = record["retriever"]["name"]
-    name = f"{record['name']} ({system})" if record.get("name") else system
+    system = record.retriever.name
+    name = f"{record.name} ({system})" if record.name else system
     lines = [
         f"{name}{f' ({shown})' if shown else ''} on {d.name}, {d.granularity}, {d.text} text, "
         f"{d.split}",
         counted(q.asked, "queries")
         + (f" of {q.in_dataset}" if q.asked != q.in_dataset else "")
         + f", {q.failed} failed"
-        + _silent(q.without_ranking, report.missing, own_run="measured" in record)
-        + f"; {depth_message(report.returned, report.depth, requested=was_requested(record))}"
+        + _silent(q.without_ranking, report.missing, own_run=record.measured is not None)
+        + f"; {depth_message(report.returned, report.depth, requested=record.executed)}"
         + f"; data {d.fingerprint[:8]}"
         + (" (NOT the published files)" if d.published_files is False else ""),
     ]
-    if empty := record.get("empty_haystacks"):
+    if empty := record.empty_haystacks:
         lines.append(
-            f"in {empty['n']} of {empty['of']} haystacks all queries were answered with nothing"
+            f"in {empty.n} of {empty.total} haystacks all queries were answered with nothing"
         )
-    if record["retriever"].get("sees_answer_key"):
+    if record.retriever.sees_gold_labels:
         lines.append("this retriever is shown the answer key")
     if d.text == IDS_ONLY:
         lines.append(

@@ -37,9 +37,9 @@ def fetch(file: RemoteFile, folder: Path, *, quiet: bool = True) -> Path:
     next; only a file with a pinned hash does, since nothing else could prove the joined parts. The
     caller sees to it that no other process downloads into `folder` at the same time.
 
-    Raises FileUnavailableError, a RunError that says where to get the file, if it is not available
-    (no network, offline mode, refused, missing) or not the pinned one; OSError if `folder` cannot
-    be written or its disk is full.
+    Raises FileUnavailableError, a RunError that says where a person gets the file, when it cannot
+    be downloaded (no network, offline mode, refused, missing) or is not the pinned one; OSError
+    when `folder` cannot be written or its disk is full.
     """
     try:
         return _fetch(file, folder, quiet)

@@ -282,7 +282,7 @@ def _downloaded(
 ) -> Variant:
     """Download what the variant is read from; returns it with these files.
 
-    FileUnavailableError names the file, or the folder of several files, that may be given instead.
+    For several files FileUnavailableError names their folder, which can be given instead.
     """
     from harness.dataset.download import fetch
 

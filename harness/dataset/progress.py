@@ -11,10 +11,10 @@ _FIRST, _EVERY = 20.0, 30.0
 """Seconds before a log gets its first line, and between its lines."""
 
 
-def progress(total: int, unit: str, what: str, *, quiet: bool = False, stays: bool = False) -> Any:
+def progress(total: int, unit: str, what: str, *, quiet: bool = False, leave: bool = False) -> Any:
     """Something with `update(n)`, to be used in a `with`: what, how far, how fast, how long yet.
 
-    `unit` is what is counted, in the plural; a `total` of 0 is not known. A bar that `stays` is
+    `unit` is what is counted, in the plural; a `total` of 0 is not known. A bar that `leave` is
     there from the first moment and when all is done. `quiet` and TQDM_DISABLE silence it.
     """
     hidden = quiet or bool(os.environ.get("TQDM_DISABLE"))
@@ -26,8 +26,8 @@ def progress(total: int, unit: str, what: str, *, quiet: bool = False, stays: bo
         total=total or None,
         unit=f" {unit}",
         desc=what,
-        delay=0 if stays else 1,
-        leave=stays,
+        delay=0 if leave else 1,
+        leave=leave,
         smoothing=0.1,
     )
 

@@ -121,8 +121,8 @@ def _run(system: System, dataset: Dataset, k: int, seed: int, out: Path, quiet: 
     folder = RunFolder(
         run(dataset, system.spec, Settings(k=k, seed=seed, allow_empty=True), out=out, quiet=quiet)
     )
-    about = folder.record["retriever"]
-    if about["sees_answer_key"]:
+    about = folder.record.retriever
+    if about.sees_gold_labels:
         raise UsageError(
             f"--retriever {system.name}: reads the qrels, which a new project does not have"
         )
@@ -138,9 +138,9 @@ def _run(system: System, dataset: Dataset, k: int, seed: int, out: Path, quiet: 
         retriever=system.spec.name,
         params=dict(system.spec.params),
         plugins=list(system.spec.plugins),
-        version=about.get("version"),
+        version=about.version,
     )
-    return PooledRun(ranks, record, folder.record["queries"]["failed"])
+    return PooledRun(ranks, record, folder.record.queries.failed)
 
 
 def _format(value: object) -> str:

@@ -48,7 +48,7 @@ def _seen(material: Material, k: int) -> Seen:
     return Seen(
         dataset=dataset,
         k=k,
-        depth=material.run.record["settings"]["k"],
+        depth=material.run.run_record.settings.k,
         texts=RunFolder(material.run.folder).hits.is_file(),
         resolved=material.resolved,
         ranked=material.ranked,

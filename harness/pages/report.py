@@ -18,9 +18,9 @@ from harness.pages.curves import by_k, by_tokens, latency, risk
 from harness.pages.html import page
 from harness.pages.material import Material
 from harness.pages.questions import questions
-from harness.records.base import to_tree
+from harness.records.base import Record, to_plain, to_tree
+from harness.records.run import Measured
 from harness.records.scores import ProtocolResult
-from harness.runs.folder.run_folder import called, was_requested
 from harness.schema import Ability
 from harness.scoring.protocols import PROTOCOLS
 from harness.scoring.returned import depth_message
@@ -136,28 +136,26 @@ def _drawn(blocks: Sequence[Block], run: ScoredRun) -> Block | None:
 
 
 def _run(run: ScoredRun, *, share: bool) -> dict[str, Any]:
-    record, scores = run.record, run.scores
-    retriever, measured = record["retriever"], record.get("measured") or {}
+    record, scores = run.run_record, run.scores
+    retriever, measured = record.retriever, record.measured or Measured()
     return {
         "name": run.folder.resolve().name,
-        "system": called(record),
-        "retriever": retriever["name"],
-        "version": retriever.get("version"),
-        "revision": retriever.get("revision"),
-        "params": retriever.get("params") or {},
-        "sees_answer_key": bool(retriever.get("sees_answer_key", False)),
-        "finished": record["finished"],
-        "by": record.get("by"),
+        "system": record.title,
+        "retriever": retriever.name,
+        "version": retriever.version,
+        "revision": retriever.revision,
+        "params": retriever.params,
+        "sees_gold_labels": retriever.sees_gold_labels,
+        "finished": record.finished,
+        "submitted_by": record.submitted_by,
         # It may name folders of this machine.
-        "repeat": None if share else record.get("repeat"),
+        "command": None if share else record.command,
         "failed": scores.queries.failed,
-        "depth_message": depth_message(
-            scores.returned, scores.depth, requested=was_requested(record)
-        ),
+        "depth_message": depth_message(scores.returned, scores.depth, requested=record.executed),
         "without_ranking": scores.queries.without_ranking,
-        "search_ms": measured.get("search_ms"),
-        "index": measured.get("index"),
-        "machine": record.get("machine"),
+        "search_ms": _plain(measured.search_ms),
+        "index": _plain(measured.index),
+        "machine": _plain(record.machine),
         "hits": scores.hits,
         "knowledge_update": to_tree(scores.knowledge_update),
         "changes": to_tree(scores.changes),
@@ -165,6 +163,10 @@ def _run(run: ScoredRun, *, share: bool) -> dict[str, Any]:
         "tokens": to_tree(scores.tokens),
         "warnings": scores.warnings,
     }
+
+
+def _plain(part: Record | None) -> Any:
+    return None if part is None else to_plain(part)
 
 
 def _settings(compared: Comparison | None) -> list[dict[str, Any]]:

@@ -26,8 +26,8 @@ from harness.pages.history import history_page
 from harness.pages.html import refusal
 from harness.pages.local_server import HTML, JSON, Answer, Request, as_json
 from harness.pages.report import report_data, report_page
-from harness.runs.folder.listing import Journal, ListedRun, listed, unfinished
-from harness.runs.folder.run_folder import dataset_of_run
+from harness.runs.folder.listing import CheckpointReader, ListedRun, listed, unfinished
+from harness.runs.folder.run_folder import CHECKPOINT, PLAN, dataset_of_run
 from harness.runs.folder.tidy import clear
 from harness.verdicts.board.leaderboard import gather
 from harness.verdicts.board.pairs import pairs
@@ -47,7 +47,7 @@ class Results:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._built: tuple[Version, Board] | None = None
-        self._journals: dict[Path, Journal] = {}
+        self._checkpoints: dict[Path, CheckpointReader] = {}
 
     def runs(self) -> dict[str, Path]:
         """Finished and scored runs by name. A name that is not in here is no run."""
@@ -79,7 +79,7 @@ class Results:
 
     def unfinished(self) -> list[ListedRun]:
         """Runs that are not at their end."""
-        return unfinished(self.folder, self._journals)
+        return unfinished(self.folder, self._checkpoints)
 
     def clear(self, name: str) -> None:
         """Remove what an unfinished run left.
@@ -206,7 +206,7 @@ def _progress(run: ListedRun) -> dict[str, Any]:
 
 def _last(partial: Path) -> float:
     """When the last answer was written, or else the plan; now where both are gone."""
-    files = (partial / "plan.json", partial / "journal.jsonl")
+    files = (partial / PLAN, partial / CHECKPOINT)
     return max((one.stat().st_mtime for one in files if one.is_file()), default=time.time())
 
 

@@ -55,7 +55,7 @@ class Oracle:
     It is the one retriever that is shown the answer key, and results say so: see `is_oracle`.
     """
 
-    sees_answer_key = True
+    sees_gold_labels = True
 
     def index(self, corpus: Corpus) -> None:
         """Nothing to do: the key comes with `reveal`."""
@@ -73,13 +73,13 @@ def is_oracle(retriever: object) -> bool:
     """Whether this is the built-in oracle, which alone is shown the key and marked for it.
 
     What a retriever says of itself plays no part; raises UsageError for another that asks for the
-    key by `sees_answer_key`, so that nobody takes it for an oracle.
+    key by `sees_gold_labels`, so that nobody takes it for an oracle.
     """
     if type(retriever) is Oracle:
         return True
-    if getattr(retriever, "sees_answer_key", False):
+    if getattr(retriever, "sees_gold_labels", False):
         raise UsageError(
-            f"{type(retriever).__name__} sets sees_answer_key, but only the built-in oracle is "
+            f"{type(retriever).__name__} sets sees_gold_labels, but only the built-in oracle is "
             "shown the answer key: take `--retriever oracle`, or remove it"
         )
     return False

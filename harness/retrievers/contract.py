@@ -115,8 +115,8 @@ class Retriever(Protocol):
     * `thread_safe`: True if `search` may be called from several threads (`--concurrency N`); an
       asynchronous `search` then has several calls in its loop at once.
     * `supports_sharding`: True if each shard of a large corpus may have a retriever of its own (see
-      `--on ray`). Results then need scores, by which they are merged; equal scores keep the order
-      of the corpus. A subclass that overrides `search` must set it again.
+      `--backend ray`). Results then need scores, by which they are merged; equal scores keep the
+      order of the corpus. A subclass that overrides `search` must set it again.
     * `statistics(queries)` and `set_collection_stats(statistics)`, for scores that depend on other
       documents too: whole numbers by name, which are summed over the shards, and then used for
       scoring.

@@ -130,5 +130,5 @@ def _saved(
 def _not_kept(corpus: Corpus) -> str:
     return (
         f"--require-cached-index: a haystack of {len(corpus):,} documents has no cached index of "
-        "this system with these parameters; run once without --require-cached-index"
+        "this system with these parameters; run without --require-cached-index to build it"
     )

@@ -18,69 +18,70 @@ from harness.retrievers.outputs import (
 )
 from harness.retrievers.plugins import FAILURES
 from harness.runs.bench import Bench, name_of
-from harness.runs.isolated import Reply
-from harness.runs.outcome import Answer
-from harness.runs.reports import trace, well_formed
+from harness.runs.guards import trace, well_formed
+from harness.runs.isolated import result_of
+from harness.runs.messages import RawResult
+from harness.runs.results import QueryResult, ResultHit
 from harness.runs.view import View
 
 
-def as_answer(
+def to_query_result(
     bench: Bench, query: int, found: Any, seconds: float, k: int, exclude_self: bool
-) -> Answer:
+) -> QueryResult:
     """What a retriever gave for a query, as at most k rows of the documents, or as its error.
 
     `exclude_self`: the document that is the query itself is left out.
     """
     returns_dataset_ids = bool(getattr(bench.retriever, "returns_dataset_ids", False))
     try:
-        result = found.result() if isinstance(found, Reply) else as_result(found)
+        result = result_of(found) if isinstance(found, RawResult) else as_result(found)
         if result.hits is not None:
             return _with_hits(bench, query, result, seconds, k, exclude_self)
         positions = bench.view.positions(result.ids, returns_dataset_ids=returns_dataset_ids)
         scores = scores_of(result.scores, len(positions))
-        answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
-        answer.said = _said(result)
+        answer = QueryResult(query, seconds=seconds, abstained=bool(result.abstain))
+        answer.answer = _own_answer(result)
         answer.confidence = _confidence(result)
-        answer.padded = 0 if isinstance(found, Reply) else padding(found)
+        answer.padding = 0 if isinstance(found, RawResult) else padding(found)
     except NotAnAnswerError as error:
         said = f"{name_of(bench.retriever)}: {error}"
-        return Answer(query, error=said, seconds=seconds)
+        return QueryResult(query, error=said, seconds=seconds)
     except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
-        return Answer(query, error=trace(), seconds=seconds)
-    positions, scores, answer.reordered, answer.repeated = in_order(positions, scores)
+        return QueryResult(query, error=trace(), seconds=seconds)
+    positions, scores, answer.sorted_by_score, answer.duplicates = in_order(positions, scores)
     asked = k + 1 if exclude_self else k
-    answer.cut = max(0, len(positions) - asked)
+    answer.beyond_k = max(0, len(positions) - asked)
     rows = bench.view.rows[positions]
     if exclude_self:
         other = rows != bench.dataset.rows_with_query_id[query]
         rows, scores = rows[other], None if scores is None else scores[other]
-    answer.rows = np.ascontiguousarray(rows[:k])
-    answer.scores = None if scores is None else np.ascontiguousarray(scores[:k])
+    answer.rows = np.ascontiguousarray(rows[:k], np.int32)
+    answer.scores = None if scores is None else np.ascontiguousarray(scores[:k], np.float64)
     return answer
 
 
 def _with_hits(
     bench: Bench, query: int, result: Result, seconds: float, k: int, exclude_self: bool
-) -> Answer:
+) -> QueryResult:
     """The answer of a system that returns texts; documents are looked for after the run."""
     hits = list(result.hits or ())
     returns_dataset_ids = bool(getattr(bench.retriever, "returns_dataset_ids", False))
-    answer = Answer(query, seconds=seconds, abstained=bool(result.abstain))
-    answer.said = _said(result)
+    answer = QueryResult(query, seconds=seconds, abstained=bool(result.abstain))
+    answer.answer = _own_answer(result)
     answer.confidence = _confidence(result)
     given = [hit.score for hit in hits]
     if all(score is not None for score in given):
         scores = scores_of([float(score or 0.0) for score in given], len(hits))
         if scores is not None and (scores[1:] > scores[:-1]).any():
             order = np.argsort(-scores, kind="stable")
-            hits, answer.reordered = [hits[i] for i in order], True
-    answer.cut = max(0, len(hits) - k)
+            hits, answer.sorted_by_score = [hits[i] for i in order], True
+    answer.beyond_k = max(0, len(hits) - k)
     own = bench.dataset.rows_with_query_id[query] if exclude_self else None
     answer.hits = [_hit(bench.view, hit, returns_dataset_ids, own) for hit in hits[:k]]
     # A service may repeat what it was sent, and runs hold the texts that it gives.
-    texts = all_without_known(hit["text"] for hit in answer.hits)
+    texts = all_without_known(hit.text for hit in answer.hits)
     for one, text in zip(answer.hits, texts, strict=True):
-        one["text"] = text
+        one.text = text
     return answer
 
 
@@ -95,17 +96,17 @@ def gold_of(bench: Bench, query: int) -> npt.NDArray[np.int64]:
     return positions[np.lexsort((-positions, -grades))]
 
 
-def _hit(view: View, hit: Hit, returns_dataset_ids: bool, own: int | None) -> dict[str, Any]:
-    """A hit for the journal: its sources as rows of the document table; the query's own is gone."""
+def _hit(view: View, hit: Hit, returns_dataset_ids: bool, own: int | None) -> ResultHit:
+    """Converts a hit: its sources to rows of the document table, without the query's own."""
     positions, unknown = view.known(hit.sources, returns_dataset_ids=returns_dataset_ids)
     rows = [row for row in view.rows[positions].tolist() if row != own]
     if not isinstance(hit.text, str):
         raise TypeError(f"the text of a hit must be a text, not {type(hit.text).__name__}")
     score = None if hit.score is None else float(hit.score)
-    return {"text": well_formed(hit.text), "rows": rows, "unknown": unknown, "score": score}
+    return ResultHit(well_formed(hit.text), rows, unknown, score)
 
 
-def _said(result: Result) -> str | None:
+def _own_answer(result: Result) -> str | None:
     """The system's own answer. Raises TypeError where it is no text."""
     if result.answer is not None and not isinstance(result.answer, str):
         raise TypeError(f"the answer must be a text, not {type(result.answer).__name__}")

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
+import msgspec
+
 from harness.dataset.reader import Dataset
 from harness.errors import HarnessError
+from harness.records.run import Params
 from harness.retrievers.contract import Retriever
 from harness.retrievers.timing import Clock
+from harness.runs.guards import counts, reported
 from harness.runs.isolated import Isolated
-from harness.runs.limits import Here, InThread, LateError
-from harness.runs.money import Counts, counted, rose
-from harness.runs.outcome import Outcome
-from harness.runs.reports import counts, reported
+from harness.runs.money import Counts, counted, usage_delta
+from harness.runs.results import WorkResult
+from harness.runs.timeouts import CallThread, CallTimeoutError, InlineCalls
 from harness.runs.view import View
 
 T = TypeVar("T")
@@ -37,11 +40,11 @@ class Bench:
 
     dataset: Dataset
     retriever: Retriever
-    call: Here | InThread
+    call: InlineCalls | CallThread
     haystack: int | None = None
     index_error: str | None = None
     counted: Counts = field(default_factory=dict)  # before this attempt of the run
-    late: list[InThread] = field(default_factory=list)  # of calls beside others
+    late: list[CallThread] = field(default_factory=list)  # of calls beside others
     number: int = field(default_factory=lambda: int.from_bytes(os.urandom(5)))
     chain: int | None = None  # of which haystack it was told, as of the time of this one
     view: View = field(init=False)
@@ -60,8 +63,8 @@ class Bench:
         if not self.stuck:
             return self.call(asked)
         try:
-            return InThread()(asked, _SECONDS_TO_SAY)
-        except LateError:
+            return CallThread()(asked, _SECONDS_TO_SAY)
+        except CallTimeoutError:
             return None
 
 
@@ -71,11 +74,11 @@ class Watch:
     def __init__(
         self,
         bench: Bench,
-        outcome: Outcome,
+        result: WorkResult,
         before: Counts,
-        tell: Callable[[Outcome], None] | None,
+        tell: Callable[[WorkResult], None] | None,
     ) -> None:
-        self._bench, self._outcome, self._before, self._tell = bench, outcome, before, tell
+        self._bench, self._result, self._before, self._tell = bench, result, before, tell
         self._n, self._told = 0, monotonic()
         self.stopped: HarnessError | None = None
 
@@ -86,15 +89,18 @@ class Watch:
         if self._tell is None or now - self._told < SECONDS_A_REPORT:
             return
         self._told = now
-        so_far = replace(
-            self._outcome, answers=[], taken_in=min(self._n, self._outcome.documents), last=False
+        so_far = msgspec.structs.replace(
+            self._result,
+            queries=[],
+            indexed=min(self._n, self._result.documents),
+            complete=False,
         )
         report = getattr(self._bench.retriever, "report", None)
         # Of an isolated one the process is at its documents, and hears nothing.
         if callable(report) and not isinstance(self._bench.retriever, Isolated):
             said = reported(report)
             _put(said, self._bench, so_far)
-            so_far.ingested = rose(counted(said), self._before)
+            so_far.ingestion_usage = usage_delta(counted(said), self._before)
         try:
             self._tell(so_far)
         except HarnessError as error:
@@ -128,16 +134,16 @@ def name_of(retriever: Retriever) -> str:
     return type(retriever).__qualname__
 
 
-def put_report(bench: Bench, outcome: Outcome) -> None:
-    """Put into the outcome what the retriever says of itself so far, where it says anything."""
+def put_report(bench: Bench, result: WorkResult) -> None:
+    """Put into the result what the retriever says of itself so far, where it says anything."""
     report = getattr(bench.retriever, "report", None)
     if callable(report) and (said := bench.told(partial(reported, report))) is not None:
-        _put(said, bench, outcome)
+        _put(said, bench, result)
 
 
-def _put(said: dict[str, Any], bench: Bench, outcome: Outcome) -> None:
-    outcome.reported = said or None
-    outcome.used = rose(counted(said), bench.counted)
+def _put(said: Params, bench: Bench, result: WorkResult) -> None:
+    result.reported = said or None
+    result.usage = usage_delta(counted(said), bench.counted)
 
 
 def seconds_of(retriever: Retriever, clock: Clock) -> float:

@@ -1,14 +1,16 @@
-"""What runs the units of a run: which executor, where, and with which retriever."""
+"""Selects the executor (in-process, multiprocessing or Ray) for a run."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
+
+import msgspec
 
 from harness.dataset.reader import Dataset
 from harness.dataset.remote_store import Place
+from harness.records.run import ClusterRecord
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.execute import Executor, InProcess, Processes
@@ -19,7 +21,7 @@ from harness.runs.shards import can_be_cut
 
 @dataclass(frozen=True)
 class Crew:
-    """What runs the units: where, and with which retriever; `about` is for the run's record.
+    """What runs the work items: where, and with which retriever.
 
     `batch_size`: how many questions the retriever is asked at once, whatever was chosen.
     """
@@ -28,7 +30,7 @@ class Crew:
     retriever: RetrieverSpec | Isolation | Retriever
     place: Place
     workers: int
-    about: Mapping[str, Any] = field(default_factory=dict)
+    cluster: ClusterRecord | None = None
     batch_size: int | None = None
 
 
@@ -42,9 +44,9 @@ def crew_of(
     batch_size: int,
     executor: Executor | None,
 ) -> Iterator[Crew]:
-    """What runs units on this machine, or on a cluster for as long as the block takes."""
+    """What runs work items on this machine, or on a cluster for as long as the block takes."""
     place, n = Place.of(dataset), settings.workers or 1
-    if executor is None and settings.on == "ray" and not isinstance(builds, Isolation):
+    if executor is None and settings.backend == "ray" and not isinstance(builds, Isolation):
         from harness.runs.on_ray import TASK, Haystacks, cluster
         from harness.runs.shards_on_ray import SHARD, Shards
 
@@ -53,11 +55,11 @@ def crew_of(
             place.put()
             n = settings.workers or ray.processors
             if not in_shards:
-                yield Crew(Haystacks(ray, n), builds, place, n, {"cluster": ray.about()})
+                yield Crew(Haystacks(ray, n), builds, place, n, ray.about())
                 return
             n = max(1, min(n, *map(dataset.haystack_size, haystacks)))
             shards = Shards(ray, n, builds, settings.seed, batch_size, place)
-            about = {"cluster": {**ray.about(), "shards": n}}
+            about = msgspec.structs.replace(ray.about(), shards=n)
             try:
                 yield Crew(InProcess(), shards, place, n, about, shards.batch_size)
             finally:

@@ -41,7 +41,7 @@ class Told:
         for name, there in {**self.versions, **self.digests}.items():
             if here.get(name) != there:
                 raise UsageError(
-                    f"--on ray: {platform.node()} has {name} {here.get(name, 'not at all')}, and "
-                    f"where the run was started it is {there}: numbers could differ; install the "
-                    "same there, or name it in runtime_env"
+                    f"--backend ray: {platform.node()} has {name} {here.get(name, 'not at all')}, "
+                    f"and where the run was started it is {there}: numbers could differ; install "
+                    "the same there, or name it in runtime_env"
                 )

@@ -1,4 +1,4 @@
-"""Where units are run: in this process or in several. The runner knows only `Executor`."""
+"""Executors: run work items in this process or in several. The runner knows only `Executor`."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from multiprocessing.process import BaseProcess
 from typing import Protocol
 
 from harness.errors import HarnessError, ResponseMismatchError, RunError, UsageError
-from harness.runs.outcome import Outcome, Unit
-from harness.runs.reports import end_with_parent, stay
+from harness.runs.guards import end_with_parent, exit_if_forked
+from harness.runs.results import WorkItem, WorkResult
 from harness.runs.worker import Worker
 
 _MISPLACED = (
@@ -22,32 +22,32 @@ _MISPLACED = (
     "each message's number in its reply"
 )
 _AHEAD = 2
-"""Units that a process has been handed: one to work at, one to go on with at once."""
+"""Items that a process has been handed: one to work at, one to go on with at once."""
 
 
-class LostError(RunError):
-    """What ran units is gone, in the midst of its work."""
+class WorkerDiedError(RunError):
+    """Raised when a worker process dies before it has finished its work."""
 
 
 class Executor(Protocol):
-    """Runs units and yields their outcomes, in any order."""
+    """Runs work items and yields their results, in any order."""
 
-    def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
-        """What comes of every unit, as soon as it is there."""
+    def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
+        """Yields the results of every item as soon as they are there."""
         ...
 
 
 class InProcess:
-    """One unit after the other, here."""
+    """Runs one item after the other in this process."""
 
-    def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
-        """Outcomes in the order of the units; at Ctrl-C, what is answered of one too."""
+    def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
+        """Yields results in the order of the items; at Ctrl-C, those of a part of an item too."""
         try:
-            for unit in units:
-                yield from worker(unit)
+            for item in items:
+                yield from worker(item)
         except KeyboardInterrupt:
-            if worker.begun is not None and worker.begun.answers:
-                worker.begun.last = False
+            if worker.begun is not None and worker.begun.queries:
+                worker.begun.complete = False
                 yield worker.begun
             raise
         finally:
@@ -60,28 +60,28 @@ class Processes:
     def __init__(self, n: int) -> None:
         self._n = n
 
-    def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
-        """Outcomes as they come. The first exception of a worker ends them all.
+    def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
+        """Yields results as they come. The first exception of a worker ends them all.
 
-        Raises UsageError for a retriever that cannot be sent to another process, LostError when a
-        process dies (which multiprocessing's own pools would wait for for ever).
+        Raises UsageError for a retriever that cannot be sent to another process, WorkerDiedError
+        when a process dies (for which multiprocessing's own pools would wait for ever).
         """
         from multiprocessing import get_context
         from multiprocessing.connection import wait
 
         # spawn: a retriever may hold threads or a GPU, which a fork would break.
         context = get_context("spawn")
-        todo = chains(units)
+        todo = chains(items)
         crew: dict[Connection, BaseProcess] = {}
         handed: dict[Connection, int] = {}
-        begun: dict[Connection, list[Unit]] = {}
+        begun: dict[Connection, list[WorkItem]] = {}
 
         def hand(channel: Connection) -> None:
             rest = begun.get(channel) or next(todo, [])
-            unit = rest.pop(0) if rest else None
+            item = rest.pop(0) if rest else None
             begun[channel] = rest
-            if unit is not None:
-                channel.send(unit)
+            if item is not None:
+                channel.send(item)
                 handed[channel] = handed.get(channel, 0) + 1
 
         try:
@@ -102,7 +102,7 @@ class Processes:
                         answer = channel.recv()
                         if isinstance(answer, HarnessError):
                             raise answer
-                        if not answer.last:
+                        if not answer.complete:
                             yield answer
                             continue
                         handed[channel] -= 1
@@ -113,7 +113,7 @@ class Processes:
                             channel.close()
                         yield answer
             except (EOFError, ConnectionError):
-                raise LostError(_death([crew[channel] for channel in handed])) from None
+                raise WorkerDiedError(_death([crew[channel] for channel in handed])) from None
             for channel, process in crew.items():
                 channel.close()
                 process.join()
@@ -124,11 +124,11 @@ class Processes:
                 process.terminate()
 
 
-def chains(units: Iterable[Unit]) -> Iterator[list[Unit]]:
+def chains(items: Iterable[WorkItem]) -> Iterator[list[WorkItem]]:
     """Units that one process is to run, one after the other: those of a chain, else one alone."""
-    for chain, some in groupby(units, key=lambda unit: unit.chain):
+    for chain, some in groupby(items, key=lambda item: item.chain):
         if chain is None:
-            yield from ([unit] for unit in some)
+            yield from ([item] for item in some)
         else:
             yield list(some)
 
@@ -155,7 +155,7 @@ def _death(crew: list[BaseProcess]) -> str:
 
 
 def _serve(worker: Worker, channel: Connection) -> None:
-    """Run units until the channel is closed."""
+    """Run items until the channel is closed."""
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
@@ -163,7 +163,7 @@ def _serve(worker: Worker, channel: Connection) -> None:
     own = os.getpid()
     while True:
         try:
-            unit = channel.recv()
+            item = channel.recv()
         except (EOFError, ConnectionError):  # all done, or the parent died
             try:
                 worker.close()
@@ -173,9 +173,9 @@ def _serve(worker: Worker, channel: Connection) -> None:
         try:
             try:
                 worker.tell = channel.send
-                for outcome in worker(unit):
-                    stay(own)
-                    channel.send(outcome)
+                for result in worker(item):
+                    exit_if_forked(own)
+                    channel.send(result)
             except HarnessError as error:
                 channel.send(error)
         except ConnectionError:

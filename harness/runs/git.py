@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Mapping
-from typing import Any
+
+from harness.records.run import GitState
 
 _SETTINGS = {
     "core.fsmonitor": "false",  # a command, or a daemon
@@ -22,7 +23,7 @@ _OF_A_FILTER = {"clean": "", "smudge": "", "process": "", "required": "false"}
 _SECONDS = 10
 
 
-def git_state() -> dict[str, Any] | None:
+def git_state() -> GitState | None:
     """Commit of the working folder, and whether it has changes; None outside a git checkout.
 
     A repository may come from anywhere, and its configuration can name commands: a monitor of
@@ -37,7 +38,8 @@ def git_state() -> dict[str, Any] | None:
             if section.lower().startswith("filter.") and key in _OF_A_FILTER:
                 safe |= {f"{section}.{one}": value for one, value in _OF_A_FILTER.items()}
         status = ("status", "--porcelain", "--ignore-submodules=dirty")
-        return {"commit": _git(safe, "rev-parse", "HEAD"), "changed": bool(_git(safe, *status))}
+        commit = _git(safe, "rev-parse", "HEAD")
+        return GitState(commit=commit, changed=bool(_git(safe, *status)))
     except (OSError, ValueError, subprocess.SubprocessError):
         return None
 

@@ -10,10 +10,10 @@ from __future__ import annotations
 import json
 import os
 import sys
-from operator import index
 from typing import IO, Any
 
 from harness.errors import HarnessError, ResponseMismatchError, UsageError
+from harness.records.base import convert
 from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Corpus, Question, Retriever
@@ -22,8 +22,23 @@ from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import rate_limit
 from harness.retrievers.timing import Clock, timed
+from harness.runs import messages
+from harness.runs.guards import close_quietly, exit_if_forked, reported, trace
+from harness.runs.messages import (
+    BuildRequest,
+    Ended,
+    Failed,
+    Found,
+    Indexed,
+    IndexRequest,
+    RawResult,
+    Reported,
+    Request,
+    Response,
+    RetrieverDescription,
+    SearchRequest,
+)
 from harness.runs.provenance import retriever_record
-from harness.runs.reports import closed, reported, stay, trace
 
 
 def main() -> None:
@@ -34,17 +49,15 @@ def main() -> None:
     os.dup2(2, 1)
     bench, own = _Bench(asked), os.getpid()
     for line in asked:
-        reply: dict[str, Any]
         try:
-            reply = bench.answer(json.loads(line))
-            data = json.dumps(reply, default=_plain)
+            data = messages.dump(bench.answer(messages.load(line, Request, "a request")))
         except HarnessError as error:
             usage = isinstance(error, UsageError)
-            data = json.dumps({"ends": "usage" if usage else "run", "said": str(error)})
+            data = messages.dump(Ended(kind="usage" if usage else "run", message=str(error)))
         except FAILURES as error:
-            data = json.dumps({"error": trace(), "rate_limit": rate_limit(error)})
-        stay(own)
-        answers.write(data.encode() + b"\n")
+            data = messages.dump(Failed(trace=trace(), rate_limit=rate_limit(error)))
+        exit_if_forked(own)
+        answers.write(data)
         answers.flush()
     try:
         bench.close()
@@ -61,75 +74,63 @@ class _Bench:
     def __init__(self, asked: IO[bytes]) -> None:
         self._asked = asked
 
-    def answer(self, message: dict[str, Any]) -> dict[str, Any]:
-        """The reply to one message."""
-        kind = message["type"]
-        if kind == "build":
-            spec = RetrieverSpec(message["name"], message["params"], tuple(message["plugins"]))
-            self.retriever = spec.build(message["seed"])
-            return {"value": _about(spec, self.retriever)}
-        if kind == "index":
+    def answer(self, message: Request) -> Response:
+        """Returns the response to one message."""
+        if isinstance(message, BuildRequest):
+            spec = RetrieverSpec(message.name, message.params, tuple(message.plugins))
+            self.retriever = spec.build(message.seed)
+            return _description(spec, self.retriever)
+        if isinstance(message, IndexRequest):
             corpus = Corpus.received(self._asked)
             with timed(Clock()) as clock:
                 calls.index(self.retriever, corpus)
-            return {"value": None, "seconds": clock.seconds}
-        if kind == "search":
-            questions = [Question(text, when) for text, when in message["questions"]]
+            return Indexed(seconds=clock.seconds)
+        if isinstance(message, SearchRequest):
+            questions = [Question(text, when) for text, when in message.questions]
             with timed(Clock()) as clock:
-                found = calls.search(self.retriever, questions, message["k"])
+                found = calls.search(self.retriever, questions, message.k)
             seconds = clock.seconds
-            return {"value": [_item(one) for one in found], "seconds": seconds}
-        return {"value": reported(self.retriever.report)}  # type: ignore[attr-defined]
+            return Found(results=[_raw(one) for one in found], seconds=seconds)
+        return Reported(report=reported(self.retriever.report))  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """Tell the retriever that no more will be asked."""
         if hasattr(self, "retriever"):
-            closed(self.retriever)
+            close_quietly(self.retriever)
 
 
-def _about(spec: RetrieverSpec, retriever: Retriever) -> dict[str, Any]:
-    """What the harness asks of a retriever beside index and search."""
+def _description(spec: RetrieverSpec, retriever: Retriever) -> RetrieverDescription:
     record = retriever_record(spec)
-    return {
-        "params": record["params"],
-        "version": record["version"],
-        "revision": getattr(retriever, "revision", None),
-        "oracle": is_oracle(retriever),
-        "batch_size": getattr(retriever, "batch_size", 1),
-        "returns_dataset_ids": bool(getattr(retriever, "returns_dataset_ids", False)),
-        "reports": callable(getattr(retriever, "report", None)),
-    }
+    revision = getattr(retriever, "revision", None)
+    return RetrieverDescription(
+        params=record.params,
+        version=record.version,
+        revision=revision if isinstance(revision, str) else None,
+        is_oracle=is_oracle(retriever),
+        batch_size=getattr(retriever, "batch_size", 1),
+        returns_dataset_ids=bool(getattr(retriever, "returns_dataset_ids", False)),
+        reports=callable(getattr(retriever, "report", None)),
+    )
 
 
-def _item(found: Any) -> dict[str, Any]:
-    """One question's result as plain values, or the trace of what went wrong with it."""
+def _raw(found: Any) -> RawResult:
+    """Converts a question's result to plain values, or to the trace of what it raises."""
     try:
         result = as_result(found)
-        plain: dict[str, Any] = {
-            "ids": result.ids,
-            "scores": result.scores,
-            "confidence": result.confidence,
-            "abstain": bool(result.abstain),
-            "hits": None,
-            "answer": result.answer,
-        }
-        if result.hits is not None:
-            plain["hits"] = [
-                # No text stays none: who judges says so.
-                [hit.text if isinstance(hit.text, str) else None, hit.sources, hit.score]
+        raw = RawResult(
+            ids=result.ids,
+            scores=result.scores,
+            confidence=result.confidence,
+            abstain=bool(result.abstain),
+            # No text stays none: who judges says so.
+            hits=None
+            if result.hits is None
+            else [
+                (hit.text if isinstance(hit.text, str) else None, hit.sources, hit.score)
                 for hit in result.hits
-            ]
-        return dict(json.loads(json.dumps(plain, default=_plain)))
+            ],
+            answer=result.answer,
+        )
+        return convert(json.loads(messages.dump(raw)), RawResult, "a result")
     except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
-        return {"error": trace()}
-
-
-def _plain(value: Any) -> Any:
-    """What JSON has for a value that it does not know: numbers, lists, else its text."""
-    if hasattr(value, "tolist"):  # NumPy's, torch's
-        return value.tolist()
-    if hasattr(value, "__index__"):
-        return index(value)
-    if hasattr(value, "__float__"):
-        return float(value)
-    return list(value) if hasattr(value, "__iter__") else str(value)
+        return RawResult(error=trace())

@@ -17,15 +17,33 @@ from dataclasses import dataclass, replace
 from multiprocessing import parent_process
 from multiprocessing.connection import wait
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.dataset.prepare import home
 from harness.dataset.reader import Dataset
 from harness.errors import ResponseMismatchError, RunError, UsageError
+from harness.records.base import convert
+from harness.records.run import Params
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs import messages
+from harness.runs.guards import ToldError
+from harness.runs.messages import (
+    BuildRequest,
+    Ended,
+    Failed,
+    Found,
+    Indexed,
+    IndexRequest,
+    RawResult,
+    Reported,
+    ReportRequest,
+    Request,
+    Response,
+    RetrieverDescription,
+    SearchRequest,
+)
 from harness.runs.provenance import file_digests
-from harness.runs.reports import ToldError
 from harness.runs.sandbox import Sandbox, find
 
 _START = (
@@ -33,16 +51,17 @@ _START = (
     "from harness.runs.inside import main; main()"
 )
 _SECONDS_TO_CLOSE = 30
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Isolation:
-    """A retriever's spec, the sandbox of its processes, what it says of itself, and the sha256 of
-    its files; picklable."""
+    """A retriever's spec, the sandbox of its processes, its description of itself, and the sha256
+    of its files; picklable."""
 
     spec: RetrieverSpec
     sandbox: Sandbox
-    about: dict[str, Any]
+    described: RetrieverDescription
     files: dict[str, str]
 
     def build(self, seed: int) -> Isolated:
@@ -71,42 +90,29 @@ def isolation(
     package = Path(__file__).parents[1]
     needed = [Path.cwd(), Path(sys.prefix), Path(sys.base_prefix), package, *map(Path, files)]
     sandbox = find([home(), dataset.folder, *raw, ir_datasets, out], needed)
-    isolated = Isolation(spec, sandbox, {}, file_digests(spec))
+    isolated = Isolation(spec, sandbox, RetrieverDescription(), file_digests(spec))
     try:
         with closing(isolated.build(seed)) as one:
-            about = one.start()
+            described = one.start()
     except ToldError as error:
         last = error.trace.strip().splitlines()[-1]
         raise RunError(f"retriever {spec.name!r} was not built: {last}") from error
     except (RuntimeError, ValueError, LookupError, TypeError) as error:
         raise RunError(f"retriever {spec.name!r} was not built: {error}") from error
-    if about["oracle"]:
+    if described.is_oracle:
         raise UsageError(
             "the oracle is shown the answer key, from which --isolate keeps a retriever: run it "
             "without"
         )
-    return replace(isolated, about=about)
+    return replace(isolated, described=described)
 
 
-@dataclass(frozen=True)
-class Reply:
-    """One question's answer as it came, not looked at yet."""
-
-    plain: Any
-
-    def result(self) -> Result:
-        """It as a Result. Raises what the retriever raised over it, TypeError if it is none."""
-        if "error" in self.plain:
-            raise ToldError(str(self.plain["error"]))
-        hits = self.plain["hits"]
-        return Result(
-            self.plain["ids"],
-            self.plain["scores"],
-            self.plain["confidence"],
-            bool(self.plain["abstain"]),
-            None if hits is None else [Hit(*hit) for hit in hits],
-            self.plain["answer"],
-        )
+def result_of(raw: RawResult) -> Result:
+    """Converts a raw result. Raises what the retriever raised over it, TypeError if it is none."""
+    if raw.error is not None:
+        raise ToldError(raw.error)
+    hits = None if raw.hits is None else [Hit(*hit) for hit in raw.hits]
+    return Result(raw.ids, raw.scores, raw.confidence, raw.abstain, hits, raw.answer)
 
 
 class Isolated:
@@ -121,15 +127,15 @@ class Isolated:
         self._waiting = False
         self.process, self.name = 0, isolation.spec.name
         self.seconds: float | None = None
-        about = isolation.about
-        self.batch_size = about.get("batch_size", 1)
-        self.returns_dataset_ids = bool(about.get("returns_dataset_ids"))
-        self.revision = about.get("revision")
-        if about.get("reports"):
+        described = isolation.described
+        self.batch_size = described.batch_size
+        self.returns_dataset_ids = described.returns_dataset_ids
+        self.revision = described.revision
+        if described.reports:
             self.report = self._report
 
-    def start(self) -> dict[str, Any]:
-        """Start a process, build the retriever in it; returns what it says of itself.
+    def start(self) -> RetrieverDescription:
+        """Start a process, build the retriever in it; returns its description of itself.
 
         Raises RunError where the retriever's code is not that with which the run began.
         """
@@ -150,19 +156,26 @@ class Isolated:
         )
         self.process = self._process.pid
         spec = self._isolation.spec
-        message = {"name": spec.name, "params": dict(spec.params), "plugins": spec.plugins}
-        return dict(self._ask({"type": "build", **message, "seed": self._seed}))
+        request = BuildRequest(
+            name=spec.name,
+            params=convert(dict(spec.params), Params, f"retriever {spec.name!r}"),
+            plugins=list(spec.plugins),
+            seed=self._seed,
+        )
+        return self._ask(request, RetrieverDescription)
 
     def index(self, corpus: Corpus) -> None:
         """Take in a corpus, in a new process."""
         self.close()
         self.start()
-        self._ask({"type": "index"}, corpus)
+        self.seconds = self._ask(IndexRequest(), Indexed, corpus).seconds
 
     def search(self, queries: Sequence[Question], k: int) -> list[Any]:
-        """Ask; a Reply a question, in their order."""
-        asked = [(query.text, query.timestamp) for query in queries]
-        return [Reply(one) for one in self._ask({"type": "search", "questions": asked, "k": k})]
+        """Ask; a RawResult a question, in their order."""
+        questions = [(query.text, query.timestamp) for query in queries]
+        found = self._ask(SearchRequest(questions=questions, k=k), Found)
+        self.seconds = found.seconds
+        return found.results
 
     def close(self) -> None:
         """End the process and all that it started; one that waits for a question closes first."""
@@ -188,12 +201,15 @@ class Isolated:
                 "a reply came after the last one that was asked for, as was said"
             )
 
-    def _report(self) -> dict[str, Any]:
-        return {} if self._process is None else dict(self._ask({"type": "report"}))
+    def _report(self) -> Params:
+        return {} if self._process is None else self._ask(ReportRequest(), Reported).report
 
-    def _ask(self, message: dict[str, Any], corpus: Corpus | None = None) -> Any:
-        """The value of the reply. Raises ToldError for an error of the retriever, RuntimeError for
-        a process that ended, UsageError and RunError as they were raised inside."""
+    def _ask(self, request: Request, kind: type[T], corpus: Corpus | None = None) -> T:
+        """Returns the response, which is of this kind.
+
+        Raises ToldError for an error of the retriever, RuntimeError for a process that ended, and
+        UsageError and RunError as they were raised inside.
+        """
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
             raise RuntimeError("the isolated process is not running any more: it failed before")
@@ -201,7 +217,7 @@ class Isolated:
         line, waits = b"", process.stdout.fileno()
         self._waiting = True
         try:
-            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.write(messages.dump(request))
             if corpus is not None:
                 corpus.send(process.stdin)
             process.stdin.flush()
@@ -216,13 +232,13 @@ class Isolated:
             self.close()
             code = process.returncode
             how = f"was killed by signal {-code}" if code < 0 else f"ended, status {code}"
-            raise RuntimeError(f"the isolated process {how}, at {message['type']!r}")
+            raise RuntimeError(f"the isolated process {how}, at {request.__struct_config__.tag!r}")
         self._waiting = False
-        reply = json.loads(line)
-        if "ends" in reply:
-            raise (UsageError if reply["ends"] == "usage" else RunError)(str(reply["said"]))
-        if "error" in reply:
-            raise ToldError(str(reply["error"]), reply.get("rate_limit"))
-        seconds = reply.get("seconds")
-        self.seconds = None if seconds is None else float(seconds)
-        return reply["value"]
+        response: Response = messages.load(line, Response, f"retriever {self.name!r}")
+        if isinstance(response, Ended):
+            raise (UsageError if response.kind == "usage" else RunError)(response.message)
+        if isinstance(response, Failed):
+            raise ToldError(response.trace, response.rate_limit)
+        if not isinstance(response, kind):
+            raise RuntimeError(f"the isolated process gave {type(response).__name__} for an answer")
+        return response

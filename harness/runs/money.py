@@ -11,6 +11,7 @@ from math import isfinite
 from typing import Any
 
 from harness.errors import UsageError, near
+from harness.records.run import Usage
 
 USED = ("calls", "prompt_tokens", "completion_tokens", "embedded_tokens")
 """What is used and may have a price."""
@@ -56,7 +57,7 @@ def total(parts: Iterable[Counts]) -> Counts:
     return found
 
 
-def rose(after: Counts, before: Counts) -> Counts:
+def usage_delta(after: Counts, before: Counts) -> Counts:
     """By how much counts rose."""
     return {name: n - before.get(name, 0) for name, n in after.items()}
 
@@ -107,21 +108,17 @@ def _numbers(values: Any) -> Counts:
     }
 
 
-def in_record(counts: Counts, prices: Prices) -> dict[str, Any] | None:
-    """Counts for a run's record: the sums, dollars where they are known, and each model's own."""
+def usage(counts: Counts, prices: Prices) -> Usage | None:
+    """Summarises counts: sums, dollars where they are known, and the counts of each model."""
     if not counts:
         return None
-    dollars = usd(counts, prices)
     models: dict[str, Counts] = {}
     for name, n in counts.items():
         what, _, model = name.partition("@")
         if model and n:
             models.setdefault(model, {})[what] = n
-    return {
-        **{name: n for name, n in totals(counts).items() if name != "usd"},
-        **({} if dollars is None else {"usd": dollars}),
-        **({"models": models} if models else {}),
-    }
+    sums = {name: n for name, n in totals(counts).items() if name != "usd"}
+    return Usage(**sums, usd=usd(counts, prices), models=models)
 
 
 def checked_prices(table: Any, where: str) -> Prices:

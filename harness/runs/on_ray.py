@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, UsageError
+from harness.records.run import ClusterRecord
 from harness.retrievers.extras import need
 from harness.runs.elsewhere import Told
-from harness.runs.execute import LostError
-from harness.runs.outcome import Outcome, Unit
+from harness.runs.execute import WorkerDiedError
+from harness.runs.results import WorkItem, WorkResult
 from harness.runs.worker import Worker
 
 _NOT_OURS = {
@@ -62,7 +63,7 @@ def cluster(options: Mapping[str, Any], of: Remote) -> Iterator[Cluster]:
     that of all. Raises UsageError where Ray is not installed, finds no cluster, or knows no such
     option.
     """
-    need("--on ray", "ray")
+    need("--backend ray", "ray")
     # Nobody who starts a run here has asked for anything to be reported.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
@@ -91,7 +92,7 @@ def _connect(given: Mapping[str, Any]) -> None:
         ray.init(logging_level=logging.ERROR, log_to_driver=False, **given)
     except (ConnectionError, ValueError, TypeError, RuntimeError, OSError) as error:
         at = os.environ.get("RAY_ADDRESS", "one on this machine")
-        raise UsageError(f"--on ray: no cluster ({at}): {_said(error)}") from None
+        raise UsageError(f"--backend ray: no cluster ({at}): {_said(error)}") from None
 
 
 class Cluster:
@@ -121,12 +122,12 @@ class Cluster:
         """For how many workers there is room, one a processor if nothing else is asked for."""
         return max(1, self._room(1))
 
-    def about(self) -> dict[str, Any]:
+    def about(self) -> ClusterRecord:
         """For a run's record."""
         import ray
 
         nodes = sum(bool(node["Alive"]) for node in ray.nodes())
-        return {"engine": f"ray {ray.__version__}", "nodes": nodes}
+        return ClusterRecord(engine=f"ray {ray.__version__}", nodes=nodes)
 
     def some(
         self, asked: Sequence[Any], n: int, *, every: bool = False
@@ -166,20 +167,23 @@ class Cluster:
 
 
 class Haystacks:
-    """Runs units as tasks of a cluster, `n` at a time."""
+    """Runs items as tasks of a cluster, `n` at a time."""
 
     def __init__(self, cluster: Cluster, n: int) -> None:
         self._cluster, self._n = cluster, n
 
-    def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
-        """Outcomes as they come. Raises LostError for a task whose process died too often."""
+    def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
+        """Yields results as they come.
+
+        Raises WorkerDiedError for a task whose process died too often.
+        """
         import ray
 
-        todo = iter(units)
+        todo = iter(items)
         held = uuid.uuid4().hex, [sent(worker)], Told.of(worker.builds)
 
         def begin(n: int) -> list[Any]:
-            return [self._cluster.remote.remote(*held, unit) for unit in islice(todo, n)]
+            return [self._cluster.remote.remote(*held, item) for item in islice(todo, n)]
 
         with lost("worker"):
             asked = begin(self._n)
@@ -197,8 +201,8 @@ _kept: dict[str, Worker] = {}
 """The worker of a run, in a process of the cluster: it serves one task after another."""
 
 
-def _run(name: str, held: Sequence[Any], said: Told, unit: Unit) -> Outcome | HarnessError:
-    """A unit as a task of the run `name`; an error of ours is given back, Ray would wrap it."""
+def _run(name: str, held: Sequence[Any], said: Told, item: WorkItem) -> WorkResult | HarnessError:
+    """An item as a task of the run `name`; an error of ours is given back, Ray would wrap it."""
     import ray
 
     try:
@@ -208,17 +212,17 @@ def _run(name: str, held: Sequence[Any], said: Told, unit: Unit) -> Outcome | Ha
             _kept.clear()
             said.settle()
             _kept[name] = ray.get(held[0])
-        outcome = _kept[name].whole(unit)
+        result = _kept[name].whole(item)
         _kept[name].release()  # nobody knows whether this process has a next task
     except HarnessError as error:
         return error
     # Process numbers of two machines may be equal.
-    outcome.process = int(ray.get_runtime_context().get_worker_id()[:15], 16)
-    return outcome
+    result.process = int(ray.get_runtime_context().get_worker_id()[:15], 16)
+    return result
 
 
 TASK = Remote(_run, {"max_retries": 3, "scheduling_strategy": "SPREAD"}, 1, {"max_calls": 0})
-"""Units as tasks: begun anew where a process died; one process serves many, with a GPU too."""
+"""Items as tasks: begun anew where a process died; one process serves many, with a GPU too."""
 
 
 def sent(given: Any) -> Any:
@@ -259,8 +263,8 @@ def _refuse_dead(address: str) -> None:
         socket.create_connection((host, int(port)), timeout=_LISTENS).close()
     except OSError as error:
         raise UsageError(
-            f"--on ray: nobody listens at RAY_ADDRESS={address} ({error.strerror or error}): start "
-            "the cluster there, or unset it to start one on this machine"
+            f"--backend ray: nobody listens at RAY_ADDRESS={address} ({error.strerror or error}): "
+            "start the cluster there, or unset it to start one on this machine"
         ) from None
 
 
@@ -281,11 +285,11 @@ def lost(what: str) -> Iterator[None]:
         yield
     except (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError) as error:
         raise UsageError(
-            f"--on ray: a {what} cannot begin ({_said(error)}): install the harness with its "
+            f"--backend ray: a {what} cannot begin ({_said(error)}): install the harness with its "
             "extras on the machines, or name it in runtime_env"
         ) from None
     except ray.exceptions.RayError as error:
-        raise LostError(f"a {what} on the cluster was lost: {_said(error)}") from None
+        raise WorkerDiedError(f"a {what} on the cluster was lost: {_said(error)}") from None
 
 
 def _said(error: BaseException) -> str:

@@ -1,4 +1,4 @@
-"""What a run is asked for: its settings, which queries are run, and in which units of work."""
+"""What a run is asked for: its settings, which queries are run, and its work items."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from harness.dataset.reader import Dataset, last_of_base
 from harness.errors import UsageError
 from harness.masking import refuse_text
 from harness.runs.folder.run_folder import run_name
-from harness.runs.limits import Limits
 from harness.runs.money import Prices, checked_prices
-from harness.runs.outcome import Unit
+from harness.runs.results import WorkItem
+from harness.runs.timeouts import Limits
 
 if TYPE_CHECKING:
     from harness.scoring.matching.found import Matching
 
 
-ON = ("processes", "ray")
-"""Where a run may take place."""
+BACKENDS = ("processes", "ray")
+"""What executes a run: processes of this machine, or a Ray cluster."""
 
-QUERIES_A_UNIT = 512
-"""A unit is what an interrupted run repeats at worst."""
+QUERIES_PER_ITEM = 512
+"""An interrupted run repeats one item at worst."""
 
 
 _MOST = 2**62
@@ -36,11 +36,11 @@ _MOST = 2**62
 class Settings:
     """What a run may be asked for. `k` 0: the dataset's default depth.
 
-    `by`: who ran it, for a board. `name`: what the run is called in tables (see run_name).
-    `matching`: how texts are resolved to documents where a system returns such (see Matching).
+    `submitted_by`: who submits it to a leaderboard. `name`: what the run is called in tables (see
+    run_name). `matching`: how returned texts are resolved to documents (see Matching).
     `isolate`: a process for each haystack, without the dataset's files in reach (see isolated.py).
-    `on`: processes of this machine, or a cluster of ray; `ray_options` are what Ray is to give each
-    worker (num_cpus, num_gpus, memory, ...). `workers` None: 1, or as many as the cluster has
+    `backend`: processes of this machine, or a cluster of ray; `ray_options`: Ray's for each worker
+    (num_cpus, num_gpus, memory, ...). `workers` None: 1, or as many as the cluster has
     processors for; one large haystack is cut into as many shards. `allow_empty`: it is as it should
     be that a haystack's queries are all answered with nothing. `require_cached_index`: nothing is
     indexed; a haystack without a cached index is an error. `concurrency`: concurrent `search` calls
@@ -57,11 +57,11 @@ class Settings:
     workers: int | None = None
     batch_size: int | None = None
     strict: bool = False
-    by: str = ""
+    submitted_by: str = ""
     name: str = ""
     matching: Matching | None = None
     isolate: bool = False
-    on: str = "processes"
+    backend: str = "processes"
     ray_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
     allow_empty: bool = False
     require_cached_index: bool = False
@@ -79,15 +79,15 @@ class Settings:
 
     def __post_init__(self) -> None:
         refuse_text("--name", self.name)
-        refuse_text("--by", self.by)
+        refuse_text("--submitted-by", self.submitted_by)
         if self.name:
             run_name(self.name)
-        if self.on not in ON:
-            raise UsageError(f"--on must be {' or '.join(ON)}, not {self.on!r}")
-        if self.on == "ray" and self.isolate:
-            raise UsageError("--isolate makes its sandboxes on this machine: leave out --on ray")
-        if self.ray_options and self.on != "ray":
-            raise UsageError("--ray-options are for --on ray")
+        if self.backend not in BACKENDS:
+            raise UsageError(f"--backend must be {' or '.join(BACKENDS)}, not {self.backend!r}")
+        if self.backend == "ray" and self.isolate:
+            raise UsageError("--isolate needs sandboxes on this machine: leave out --backend ray")
+        if self.ray_options and self.backend != "ray":
+            raise UsageError("--ray-options are for --backend ray")
         for name, least in (
             ("k", 0),
             ("limit", 1),
@@ -142,10 +142,10 @@ def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArra
     return np.sort(np.concatenate(chosen))
 
 
-def units(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[Unit]:
-    """The queries cut into units: one a haystack, or several where a haystack has many queries.
+def work_items(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[WorkItem]:
+    """Divides the queries into work items: one a haystack, several where it has many queries.
 
-    Units, and the queries in each, come in a seeded random order: the files are grouped by type, so
+    Items, and the queries in each, come in a seeded random order: the files are grouped by type, so
     that in their order a system could tell from the number of its calls what it is asked. Those of
     a haystack as of several times come in the order of time.
     """
@@ -163,10 +163,10 @@ def units(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[U
         place = {chain: i for i, chain in enumerate(dict.fromkeys(chain_of.values()))}
         in_time = sorted(range(len(asked)), key=lambda i: (place[chain_of[asked[i]]], asked[i]))
         shuffled = [shuffled[i] for i in in_time]
-    planned: list[Unit] = []
+    planned: list[WorkItem] = []
     for group in shuffled:
-        for start in range(0, len(group), QUERIES_A_UNIT):
-            part = group[start : start + QUERIES_A_UNIT].tolist()
+        for start in range(0, len(group), QUERIES_PER_ITEM):
+            part = group[start : start + QUERIES_PER_ITEM].tolist()
             its = int(dataset.query_haystack[part[0]])
-            planned.append(Unit(len(planned), its, part, chain_of.get(its)))
+            planned.append(WorkItem(len(planned), its, part, chain_of.get(its)))
     return planned

@@ -7,7 +7,7 @@ import os
 import platform
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 import harness
 from harness.dataset.reader import Dataset
 from harness.masking import masked_in
+from harness.records.base import to_plain
+from harness.records.run import Machine, Params, PeakMemory, RetrieverRecord
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import PLUGIN_MODULE, iter_strings
 from harness.retrievers.registry import (
@@ -28,6 +30,7 @@ from harness.retrievers.registry import (
 from harness.retrievers.sources import digests, file_of, module_files
 
 if TYPE_CHECKING:
+    from harness.runs.messages import RetrieverDescription
     from harness.runs.plan import Settings
 
 _PACKAGES = ("numpy", "pyarrow", "orjson", "bm25s", "PyStemmer")
@@ -41,16 +44,16 @@ def versions() -> dict[str, str]:
     return found
 
 
-def machine() -> dict[str, Any]:
+def machine() -> Machine:
     """System, processor and number of cores; no host name."""
-    return {
-        "system": f"{platform.system()} {platform.machine()}",
-        "processor": _processor(),
-        "cores": os.cpu_count(),
-    }
+    return Machine(
+        system=f"{platform.system()} {platform.machine()}",
+        processor=_processor(),
+        cores=os.cpu_count(),
+    )
 
 
-def peak_memory(*, workers: bool) -> dict[str, int] | None:
+def peak_memory(*, workers: bool) -> PeakMemory | None:
     """Largest resident size so far, in bytes, of this process, and of the largest of its `workers`.
 
     None where the system does not tell.
@@ -60,49 +63,48 @@ def peak_memory(*, workers: bool) -> dict[str, int] | None:
     except ImportError:  # not on Windows
         return None
     scale = 1 if sys.platform == "darwin" else 1024
-    peak = {"process": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale}
-    if workers:
-        children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-        peak["largest_worker"] = children * scale
-    return peak
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * scale
+    return PeakMemory(
+        process=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * scale,
+        largest_worker=children if workers else None,
+    )
 
 
-def retriever_record(retriever: RetrieverSpec | Retriever) -> dict[str, Any]:
-    """Name, version and all parameters, defaults included, of what is under test."""
+def retriever_record(retriever: RetrieverSpec | Retriever) -> RetrieverRecord:
+    """Records name, version and all parameters, defaults included, of a retriever."""
     if isinstance(retriever, FunctionRetriever):
         return _function_record(retriever.function)
     if not isinstance(retriever, RetrieverSpec):
-        return {
-            "name": getattr(retriever, "name", None) or type(retriever).__qualname__,
-            "params": masked_in(dict(getattr(retriever, "params", {}))),
-            "version": _version(retriever, type(retriever)),
-            **({"files": code} if (code := code_of(type(retriever))) else {}),
-        }
+        return RetrieverRecord(
+            name=getattr(retriever, "name", None) or type(retriever).__qualname__,
+            params=_plain(masked_in(dict(getattr(retriever, "params", {})))),
+            version=_version(retriever, type(retriever)),
+            files=code_of(type(retriever)),
+        )
     factory = factory_of(retriever.name)
-    record: dict[str, Any] = {
-        "name": retriever.name,
-        "params": masked_in(_defaults(factory)) | dict(retriever.params),
-        "version": _version(factory, factory),
-    }
-    return record | _digests(retriever)
+    return RetrieverRecord(
+        name=retriever.name,
+        params=_plain(masked_in(_defaults(factory)) | dict(retriever.params)),
+        version=_version(factory, factory),
+        files=file_digests(retriever),
+    )
 
 
-def isolated_record(spec: RetrieverSpec, about: dict[str, Any]) -> dict[str, Any]:
-    """The same of an isolated one: what only its code can tell is what it says `about` itself."""
-    return {
-        "name": spec.name,
-        "params": {**masked_in(about["params"]), **spec.params},
-        "version": about["version"],
-        **_digests(spec),
-    }
+def isolated_record(spec: RetrieverSpec, described: RetrieverDescription) -> RetrieverRecord:
+    """Records an isolated retriever, whose code is in the sandbox and describes itself."""
+    return RetrieverRecord(
+        name=spec.name,
+        params=_plain({**masked_in(described.params), **spec.params}),
+        version=described.version,
+        files=file_digests(spec),
+    )
 
 
-def known_by(about: Mapping[str, Any], built: Retriever) -> dict[str, Any]:
-    """What tells a system from others, by which what it took in is known again: its record, its
-    revision and its code."""
+def known_by(about: RetrieverRecord, built: Retriever) -> dict[str, object]:
+    """Identifies a system for the cache of what it ingested: its record, revision and code."""
     revision = getattr(built, "revision", None)
     said = {"revision": revision} if isinstance(revision, str) else {}
-    return {**about, **said, "code": code_of(type(built))}
+    return {**to_plain(about), **said, "code": code_of(type(built))}
 
 
 def code_of(kind: type) -> dict[str, str]:
@@ -117,11 +119,6 @@ def code_of(kind: type) -> dict[str, str]:
 def named_files(spec: RetrieverSpec) -> list[str]:
     """Python files that a spec names: plug-ins, and `file.py:name` anywhere in it."""
     return [*spec.plugins, *_files([spec.name, spec.params])]
-
-
-def _digests(spec: RetrieverSpec) -> dict[str, Any]:
-    found = file_digests(spec)
-    return {"files": found} if found else {}
 
 
 def file_digests(spec: RetrieverSpec) -> dict[str, str]:
@@ -201,16 +198,24 @@ def _files(given: Any) -> Iterator[str]:
             yield from map(str, files_of(one))
 
 
-def _function_record(function: Callable[..., Any]) -> dict[str, Any]:
-    return {
-        "name": function.__qualname__,
-        "params": {},
-        "version": _version(function, function),
-        **({"files": digests([file])} if (file := file_of(function)) else {}),
-    }
+def _function_record(function: Callable[..., Any]) -> RetrieverRecord:
+    file = file_of(function)
+    return RetrieverRecord(
+        name=function.__qualname__,
+        version=_version(function, function),
+        files=digests([file]) if file else {},
+    )
 
 
-def _defaults(factory: Any) -> dict[str, Any]:
+def _plain(params: object) -> Params:
+    """Converts parameters to what JSON has for them."""
+    import orjson
+
+    plain: Params = orjson.loads(orjson.dumps(params, option=orjson.OPT_SERIALIZE_NUMPY))
+    return plain
+
+
+def _defaults(factory: Any) -> Params:
     parameters = inspect.signature(factory).parameters.values()
     plain = (bool, int, float, str, type(None))
     return {

@@ -1,4 +1,4 @@
-"""What a finished run leaves in its folder: rankings, what each query cost, errors, provenance."""
+"""Writes the folder of a finished run: rankings, costs of queries, errors, and run.json."""
 
 from __future__ import annotations
 
@@ -10,26 +10,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from harness.dataset.reader import Dataset, last_of_base
 from harness.files import folder_aside
+from harness.records.run import (
+    EmptyHaystacks,
+    IndexTimes,
+    Measured,
+    Percentiles,
+    QueryCounts,
+    Retried,
+    RunNotes,
+    RunRecord,
+    Usage,
+)
 from harness.runs import money
+from harness.runs.checkpoint import last_results
 from harness.runs.folder.from_hits import Ranking, as_rankings, resolve_into
 from harness.runs.folder.run_folder import (
-    JOURNAL,
+    CHECKPOINT,
     OURS,
     OWN_ANSWERS,
     RETRIED,
-    RUN_VERSION,
-    dataset_record,
-    earlier_place,
+    previous_folder,
     write_rankings,
     write_record,
 )
-from harness.runs.git import git_state
-from harness.runs.journal import last_answers
-from harness.runs.outcome import Answer, Outcome
-from harness.runs.provenance import machine, peak_memory, versions
+from harness.runs.provenance import peak_memory
+from harness.runs.results import QueryResult, WorkResult
 from harness.scoring.matching.hits import Hit
 
 if TYPE_CHECKING:
@@ -42,68 +51,65 @@ _NAMED = 5
 def write_run(
     folder: Path,
     dataset: Dataset,
-    outcomes: Sequence[Outcome],
-    record: dict[str, Any],
-    seconds: dict[str, Any],
+    results: Sequence[WorkResult],
+    record: RunRecord,
     matching: Matching | None = None,
     *,
-    keep: bool = True,
-    journal: Path | None = None,
+    keep_previous: bool = True,
+    checkpoint: Path | None = None,
 ) -> None:
-    """Write everything of a finished run, whole or not at all; hits are resolved first.
+    """Writes everything of a finished run, whole or not at all; hits are resolved first.
 
-    `outcomes` in the order in which they came: of a query that was asked again the last answer
-    counts. `journal` is kept where queries failed.
+    `record` is run.json without what `results` add to it. `results` are in the order in which they
+    came: the last result of a query counts. `checkpoint` is kept where queries failed.
 
-    A run that stands there already is kept at `earlier_place`, or else replaced but for what is
-    not its own.
+    A run that is in `folder` already moves to `previous_folder`, or else is replaced but for the
+    user's own files.
     """
     import pyarrow.parquet as pq
 
-    answers, before = last_answers(outcomes)
-    there = (folder / "run.json").is_file()
-    place = earlier_place(folder) if there and keep else None
-    with folder_aside(folder, ours=None if place else OURS, keep=place) as aside:
-        if any(answer.hits is not None for answer in answers):
-            hits = [hit for answer in answers for hit in _hits(answer)]
-            k = record["settings"]["k"]
-            ranked, about = resolve_into(aside, dataset, hits, k, matching)
-            record = {**record, "hits": about}
-            for answer in answers:
-                if answer.query in ranked:
-                    found = ranked[answer.query]
-                    answer.rows, answer.scores = found.rows, found.scores
-        rankings = as_rankings(dataset, _rankings(answers))
-        write_rankings(rankings, aside, record["retriever"]["name"])
-        pq.write_table(_query_table(dataset, answers), aside / "queries.parquet")
-        _write_said(dataset, answers, aside / OWN_ANSWERS)
-        write_errors(dataset, answers, aside / "errors.jsonl")
+    queries, before = last_results(results)
+    exists = (folder / "run.json").is_file()
+    previous = previous_folder(folder) if exists and keep_previous else None
+    record = _completed(record, dataset, results, queries, before)
+    with folder_aside(folder, ours=None if previous else OURS, keep=previous) as aside:
+        if any(one.hits is not None for one in queries):
+            hits = [hit for one in queries for hit in _hits(one)]
+            ranked, resolved = resolve_into(aside, dataset, hits, record.settings.k, matching)
+            record = replace(record, hits=resolved)
+            for one in queries:
+                if one.query in ranked:
+                    found = ranked[one.query]
+                    one.rows, one.scores = found.rows, found.scores
+        rankings = as_rankings(dataset, _rankings(queries))
+        write_rankings(rankings, aside, record.retriever.name)
+        pq.write_table(_query_table(dataset, queries), aside / "queries.parquet")
+        _write_own_answers(dataset, queries, aside / OWN_ANSWERS)
+        write_errors(dataset, queries, aside / "errors.jsonl")
         write_errors(dataset, before, aside / RETRIED)
-        if before:
-            record = {**record, "retried": _retried(answers, before)}
-        if journal is not None and any(answer.error is not None for answer in answers):
-            shutil.copyfile(journal, aside / JOURNAL)
-        write_record(aside, _run_json(dataset, outcomes, answers, record, seconds))
+        if checkpoint is not None and any(one.error is not None for one in queries):
+            shutil.copyfile(checkpoint, aside / CHECKPOINT)
+        write_record(aside, record)
 
 
-def _rankings(answers: Sequence[Answer]) -> list[Ranking]:
+def _rankings(answers: Sequence[QueryResult]) -> list[Ranking]:
     """The answers' rankings; failed queries have none."""
     return [Ranking(a.query, a.rows, a.scores) for a in answers if a.error is None]
 
 
-def _hits(answer: Answer) -> list[Hit]:
+def _hits(answer: QueryResult) -> list[Hit]:
     """An answer as hits; one that gave documents has a hit without a text for each."""
     if answer.hits is None:
         scores = [None] * len(answer.rows) if answer.scores is None else answer.scores.tolist()
         rows = enumerate(zip(answer.rows.tolist(), scores, strict=True), 1)
         return [Hit(answer.query, i, "", [row], score) for i, (row, score) in rows]
     return [
-        Hit(answer.query, i, hit["text"], hit["rows"], hit["score"], hit["unknown"])
+        Hit(answer.query, i, hit.text, hit.rows, hit.score, hit.unknown)
         for i, hit in enumerate(answer.hits, 1)
     ]
 
 
-def _query_table(dataset: Dataset, answers: Sequence[Answer]) -> pa.Table:
+def _query_table(dataset: Dataset, answers: Sequence[QueryResult]) -> pa.Table:
     return pa.table(
         {
             "query": [dataset.query_ids[a.query] for a in answers],
@@ -116,20 +122,20 @@ def _query_table(dataset: Dataset, answers: Sequence[Answer]) -> pa.Table:
     )
 
 
-def _write_said(dataset: Dataset, answers: Sequence[Answer], path: Path) -> None:
+def _write_own_answers(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
     """One JSON line a question that the system answered itself; no file where it answers none."""
     import orjson
 
     lines = [
-        orjson.dumps({"question_id": dataset.query_ids[a.query], "hypothesis": a.said}) + b"\n"
+        orjson.dumps({"question_id": dataset.query_ids[a.query], "hypothesis": a.answer}) + b"\n"
         for a in answers
-        if a.said is not None and a.error is None
+        if a.answer is not None and a.error is None
     ]
     if lines:
         path.write_bytes(b"".join(lines))
 
 
-def write_errors(dataset: Dataset, answers: Sequence[Answer], path: Path) -> None:
+def write_errors(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
     """One JSON line a failed query, with its trace; no file when none failed."""
     import orjson
 
@@ -142,135 +148,148 @@ def write_errors(dataset: Dataset, answers: Sequence[Answer], path: Path) -> Non
         path.write_bytes(b"".join(lines))
 
 
-def _run_json(
+def _completed(
+    record: RunRecord,
     dataset: Dataset,
-    outcomes: Sequence[Outcome],
-    answers: Sequence[Answer],
-    record: dict[str, Any],
-    seconds: dict[str, Any],
-) -> dict[str, Any]:
-    searches = np.array([a.seconds for a in answers if a.seconds is not None])
-    # A process runs its units in their order, so that the last report of each is its sum.
-    reported = {o.process: o.reported for o in outcomes if o.reported is not None}
-    measured = {
-        "seconds": {name: value for name, value in seconds.items() if value is not None},
-        "index": _index_times([o for o in outcomes if o.index_seconds is not None]),
-        **_used(outcomes, len(answers), record["settings"].get("prices", {})),
-        "search_ms": _percentiles(searches * 1000),
-        "peak_memory_bytes": peak_memory(
-            # Those of a cluster are no children of this process.
-            workers="cluster" not in record["settings"]
-            and (record["settings"]["workers"] > 1 or bool(record["settings"]["isolated_by"]))
+    results: Sequence[WorkResult],
+    queries: Sequence[QueryResult],
+    before: Sequence[QueryResult],
+) -> RunRecord:
+    """Adds to the record of a run what its results say, and when it finished."""
+    # A process runs its items in their order, so that the last report of each is its sum.
+    reported = {one.process: one.reported for one in results if one.reported is not None}
+    failed = sum(one.error is not None for one in queries)
+    return replace(
+        record,
+        # Lists identify a run by its folder and this: two nights may run it within one second.
+        finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        queries=QueryCounts(
+            asked=len(queries),
+            answered=len(queries) - failed,
+            failed=failed,
+            abstained=sum(one.abstained for one in queries),
         ),
-    }
-    return {
-        "run_version": RUN_VERSION,
-        # Lists know a run by its folder and this: two nights may run it within one second.
-        "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "dataset": dataset_record(dataset),
-        **record,
-        "queries": {
-            "asked": len(answers),
-            "answered": sum(a.error is None for a in answers),
-            "failed": sum(a.error is not None for a in answers),
-            "abstained": sum(a.abstained for a in answers),
-        },
-        **({"kept_haystacks": kept} if (kept := _kept(outcomes)) else {}),
-        **({"empty_haystacks": empty} if (empty := _empty(dataset, answers)) else {}),
-        "notes": {
-            "documents_beyond_k_left_out": sum(a.cut for a in answers),
-            "repeated_documents_left_out": sum(a.repeated for a in answers),
-            "padding_left_out": sum(a.padded for a in answers),
-            "answers_sorted_by_score": sum(a.reordered for a in answers),
-            "answers_whose_scores_were_dropped": _dropped_scores(answers),
-            "own_document_left_out": dataset.manifest.exclude_self,
-        },
-        # What nobody measured or said is absent.
-        "measured": {name: value for name, value in measured.items() if value is not None},
-        **({"reported_by_the_system": [*reported.values()]} if reported else {}),
-        "versions": versions(),
-        "machine": machine(),
-        "git": git_state(),
-    }
+        retried=_retried(queries, before),
+        cached_haystacks=_cached(results),
+        empty_haystacks=_empty(dataset, queries),
+        notes=RunNotes(
+            documents_beyond_k=sum(one.beyond_k for one in queries),
+            duplicate_documents=sum(one.duplicates for one in queries),
+            padding=sum(one.padding for one in queries),
+            sorted_by_score=sum(one.sorted_by_score for one in queries),
+            scores_dropped=_dropped_scores(queries),
+            self_excluded=dataset.manifest.exclude_self,
+        ),
+        measured=_measured(record, results, queries),
+        reported=[*reported.values()],
+    )
 
 
-def _kept(outcomes: Sequence[Outcome]) -> int:
-    """Haystacks that nobody had to take in, since an earlier run did."""
-    taken_in = {o.haystack for o in outcomes if o.index_seconds is not None}
-    return len({o.haystack for o in outcomes if o.kept} - taken_in)
+def _measured(
+    record: RunRecord, results: Sequence[WorkResult], queries: Sequence[QueryResult]
+) -> Measured:
+    """Adds times, usage and memory to the seconds that the record has already."""
+    settings = record.settings
+    searches = np.array([one.seconds for one in queries if one.seconds is not None])
+    ingestion, searching = _usage(results, len(queries), settings.prices)
+    # The workers of a cluster are no children of this process.
+    children = (settings.workers or 1) > 1 or settings.sandbox is not None
+    return replace(
+        record.measured or Measured(),
+        index=_index_times([one for one in results if one.index_seconds is not None]),
+        ingestion=ingestion,
+        searching=searching,
+        search_ms=percentiles(searches * 1000),
+        peak_memory_bytes=peak_memory(workers=settings.cluster is None and children),
+    )
 
 
-def _retried(answers: Sequence[Answer], before: Sequence[Answer]) -> dict[str, int]:
-    """How many queries were asked again after a failure, and how many then were answered."""
-    again = {answer.query for answer in before}
-    answered = sum(a.error is None for a in answers if a.query in again)
-    return {"queries": len(again), "answered": answered, "failures": len(before)}
+def _cached(results: Sequence[WorkResult]) -> int:
+    """Counts haystacks that only an earlier run indexed."""
+    indexed = {one.haystack for one in results if one.index_seconds is not None}
+    return len({one.haystack for one in results if one.cached} - indexed)
 
 
-def _empty(dataset: Dataset, given: Sequence[Answer]) -> dict[str, Any] | None:
-    """Haystacks with documents of which no query was answered with anything.
+def _retried(queries: Sequence[QueryResult], before: Sequence[QueryResult]) -> Retried | None:
+    """Counts queries that were asked again after a failure, and those that then were answered."""
+    again = {one.query for one in before}
+    answered = sum(one.error is None for one in queries if one.query in again)
+    if not before:
+        return None
+    return Retried(queries=len(again), answered=answered, failures=len(before))
 
-    None where there is none. To say that there is no answer is one; a failure is counted elsewhere.
+
+def _empty(dataset: Dataset, given: Sequence[QueryResult]) -> EmptyHaystacks | None:
+    """Counts haystacks with documents of which no query was answered with anything.
+
+    None where there is none. An abstention is an answer; a failure is counted elsewhere.
     """
-    answers: dict[int, list[Answer]] = {}
-    for answer in given:
-        haystack = int(dataset.query_haystack[answer.query])
+    results: dict[int, list[QueryResult]] = {}
+    for one in given:
+        haystack = int(dataset.query_haystack[one.query])
         if dataset.manifest.as_of:  # whose questions are of many times, and may be one each
             haystack = last_of_base(dataset.haystack_ids, haystack)
-        mine = answers.setdefault(haystack, [])
-        if answer.error is None:
-            mine.append(answer)
+        mine = results.setdefault(haystack, [])
+        if one.error is None:
+            mine.append(one)
     empty = [
         haystack
-        for haystack, mine in sorted(answers.items())
-        if mine and dataset.haystack_size(haystack) and not any(map(_said_something, mine))
+        for haystack, mine in sorted(results.items())
+        if mine and dataset.haystack_size(haystack) and not any(map(_has_output, mine))
     ]
     if not empty:
         return None
-    first = [dataset.haystack_bases[haystack] for haystack in empty[:_NAMED]]
-    queries = sum(len(answers[haystack]) for haystack in empty)
-    return {"n": len(empty), "of": len(answers), "queries": queries, "first": first}
+    return EmptyHaystacks(
+        n=len(empty),
+        total=len(results),
+        queries=sum(len(results[haystack]) for haystack in empty),
+        examples=[dataset.haystack_bases[haystack] for haystack in empty[:_NAMED]],
+    )
 
 
-def _said_something(answer: Answer) -> bool:
-    return bool(len(answer.rows) or answer.hits or answer.abstained)
+def _has_output(result: QueryResult) -> bool:
+    return bool(len(result.rows) or result.hits or result.abstained)
 
 
-def _dropped_scores(answers: Sequence[Answer]) -> int:
-    """Answers with scores, where others came without: see `as_rankings`."""
+def _dropped_scores(answers: Sequence[QueryResult]) -> int:
+    """QueryResults with scores, where others came without: see `as_rankings`."""
     given = sum(a.scores is not None for a in answers if len(a.rows))
     return given if given < sum(len(a.rows) > 0 for a in answers) else 0
 
 
-def _index_times(indexed: Sequence[Outcome]) -> dict[str, Any] | None:
-    if not indexed:
+def _index_times(indexed: Sequence[WorkResult]) -> IndexTimes | None:
+    times = np.array([one.index_seconds for one in indexed], float)
+    haystack_ms = percentiles(times * 1000)
+    if haystack_ms is None:
         return None
-    times = np.array([o.index_seconds for o in indexed], float)
-    return {
-        "haystacks": len({o.haystack for o in indexed}),
-        "times": len(indexed),  # more than haystacks where several processes took one
-        "documents": sum(o.documents for o in indexed),
-        "seconds": float(times.sum()),
-        "haystack_ms": _percentiles(times * 1000),
-    }
+    return IndexTimes(
+        haystacks=len({one.haystack for one in indexed}),
+        builds=len(indexed),
+        documents=sum(one.documents for one in indexed),
+        seconds=float(times.sum()),
+        haystack_ms=haystack_ms,
+    )
 
 
-def _used(outcomes: Sequence[Outcome], questions: int, prices: money.Prices) -> dict[str, Any]:
-    """What the system says that taking in the haystacks, and searching them, has used and cost."""
-    # What was told in the midst of a haystack is part of what is told at its end.
-    last = {(o.account, o.unit): o.ingested for o in outcomes if o.ingested}
+def _usage(
+    results: Sequence[WorkResult], queries: int, prices: money.Prices
+) -> tuple[Usage | None, Usage | None]:
+    """Returns what the system counted while it indexed, and while it searched."""
+    # What was reported in the midst of a haystack is part of what is reported at its end.
+    last = {(one.account, one.item): one.ingestion_usage for one in results if one.ingestion_usage}
     ingestion = money.total(last.values())
-    by_account = {o.account: o.used for o in outcomes if o.used is not None}
+    by_account = {one.account: one.usage for one in results if one.usage is not None}
     used = money.total(by_account.values())
-    searching = {name: n for name, n in money.rose(used, ingestion).items() if n > 0}
-    found = money.in_record(searching, prices)
-    if found and "usd" in found and questions:
-        found["usd_a_thousand_questions"] = found["usd"] / questions * 1000
-    return {"ingestion": money.in_record(ingestion, prices), "searching": found}
+    searching = {name: n for name, n in money.usage_delta(used, ingestion).items() if n > 0}
+    found = money.usage(searching, prices)
+    if found is not None and found.usd is not None and queries:
+        found = replace(found, usd_per_1000_queries=found.usd / queries * 1000)
+    return money.usage(ingestion, prices), found
 
 
-def _percentiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> dict[str, float] | None:
+def percentiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> Percentiles | None:
+    """Summarises durations; None for none."""
     if len(values) == 0:
         return None
     p50, p95, p99 = np.percentile(values, [50, 95, 99])
-    return {"mean": float(values.mean()), "p50": float(p50), "p95": float(p95), "p99": float(p99)}
+    return Percentiles(mean=float(values.mean()), p50=float(p50), p95=float(p95), p99=float(p99))

@@ -2,59 +2,68 @@
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 import warnings
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from msgspec.structs import replace
+
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
-from harness.files import disk_errors, write_json
+from harness.files import disk_errors
 from harness.leftovers import discard
 from harness.masking import values_of_others
+from harness.records.base import write_json_record
+from harness.records.run import (
+    Measured,
+    PhaseSeconds,
+    QueryCounts,
+    RunPlan,
+    RunRecord,
+    RunSettings,
+    RunStart,
+)
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import release
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import FAILURES, preserve_process_state
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.budget import BudgetExceededError
+from harness.runs.checkpoint import Checkpoint, CheckpointWriter, last_results
 from harness.runs.crew import crew_of
-from harness.runs.execute import Executor, LostError
+from harness.runs.execute import Executor, WorkerDiedError
+from harness.runs.folder.from_hits import matching_record
 from harness.runs.folder.run_folder import (
-    JOURNAL,
+    CHECKPOINT,
+    CHECKPOINT_SUFFIX,
+    STARTED,
     RunFolder,
+    dataset_ref,
     empty_haystacks,
     folder_name,
     note_in,
 )
 from harness.runs.folder.tidy import drop_empty
+from harness.runs.git import git_state
+from harness.runs.guards import close_quietly
 from harness.runs.isolated import Isolation
-from harness.runs.journal import (
-    Journal,
-    alone,
-    begin_at_failures,
-    begun,
-    fresh,
-    is_of_failures,
-    journal_less,
-    last_answers,
-    refuse_to_lose,
-    resumed,
-)
-from harness.runs.outcome import Outcome, Unit
-from harness.runs.plan import Settings, choose_queries, units
+from harness.runs.plan import Settings, choose_queries, work_items
 from harness.runs.provenance import (
     isolated_record,
+    machine,
     repeat_command,
     retriever_record,
+    versions,
 )
 from harness.runs.record import write_errors, write_run
-from harness.runs.reports import closed
+from harness.runs.results import WorkItem, WorkResult
 from harness.runs.run_usage import RunUsage
 from harness.runs.under_test import batch_size_of, check_fit, in_sandbox, system_of, under_test
 from harness.runs.worker import TO_BUILD, Worker
@@ -67,21 +76,22 @@ def run(
     *,
     out: str | Path = "results",
     resume: bool = False,
-    again: bool = True,
-    keep: bool = True,
+    overwrite: bool = True,
+    keep_previous: bool = True,
     quiet: bool = True,
     executor: Executor | None = None,
     prepare_seconds: float | None = None,
 ) -> Path:
     """Run `retriever` over `dataset`; returns the run's folder below `out`.
 
-    The folder appears whole or not at all. What is done is kept beside it while the run goes on;
-    with `resume` an interrupted run of the same settings goes on from there, and its rankings are
-    the same bytes as those of a run that was not interrupted; a finished one is left as it is.
-    Without `resume`, a finished run of the same settings is run `again`, and the old one kept in
-    NAME.earlier beside it (unless not `keep`: then it is replaced, but for files that are not its
-    own). Without `again` what was stopped is not begun anew, and a finished one is left as it is,
-    if the retriever was given by name: of an object nobody can tell whether it is the same.
+    The folder appears whole or not at all; a checkpoint beside it records the results meanwhile.
+    With `resume` an interrupted run of the same settings continues from its checkpoint, and gives
+    the same rankings byte for byte; a finished run is returned unchanged. Otherwise, with
+    `overwrite`, a finished run of the same settings is run again, and the old folder moves to
+    NAME.previous (unless `keep_previous` is false: then it is replaced, but for the user's files in
+    it). If `overwrite` is false, an interrupted run is not discarded, and a finished run is
+    returned unchanged when the retriever was given by name. Objects have no stable identity, so
+    they are always run again.
 
     Warns where all queries of a haystack were answered with nothing, as by an index that is not
     ready, unless that is allowed.
@@ -108,70 +118,76 @@ def run(
         builds = in_sandbox(tested, dataset, out, settings.seed)
     with preserve_process_state():
         built = builds.build(settings.seed) if isinstance(builds, TO_BUILD) else builds
-    sees_answer_key = is_oracle(built)
+    sees_gold_labels = is_oracle(built)
     batch_size = batch_size_of(settings, built)
     check_fit(settings, built)
     if isinstance(builds, Isolation):
-        about = isolated_record(builds.spec, builds.about)
+        about = isolated_record(builds.spec, builds.described)
     else:
         about = retriever_record(tested)
     if isinstance(revision := getattr(built, "revision", None), str):
-        about["revision"] = revision
+        about = replace(about, revision=revision)
     queries = choose_queries(dataset, settings.limit, settings.seed)
-    planned = units(dataset, queries, settings.seed)
-    identity = {
-        "dataset": dataset.fingerprint,
-        "retriever": about,
-        "k": k,
+    planned = work_items(dataset, queries, settings.seed)
+    plan = RunPlan(
+        dataset=dataset.fingerprint,
+        retriever=about,
+        k=k,
         # A sample of all is no sample.
-        "limit": settings.limit if len(queries) < dataset.n_queries else None,
-        "seed": settings.seed,
-        "queries": len(queries),
-    }
-    if settings.isolate:
-        identity["isolate"] = True
-    if isinstance(tested, RetrieverSpec) and (others := values_of_others(tested.params)):
-        identity["environment"] = others
-    if settings.matching is not None:
-        identity["matching"] = asdict(settings.matching)
-    folder = out / folder_name(dataset, about["name"], identity)
-    partial = out / f".{folder.name}.partial"
-    goes_on = resume and (partial / "plan.json").is_file()
+        limit=settings.limit if len(queries) < dataset.n_queries else None,
+        seed=settings.seed,
+        queries=len(queries),
+        isolate=settings.isolate,
+        environment=values_of_others(tested.params) if isinstance(tested, RetrieverSpec) else {},
+        matching=matching_record(settings.matching) if settings.matching else None,
+    )
+    folder = out / folder_name(dataset, about.name, plan)
+    checkpoint = Checkpoint(out / f".{folder.name}{CHECKPOINT_SUFFIX}")
+    goes_on = resume and checkpoint.exists
     finished = (folder / "run.json").is_file()
     failed = _failed(folder) if resume and finished and not goes_on else 0
-    at_failures = failed > 0 and (folder / JOURNAL).is_file()
+    at_failures = failed > 0 and (folder / CHECKPOINT).is_file()
     if at_failures and not quiet:
         print(
             f"note: {folder} is finished but for {failed} queries that failed: trying those again",
             file=sys.stderr,
         )
-    if finished and not goes_on and not at_failures and (resume or (named and not again)):
+    if finished and not goes_on and not at_failures and (resume or (named and not overwrite)):
         if not quiet:
             print(
-                f"note: {folder} is finished already, and kept; --again runs it anew, and keeps "
-                "the old one beside it"
-                + (f" ({failed} queries failed, of which it has no {JOURNAL})" if failed else ""),
+                f"note: {folder} is finished already; --overwrite runs it again, and keeps the old "
+                "one beside it"
+                + (
+                    f" ({failed} queries failed, of which it has no {CHECKPOINT})" if failed else ""
+                ),
                 file=sys.stderr,
             )
-        note_in(folder, by=settings.by, name=settings.name)
+        note_in(folder, submitted_by=settings.submitted_by, name=settings.name)
         _warn_of_empty(folder, settings)
         return folder
     started = perf_counter()
     drop_empty(out)
-    with disk_errors(out, "name another folder with --out"), alone(partial):
-        if not resume and not again:
-            refuse_to_lose(partial)
+    with disk_errors(out, "name another folder with --out"), checkpoint.lock():
+        if not resume and not overwrite:
+            checkpoint.require_empty()
         if at_failures:
-            begin_at_failures(folder, partial, identity)
-        done = resumed(partial, identity, quiet) if resume else fresh(partial, identity)
-        write_json(partial / "begun.json", begun(dataset, about["name"], settings.name))
+            checkpoint.reopen_failed(folder, plan)
+        done = checkpoint.load(plan, quiet=quiet) if resume else checkpoint.create(plan)
+        start = RunStart(
+            dataset=dataset.name,
+            granularity=dataset.manifest.granularity,
+            system=about.name,
+            started=datetime.now(UTC).isoformat(timespec="seconds"),
+            name=settings.name or None,
+        )
+        write_json_record(checkpoint.folder / STARTED, start)
         n_resumed = len(_answered(done))
         rest = _left(planned, _answered(done))
-        haystacks = {unit.haystack for unit in planned}
+        haystacks = {item.haystack for item in planned}
         try:
             with (
                 preserve_process_state(),
-                journal_less(partial),
+                checkpoint.discard_mismatched(),
                 crew_of(settings, builds, built, dataset, haystacks, batch_size, executor) as crew,
             ):
                 worker = Worker(
@@ -186,111 +202,128 @@ def run(
                     settings.concurrency if crew.batch_size is None else 1,
                     settings.limits,
                 )
-                going = progress(len(queries), "queries", "search", quiet=quiet, stays=True)
-                with Journal(partial / JOURNAL) as journal, going as bar:
+                progress_bar = progress(len(queries), "queries", "search", quiet=quiet, leave=True)
+                with CheckpointWriter(checkpoint.results) as writer, progress_bar as bar:
                     bar.update(n_resumed)
                     usage = RunUsage(settings, done, rest, crew.workers)
 
-                    def take(outcome: Outcome) -> None:
-                        journal.add(outcome)
-                        done.append(outcome)
-                        bar.update(len(outcome.answers))
-                        said = usage.add(outcome)
-                        bar.set_postfix_str(said, refresh=outcome.taken_in is not None)
+                    def take(result: WorkResult) -> None:
+                        writer.add(result)
+                        done.append(result)
+                        bar.update(len(result.queries))
+                        spent = usage.add(result)
+                        bar.set_postfix_str(spent, refresh=result.indexed is not None)
                         if settings.strict:
-                            _stop_at_error(outcome, dataset)
+                            _stop_at_error(result, dataset)
 
                     worker.tell = take
-                    for outcome in crew.executor.map(worker, rest):
-                        take(outcome)
-        except (LostError, BudgetExceededError) as error:
-            how = "" if isinstance(error, LostError) else ", with a higher --max-usd"
+                    for result in crew.executor.map(worker, rest):
+                        take(result)
+        except (WorkerDiedError, BudgetExceededError) as error:
+            how = "" if isinstance(error, WorkerDiedError) else ", with a higher --max-usd"
             raise type(error)(
                 f"{error}; {len(_answered(done))} of {len(queries)} queries are answered and kept: "
                 f"--resume goes on from there{how}"
             ) from None
         finally:
             if named:
-                with preserve_process_state(), journal_less(partial):
-                    closed(built)
+                with preserve_process_state(), checkpoint.discard_mismatched():
+                    close_quietly(built)
             else:  # what a program brought, it may use again
                 with suppress(*FAILURES):  # whoever wants it next will say so
                     release(built)
-        _stop_without_answer(done, dataset, partial)
+        _stop_without_answer(done, dataset, checkpoint.folder)
+        record = RunRecord(
+            version=1,
+            finished="",
+            dataset=dataset_ref(dataset),
+            retriever=replace(
+                about,
+                ids="dataset" if getattr(built, "returns_dataset_ids", False) else "handles",
+                sees_gold_labels=sees_gold_labels,
+            ),
+            settings=RunSettings(
+                k=k,
+                limit=settings.limit,
+                seed=settings.seed,
+                workers=crew.workers,
+                batch_size=batch_size,
+                concurrency=settings.concurrency if settings.concurrency > 1 else None,
+                query_timeout=settings.query_timeout,
+                index_timeout=settings.index_timeout,
+                retries=settings.retries or None,
+                prices={model: dict(prices) for model, prices in settings.prices.items()},
+                sandbox=builds.sandbox.by if isinstance(builds, Isolation) else None,
+                cluster=crew.cluster,
+            ),
+            queries=QueryCounts(asked=len(queries), answered=0, failed=0, abstained=0),
+            name=settings.name or None,
+            submitted_by=settings.submitted_by or None,
+            command=repeat_command(dataset, tested, k, settings),
+            resumed_queries=n_resumed,
+            measured=Measured(
+                seconds=PhaseSeconds(prepare=prepare_seconds, run=perf_counter() - started)
+            ),
+            versions=versions(),
+            machine=machine(),
+            git=git_state(),
+        )
         write_run(
             folder,
             dataset,
             done,
-            record={
-                "retriever": {
-                    **about,
-                    "ids": "dataset" if getattr(built, "returns_dataset_ids", False) else "handles",
-                    "sees_answer_key": sees_answer_key,
-                },
-                "settings": {
-                    "k": k,
-                    "limit": settings.limit,
-                    "seed": settings.seed,
-                    "workers": crew.workers,
-                    **crew.about,
-                    "batch_size": batch_size,
-                    **({"concurrency": n} if (n := settings.concurrency) > 1 else {}),
-                    **settings.limits.record(),
-                    **({"prices": settings.prices} if settings.prices else {}),
-                    "isolated_by": builds.sandbox.by if isinstance(builds, Isolation) else None,
-                },
-                "by": settings.by or None,
-                **({"name": settings.name} if settings.name else {}),
-                "repeat": repeat_command(dataset, tested, k, settings),
-                "resumed_queries": n_resumed,
-            },
-            seconds={"prepare": prepare_seconds, "run": perf_counter() - started},
-            matching=settings.matching,
-            keep=keep and not is_of_failures(partial),
-            journal=partial / JOURNAL,
+            record,
+            settings.matching,
+            keep_previous=keep_previous and not checkpoint.is_retry,
+            checkpoint=checkpoint.results,
         )
-        discard(partial)
+        discard(checkpoint.folder)
     _warn_of_empty(folder, settings)
     return folder
 
 
 def _warn_of_empty(folder: Path, settings: Settings) -> None:
-    if not settings.allow_empty and (said := empty_haystacks(RunFolder(folder).record)):
+    if not settings.allow_empty and (
+        said := empty_haystacks(RunFolder(folder).record.empty_haystacks)
+    ):
         warnings.warn(said, stacklevel=3)
 
 
-def _answered(done: Sequence[Outcome]) -> set[int]:
-    """Queries that were answered without a failure."""
-    return {a.query for outcome in done for a in outcome.answers if a.error is None}
+def _answered(done: Sequence[WorkResult]) -> set[int]:
+    """Returns the queries that were answered without a failure."""
+    return {one.query for result in done for one in result.queries if one.error is None}
 
 
-def _left(planned: Sequence[Unit], answered: set[int]) -> list[Unit]:
-    """The units that are to be run, without the queries that are answered."""
-    left = (replace(u, queries=[q for q in u.queries if q not in answered]) for u in planned)
-    return [unit for unit in left if unit.queries]
+def _left(planned: Sequence[WorkItem], answered: set[int]) -> list[WorkItem]:
+    """Returns the items that are to be run, without the queries that are answered."""
+    left = (
+        dataclasses.replace(item, queries=[q for q in item.queries if q not in answered])
+        for item in planned
+    )
+    return [item for item in left if item.queries]
 
 
 def _failed(folder: Path) -> int:
     """Queries of a finished run that failed."""
-    return int(RunFolder(folder).record["queries"]["failed"])
+    return RunFolder(folder).record.queries.failed
 
 
-def _stop_at_error(outcome: Outcome, dataset: Dataset) -> None:
-    for answer in outcome.answers:
-        if answer.error is not None:
-            name = dataset.query_ids[answer.query]
-            raise RunError(f"query {name!r}: {_last_line(answer.error)}\n{answer.error.rstrip()}")
+def _stop_at_error(result: WorkResult, dataset: Dataset) -> None:
+    for one in result.queries:
+        if one.error is not None:
+            name = dataset.query_ids[one.query]
+            raise RunError(f"query {name!r}: {_last_line(one.error)}\n{one.error.rstrip()}")
 
 
-def _stop_without_answer(done: list[Outcome], dataset: Dataset, partial: Path) -> None:
-    answers, _ = last_answers(done)
-    first = answers[0].error
-    if first is None or any(answer.error is None for answer in answers):
+def _stop_without_answer(done: list[WorkResult], dataset: Dataset, folder: Path) -> None:
+    queries, _ = last_results(done)
+    first = queries[0].error
+    if first is None or any(one.error is None for one in queries):
         return
-    write_errors(dataset, answers, partial / "errors.jsonl")
+    write_errors(dataset, queries, folder / "errors.jsonl")
     raise RunError(
-        f"every one of the {len(answers)} queries failed, first with {_last_line(first)}; "
-        f"the traces are in {partial / 'errors.jsonl'}"
+        f"every one of the {len(queries)} queries failed, first with {_last_line(first)}; "
+        f"the traces are in {folder / 'errors.jsonl'}"
     )
 
 

@@ -24,8 +24,8 @@ from harness.retrievers.corpus import Piece
 from harness.retrievers.outputs import as_result, in_order, scores_of, within
 from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.guards import ToldError, close_quietly, reported, trace
 from harness.runs.money import COUNTS
-from harness.runs.reports import ToldError, closed, reported, trace
 
 T = TypeVar("T")
 
@@ -88,7 +88,9 @@ class Shard:
 
     def close(self) -> Exception | None:
         """No more will be asked."""
-        return _told(lambda: closed(self._retriever) if self._retriever is not None else None)
+        return _told(
+            lambda: close_quietly(self._retriever) if self._retriever is not None else None
+        )
 
     def _indexed(self) -> Retriever:
         if self._retriever is None:

@@ -14,7 +14,7 @@ from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.elsewhere import Told
 from harness.runs.on_ray import Cluster, Remote, good, lost, sent
-from harness.runs.plan import QUERIES_A_UNIT
+from harness.runs.plan import QUERIES_PER_ITEM
 from harness.runs.shards import Shard, added, merged, summed
 
 _AT_ONCE = 64
@@ -27,7 +27,7 @@ _TO_CLOSE = 10.0
 class Shards:
     """One retriever whose corpus lies in shards, each indexed and searched where it lies."""
 
-    batch_size = QUERIES_A_UNIT
+    batch_size = QUERIES_PER_ITEM
 
     def __init__(
         self,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.masking import refuse_in
+from harness.records.run import RetrieverRecord
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
@@ -64,7 +65,7 @@ def batch_size_of(settings: Settings, retriever: Any) -> int:
     return size
 
 
-def system_of(about: Mapping[str, Any], built: Retriever, *, named: bool) -> dict[str, Any] | None:
+def system_of(about: RetrieverRecord, built: Retriever, *, named: bool) -> dict[str, object] | None:
     """See `known_by`; None for an object that a program built and that has no `params`: nobody
     knows its settings."""
     return known_by(about, built) if named or hasattr(built, "params") else None

@@ -1,4 +1,4 @@
-"""Runs a retriever over one unit of work: some queries of one haystack. Errors become data."""
+"""Runs a retriever over one item of work: some queries of one haystack. Errors become data."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import retry
 from harness.retrievers.timing import Clock, timed
-from harness.runs.as_answer import as_answer, gold_of
+from harness.runs.as_answer import gold_of, to_query_result
 from harness.runs.bench import (
     SECONDS_A_REPORT,
     Bench,
@@ -32,11 +32,11 @@ from harness.runs.bench import (
     put_report,
     seconds_of,
 )
+from harness.runs.guards import close_quietly, counts, trace
 from harness.runs.isolated import Isolated, Isolation
-from harness.runs.limits import Here, InThread, LateError, Limits, side_by_side
-from harness.runs.money import Counts, rose
-from harness.runs.outcome import Answer, Outcome, Unit
-from harness.runs.reports import closed, counts, trace
+from harness.runs.money import Counts, usage_delta
+from harness.runs.results import QueryResult, WorkItem, WorkResult
+from harness.runs.timeouts import CallThread, CallTimeoutError, InlineCalls, Limits, side_by_side
 from harness.runs.view import View
 
 _SECONDS_A_PART = 0.02
@@ -47,7 +47,7 @@ TO_BUILD = (RetrieverSpec, Isolation)
 
 
 class Worker:
-    """Holds one retriever and runs units with it; picklable, built afresh in each process."""
+    """Holds one retriever and runs items with it; picklable, built afresh in each process."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Worker:
         seed: int,
         exclude_self: bool,
         batch_size: int | None,
-        system: Mapping[str, Any] | None = None,
+        system: Mapping[str, object] | None = None,
         require_cached_index: bool = False,
         concurrency: int = 1,
         limits: Limits | None = None,
@@ -74,64 +74,64 @@ class Worker:
         self._exclude_self = exclude_self
         self._batch_size = batch_size
         self._bench: Bench | None = None
-        self.begun: Outcome | None = None
-        self.tell: Callable[[Outcome], None] | None = None
+        self.begun: WorkResult | None = None
+        self.tell: Callable[[WorkResult], None] | None = None
         """Who is told how far a haystack is taken in, now and then; it may raise a HarnessError."""
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_bench": None, "begun": None, "tell": None}
 
-    def __call__(self, unit: Unit) -> Iterator[Outcome]:
-        """Index the unit's haystack unless it is indexed already, then search.
+    def __call__(self, item: WorkItem) -> Iterator[WorkResult]:
+        """Index the item's haystack unless it is indexed already, then search.
 
         What is answered is given as soon as that is worth it; `begun` is what is not given yet.
         """
-        outcome = self.begun = Outcome(unit.number, unit.haystack, [])
+        result = self.begun = WorkResult(item.number, item.haystack, [])
         bench = self._bench
-        if bench is None or (bench.haystack != unit.haystack and self._is_lost(bench, unit)):
+        if bench is None or (bench.haystack != item.haystack and self._is_lost(bench, item)):
             bench = self._bench = self._built()
-        if bench.haystack != unit.haystack:
-            self._index(bench, unit, outcome)
-        outcome.process, outcome.account = number_of(bench.retriever), account_of(bench)
+        if bench.haystack != item.haystack:
+            self._index(bench, item, result)
+        result.process, result.account = number_of(bench.retriever), account_of(bench)
         if bench.index_error is not None:
-            outcome.answers = [Answer(q, error=bench.index_error) for q in unit.queries]
-            yield outcome
+            result.queries = [QueryResult(q, error=bench.index_error) for q in item.queries]
+            yield result
             return
         size = self._batch_size or int(getattr(bench.retriever, "batch_size", 1))
-        parts = [unit.queries[at : at + size] for at in range(0, len(unit.queries), size)]
+        parts = [item.queries[at : at + size] for at in range(0, len(item.queries), size)]
         given = told = monotonic()
         for answers in self._searched(bench, parts):
-            outcome.answers += answers
+            result.queries += answers
             now = monotonic()
             if now - given > _SECONDS_A_PART:
-                outcome.last = False
+                result.complete = False
                 if now - told > SECONDS_A_REPORT:
-                    put_report(bench, outcome)
+                    put_report(bench, result)
                     told = now
                 self.begun = None
-                yield outcome
-                outcome = self.begun = Outcome(
-                    unit.number,
-                    unit.haystack,
+                yield result
+                result = self.begun = WorkResult(
+                    item.number,
+                    item.haystack,
                     [],
-                    process=outcome.process,
-                    account=outcome.account,
+                    process=result.process,
+                    account=result.account,
                 )
                 given = now
-        put_report(bench, outcome)
+        put_report(bench, result)
         self.begun = None
-        yield outcome
+        yield result
 
-    def whole(self, unit: Unit) -> Outcome:
-        """What came of a unit, at once."""
-        first, *more = self(unit)
+    def whole(self, item: WorkItem) -> WorkResult:
+        """Returns the results of an item at once."""
+        first, *more = self(item)
         for part in more:
-            first.answers += part.answers
-            first.reported, first.used = part.reported, part.used
-        first.last = True
+            first.queries += part.queries
+            first.reported, first.usage = part.reported, part.usage
+        first.complete = True
         return first
 
-    def _searched(self, bench: Bench, parts: Sequence[list[int]]) -> Iterator[list[Answer]]:
+    def _searched(self, bench: Bench, parts: Sequence[list[int]]) -> Iterator[list[QueryResult]]:
         """The answers to each part, in their order, so many at once as were asked for."""
         if self._concurrency == 1:
             yield from (self._search(bench, part) for part in parts)
@@ -139,20 +139,20 @@ class Worker:
         yield from side_by_side(partial(self._search, bench), parts, self._concurrency)
 
     def _built(self) -> Bench:
-        """What units are run with, built where its calls will be made."""
-        caller, spec = InThread() if self._limits.in_time else Here(), self.builds
+        """What items are run with, built where its calls will be made."""
+        caller, spec = CallThread() if self._limits.in_time else InlineCalls(), self.builds
         built = caller(partial(spec.build, self._seed)) if isinstance(spec, TO_BUILD) else spec
         bench = Bench(self._place.open(), built, caller)
         if not isinstance(built, Isolated):  # which counts anew for each haystack
             bench.counted = caller(partial(counts, built))
         return bench
 
-    def _is_lost(self, bench: Bench, unit: Unit) -> bool:
+    def _is_lost(self, bench: Bench, item: WorkItem) -> bool:
         """Whether a call has not come back, and another retriever can be built for what follows.
 
         Of a haystack as of several times the next one follows, and is not told anew.
         """
-        follows = unit.chain is not None and unit.chain == bench.chain
+        follows = item.chain is not None and item.chain == bench.chain
         return bench.stuck and isinstance(self.builds, TO_BUILD) and not follows
 
     def release(self) -> None:
@@ -164,67 +164,67 @@ class Worker:
         """Tell a retriever that was built here that no more will be asked."""
         bench, self._bench = self._bench, None
         if bench is not None and isinstance(self.builds, TO_BUILD) and not bench.stuck:
-            bench.call(partial(closed, bench.retriever))
+            bench.call(partial(close_quietly, bench.retriever))
 
-    def _index(self, bench: Bench, unit: Unit, outcome: Outcome) -> None:
-        goes_on = unit.chain is not None and bench.chain == unit.chain
+    def _index(self, bench: Bench, item: WorkItem, result: WorkResult) -> None:
+        goes_on = item.chain is not None and bench.chain == item.chain
         if goes_on and bench.index_error is not None:
             return  # it knows a part of what came before, and nobody knows which
         before_it = bench.view.corpus if goes_on else None
-        bench.haystack, bench.index_error, bench.chain = unit.haystack, None, None
-        bench.view = View(bench.dataset, unit.haystack, self._seed)
-        outcome.documents = len(bench.view.rows) - len(before_it or ())
+        bench.haystack, bench.index_error, bench.chain = item.haystack, None, None
+        bench.view = View(bench.dataset, item.haystack, self._seed)
+        result.documents = len(bench.view.rows) - len(before_it or ())
         # An isolated one starts with a process that counts anew.
         before: Counts = {} if isinstance(bench.retriever, Isolated) else bench.counts()
         take: Callable[..., bool] = partial(
             ingest, bench.retriever, bench.view.corpus, self._system
         )
-        if unit.chain is not None and calls.is_told(bench.retriever):
-            take, bench.chain = partial(self._tell, bench, before_it), unit.chain
-        outcome.process, outcome.account = number_of(bench.retriever), account_of(bench)
-        watch = Watch(bench, outcome, before, self.tell)
+        if item.chain is not None and calls.is_told(bench.retriever):
+            take, bench.chain = partial(self._tell, bench, before_it), item.chain
+        result.process, result.account = number_of(bench.retriever), account_of(bench)
+        watch = Watch(bench, result, before, self.tell)
         clock = Clock(watch.taken_in)
         try:
             self._wait_for_late(bench)
             with timed(clock):
                 work = partial(take, require_cached=self._require_cached_index)
-                outcome.kept = not bench.call(work, self._limits.index)
+                result.cached = not bench.call(work, self._limits.index)
         except HarnessError:
             raise
-        except LateError as error:
+        except CallTimeoutError as error:
             bench.index_error = self._late(bench, "index", error)
         except FAILURES:
             # The retriever is somebody else's code: its failure is a result of the run.
             bench.index_error = "index failed:\n" + trace()
         if watch.stopped is not None:  # and somebody went on nevertheless
             raise watch.stopped
-        if outcome.kept:  # who paid for it has its time and cost
+        if result.cached:  # who paid for it has its time and cost
             return
-        outcome.index_seconds = seconds_of(bench.retriever, clock.stop())
+        result.index_seconds = seconds_of(bench.retriever, clock.stop())
         if after := bench.counts():
-            outcome.ingested = rose(after, before)
+            result.ingestion_usage = usage_delta(after, before)
 
     def _wait_for_late(self, bench: Bench) -> None:
         """Let searches that were late come back before another haystack is taken in.
 
-        Raises LateError where one does not.
+        Raises CallTimeoutError where one does not.
         """
         for one in bench.late:
             one.wait()
         bench.late = [one for one in bench.late if one.stuck]
         if bench.late:
-            raise LateError("a call before it took too long, and has not come back")
+            raise CallTimeoutError("a call before it took too long, and has not come back")
 
     def _tell(self, bench: Bench, before: Corpus | None, *, require_cached: bool) -> bool:
         """Tell a memory what it was not told yet; as of the time of a question nothing is kept."""
         if require_cached:
             raise RunError(
-                "--require-cached-index: what is told as of the time of a question is not kept"
+                "--require-cached-index: a split as of the time of questions has no index"
             )
         calls.tell(bench.retriever, bench.view.corpus, before)
         return True
 
-    def _search(self, bench: Bench, queries: list[int]) -> list[Answer]:
+    def _search(self, bench: Bench, queries: list[int]) -> list[QueryResult]:
         retriever = bench.retriever
         questions = [bench.view.question(query) for query in queries]
         k = self._k + 1 if self._exclude_self else self._k
@@ -236,11 +236,11 @@ class Worker:
         clock = Clock()
 
         def ask() -> Sequence[Any]:
-            call = InThread() if apart else bench.call
+            call = CallThread() if apart else bench.call
             try:
                 return call(partial(calls.search, retriever, questions, k), limit)
-            except LateError:
-                if isinstance(call, InThread) and apart:
+            except CallTimeoutError:
+                if isinstance(call, CallThread) and apart:
                     bench.late.append(call)
                 raise
 
@@ -251,19 +251,19 @@ class Worker:
             raise
         except NotAnAnswerError as error:
             said = f"{name_of(retriever)}: {error}"  # no trace: ours would be in it alone
-            return [Answer(query, error=said) for query in queries]
+            return [QueryResult(query, error=said) for query in queries]
         except FAILURES as error:
             if len(queries) > 1:
                 # One bad question must not cost the others: ask one by one.
                 return [answer for query in queries for answer in self._search(bench, [query])]
-            late = isinstance(error, LateError)
+            late = isinstance(error, CallTimeoutError)
             said = self._late(bench, "search", error) if late else trace()
-            return [Answer(queries[0], error=said)]
+            return [QueryResult(queries[0], error=said)]
         # In a batch each question is charged its share.
         seconds = seconds_of(retriever, clock.stop()) / len(queries)
         return [
-            as_answer(bench, query, result, seconds, self._k, self._exclude_self)
-            for query, result in zip(queries, found, strict=True)
+            to_query_result(bench, query, one, seconds, self._k, self._exclude_self)
+            for query, one in zip(queries, found, strict=True)
         ]
 
     def _late(self, bench: Bench, called: str, error: BaseException) -> str:
@@ -276,4 +276,6 @@ class Worker:
 
 def _may_help(error: Exception) -> bool:
     """Whether to ask again may help: not where the answer or the request is wrong, nor late."""
-    return not isinstance(error, HarnessError | NotAnAnswerError | WrongNumberError | LateError)
+    return not isinstance(
+        error, HarnessError | NotAnAnswerError | WrongNumberError | CallTimeoutError
+    )

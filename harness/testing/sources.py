@@ -139,8 +139,9 @@ class OfScoredRun:
                 found.n_unanswerable,
                 found.signatures[FALSE_POSITIVE_RATE],
             )
-        times = (self.run.record.get("measured") or {}).get("search_ms") or {}
-        value = times.get(limit.name.removesuffix("_ms"))
+        measured = self.run.run_record.measured
+        times = measured.search_ms if measured else None
+        value = getattr(times, limit.name.removesuffix("_ms"), None)
         n = self.run.scores.queries.asked
         return Found(value, n, "", why="the run was not timed, or its folder was not given")
 

@@ -48,7 +48,7 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference_and_shown_apa
     told = capsys.readouterr().err
     assert "granularity turn / session" in told
     assert told.count("\n") == 1
-    assert main(["compare", runs[0], runs[2], "--anyway"]) == 0
+    assert main(["compare", runs[0], runs[2], "--force"]) == 0
     shown = capsys.readouterr().out
     assert "do NOT compare" in shown
     assert "B - A" not in shown

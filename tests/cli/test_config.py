@@ -42,7 +42,6 @@ def test_every_option_may_stand_in_the_file_and_the_command_line_wins(
         "seed": 5,
         "workers": 1,
         "batch_size": 3,
-        "isolated_by": None,
     }
     assert values["run"]["retriever"]["params"]["b"] == 0.4
     assert values["folder"].startswith("there/")

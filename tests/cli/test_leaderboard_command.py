@@ -53,7 +53,7 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
     assert (results / "leaderboard.json").read_bytes() == first
     (board,) = read_boards(results / "leaderboard.json")["boards"]
     assert [entry["system"] for entry in board["entries"]] == ["bm25", "oracle", "random"]
-    assert [entry["sees_answer_key"] for entry in board["entries"]] == [False, True, False]
+    assert [entry["sees_gold_labels"] for entry in board["entries"]] == [False, True, False]
     for entry in board["entries"]:
         memory = next(p for p in entry["protocols"] if p["protocol"] == "memory/1")
         cell = memory.slices["temporal"]["recall@10"]
@@ -61,7 +61,7 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
         assert cell.interval.low <= cell.value <= cell.interval.high
         # Who was shown the key is no competitor.
         assert ("rank" in cell) == (entry["system"] != "oracle")
-        words = shlex.split(entry["repeat"])
+        words = shlex.split(entry["command"])
         assert words[:2] == ["harness", "run"]
         assert main([*words[1:], "--quiet"]) == 0  # the very command, into the same folder
     assert harness("leaderboard", "--quiet").status == 0
@@ -227,13 +227,9 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
         ("scores.json", b"{}", "has no seal, so it was written by an older version, or by hand"),
         ("scores.json", b"[]", "a JSON object was expected"),
         ("run.json", b"", "run.json: not valid JSON"),
-        ("run.json", b'{"run_version": 99}', "not a run folder of this version"),
-        (
-            "run.json",
-            b'{"run_version": 1}',
-            "dataset.name is missing, or not as the harness writes it",
-        ),
-        ("run.json", b"[]", "a JSON object was expected"),
+        ("run.json", b'{"version": 99}', "run.json: version: invalid enum value 99"),
+        ("run.json", b'{"version": 1}', "run.json: finished: is missing; get the folder again"),
+        ("run.json", b"[]", "run.json: expected object, got array"),
     ],
 )
 def test_a_broken_folder_is_named_and_the_others_are_on_the_board(

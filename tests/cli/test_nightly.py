@@ -539,7 +539,7 @@ def test_a_key_at_the_top_that_no_run_would_hear_is_refused(
 def test_again_has_no_meaning_for_a_list_with_a_history(
     place: Path, harness: Callable[..., Any]
 ) -> None:
-    told = harness(*SLOW_NIGHT, "--again")
+    told = harness(*SLOW_NIGHT, "--overwrite")
     assert (told.status, "is measured anew in any case" in told.err) == (2, True)
 
 

@@ -46,8 +46,8 @@ def test_the_same_command_again_shows_the_finished_run_and_leaves_every_file(
     said = harness(*BM25)
     assert said.status == 0
     assert said.err == (
-        f"note: results/{finished.name} is finished already, and kept; --again runs it anew, and "
-        "keeps the old one beside it\n"
+        f"note: results/{finished.name} is finished already; --overwrite runs it again, and keeps "
+        "the old one beside it\n"
     )
     assert said.out.startswith("bm25 on ")
     assert _bytes(finished) == before
@@ -73,13 +73,13 @@ def test_again_runs_it_anew_and_keeps_the_old_one_beside_it(
     harness: Callable[..., Any], finished: Path, tmp_path: Path
 ) -> None:
     before = _bytes(finished)
-    said = harness(*BM25, "--again")
+    said = harness(*BM25, "--overwrite")
     assert (said.status, said.err) == (0, "")
-    (kept,) = (tmp_path / "results" / f"{finished.name}.earlier").iterdir()
+    (kept,) = (tmp_path / "results" / f"{finished.name}.previous").iterdir()
     assert _bytes(kept) == before
     assert {path.name for path in finished.iterdir()} <= OURS
     assert harness("compare", kept, finished).status == 0
-    harness(*BM25, "--again")
+    harness(*BM25, "--overwrite")
     assert len(list(kept.parent.iterdir())) == 2
     board = harness("leaderboard", "--results", "results").out
     assert sum(line.split()[:2] == ["1", "bm25"] for line in board.splitlines()) == 1, board
@@ -96,7 +96,7 @@ def test_failed_queries_of_a_finished_run_are_said(
     said = harness(*RUN, "--retriever", "halves")
     assert said.status == 1
     assert "of 12 queries failed" in said.err
-    assert "is finished already, and kept" in said.err
+    assert "is finished already" in said.err
 
 
 def test_a_file_that_is_scored_again_leaves_what_is_not_ours(

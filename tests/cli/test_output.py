@@ -38,7 +38,7 @@ def two(harness: Harness, tmp_path: Path) -> None:
 PRINTED: dict[str, list[list[str]]] = {
     "run": [["run", "--dataset", "sample", "--retriever", "bm25"], ["score", "base"]],
     "run-list": [["run", "--dataset", "sample", "--retriever", "bm25", "--retriever", "tfidf"]],
-    "runs": [["runs"], ["runs", "--put-away"]],
+    "runs": [["runs"], ["runs", "--archived"]],
     "runs-show": [["runs", "show", "base"]],
     "runs-done": [
         ["runs", "name", "base", "base"],
@@ -130,8 +130,8 @@ def test_every_command_has_json_and_quiet() -> None:
         (["datasets", "verify", "sample", "--rebuild"], "--rebuild is of no use here"),
         (["datasets", "info", "sample", "--rebuild"], "--rebuild is of no use without --source"),
         (
-            ["run", "--dataset", "sample", "--retriever", "bm25", "--resume", "--again"],
-            "--again begins anew and --resume goes on",
+            ["run", "--dataset", "sample", "--retriever", "bm25", "--resume", "--overwrite"],
+            "--overwrite starts again and --resume continues",
         ),
         (
             ["run", "--dataset=sample", "--retriever=bm25", "--retriever=tfidf", "--name=x"],
@@ -206,4 +206,4 @@ def test_a_shell_completes_commands_options_runs_and_retrievers(two: None, tmp_p
     assert {"compare", "completion"} <= completed("harness comp")
     assert {"base", "other"} <= completed("harness compare ")
     assert completed("harness run --retriever bm") >= {"bm25", "bm25-okapi"}
-    assert "--again" in completed("harness run --ag")
+    assert "--overwrite" in completed("harness run --ov")

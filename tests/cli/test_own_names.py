@@ -47,7 +47,7 @@ def test_a_name_that_is_nothing_else_is_the_only_retriever_of_its_file(
     record = _record(said)
     assert record["retriever"]["name"] == f"{name}.py:{taken}"
     assert list(record["retriever"]["files"]) == [f"{name}.py"]
-    assert f"--retriever {name}.py:{taken} " in record["repeat"]
+    assert f"--retriever {name}.py:{taken} " in record["command"]
     assert harness("check", name).status == 0
 
 
@@ -120,7 +120,7 @@ def test_a_project_registers_for_every_folder_below_it_and_every_process(
     monkeypatch.chdir(below)
     alone = _record(harness(*RUN, name, "--json"))
     assert list(alone["retriever"]["files"]) == ["regs.py"]
-    assert alone["repeat"].endswith("--plugin ../../code/regs.py --limit 4")
+    assert alone["command"].endswith("--plugin ../../code/regs.py --limit 4")
     inside = ["--param", f"retrievers=bm25,{name}", "--workers", 2, "--json"]
     fused = _record(harness(*RUN, "hybrid", *inside))
     assert list(fused["retriever"]["files"]) == ["regs.py"]

@@ -72,8 +72,8 @@ cut = 3
     assert {"bm25", "Letta"} in systems
     (made,) = (tmp_path / "runs").glob("longmemeval-s-ids-*")
     record = orjson.loads((made / "run.json").read_bytes())
-    assert record["retriever"]["rankings_from"]["url"] == url
-    assert (record["settings"]["k"], record["retriever"]["rankings_from"]["cut"]) == (3, 3)
+    assert record["imported_from"]["url"] == url
+    assert (record["settings"]["k"], record["imported_from"]["cut"]) == (3, 3)
 
 
 @pytest.mark.parametrize(
@@ -116,11 +116,20 @@ def test_a_file_that_is_another_fails_its_own_table_only(
 
 def test_a_published_file_is_added_to_a_board(harness: Harness, data: Path, tmp_path: Path) -> None:
     file = data / "published" / "cogito" / "baseline_per_question.json"
-    options = ["--dataset", "longmemeval/s-ids", "--name", "cogito", "--cut", 3, "--by", "us"]
+    options = [
+        "--dataset",
+        "longmemeval/s-ids",
+        "--name",
+        "cogito",
+        "--cut",
+        3,
+        "--submitted-by",
+        "us",
+    ]
     told = harness("leaderboard", "add", file, *options, "--results", tmp_path, "--json")
     assert told.status == 0, told.err
     (board,) = orjson.loads(told.out)["leaderboard"]["boards"]
     (entry,) = board["entries"]
-    assert (entry["system"], entry["by"], board["depth"]) == ("cogito", "us", 3)
+    assert (entry["system"], entry["submitted_by"], board["depth"]) == ("cogito", "us", 3)
     told = harness("leaderboard", "add", file, "--results", tmp_path)
     assert (told.status, "say what it is over with --dataset" in told.err) == (2, True)

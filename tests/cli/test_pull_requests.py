@@ -46,7 +46,7 @@ def submit(checkout: Path, run: Path, name: str, system: str | None = None) -> P
     folder.mkdir(parents=True)
     shutil.copy(run / "rankings.trec", folder)
     fingerprint = orjson.loads((run / "run.json").read_bytes())["dataset"]["fingerprint"]
-    card = {"system": system or name, "dataset": "sample", "k": 100, "by": name}
+    card = {"system": system or name, "dataset": "sample", "k": 100, "submitted_by": name}
     (folder / "run.json").write_bytes(orjson.dumps(card | {"fingerprint": fingerprint}))
     return folder
 
@@ -136,7 +136,7 @@ def test_a_good_submission_passes_and_stands_on_the_published_board_after_the_me
         (board,) = orjson.loads(fetch(urljoin(address, "leaderboard.json")))["boards"]
         assert {entry["system"] for entry in board["entries"]} == {"first", "good"}
         part = orjson.loads(fetch(urljoin(address, f"parts/board-{board['id']}.json")))
-        assert {entry["by"] for entry in part["entries"]} == {"first", "good"}
+        assert {entry["submitted_by"] for entry in part["entries"]} == {"first", "good"}
         assert b"Leaderboard" in fetch(address)
 
 
@@ -156,7 +156,7 @@ def again(checkout: Path, run: Path) -> None:
 
 def card(checkout: Path, run: Path) -> None:
     path = submit(checkout, run, "card") / "run.json"
-    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"by": ["a", "b"]}))
+    path.write_bytes(orjson.dumps(orjson.loads(path.read_bytes()) | {"submitted_by": ["a", "b"]}))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def card(checkout: Path, run: Path) -> None:
         (wrong, "submissions/wrong/scores.json: claims recall@10 0.990000"),
         (unknown, "1 query that sample does not have"),
         (again, "submissions/zeroth: is the run of submissions/first again"),
-        (card, "submissions/card/run.json: by must be a text"),
+        (card, "submissions/card/run.json: submitted_by must be a text"),
     ],
 )
 def test_a_bad_submission_is_refused_with_a_line_and_the_board_stays(
@@ -185,7 +185,7 @@ def test_a_bad_submission_is_refused_with_a_line_and_the_board_stays(
     assert [path for path in board.iterdir() if path.is_dir() and "first" in path.name] == [
         accepted
     ]
-    assert orjson.loads((accepted / "run.json").read_bytes())["by"] == "first"
+    assert orjson.loads((accepted / "run.json").read_bytes())["submitted_by"] == "first"
     assert not (checkout / "site").exists()
 
 

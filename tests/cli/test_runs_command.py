@@ -102,16 +102,16 @@ def test_two_versions_of_ones_own_code_look_different_on_a_board(
     assert len({row.partition("mine.py:retrieve ")[2].partition(")")[0] for row in rows}) == 2
 
 
-def test_runs_are_put_away_brought_back_and_removed_after_a_question(
+def test_runs_are_archived_restored_and_removed_after_a_question(
     harness: Harness, two: dict[str, Path]
 ) -> None:
     notes = two["base"] / "notes.txt"
     notes.write_text("mine")
-    assert harness("runs", "away", "base").status == 0
+    assert harness("runs", "archive", "base").status == 0
     assert {*_listed(harness)} == {"tfidf"}
     assert "base" not in harness("leaderboard").out
-    assert {*_listed(harness, "--put-away")} == {"base"}
-    assert harness("runs", "back", "base").status == 0
+    assert {*_listed(harness, "--archived")} == {"base"}
+    assert harness("runs", "unarchive", "base").status == 0
     assert notes.read_text() == "mine"
     said = harness("runs", "remove", "base")
     assert said.status == 2
@@ -173,7 +173,7 @@ def test_unfinished_runs_are_listed_by_state_and_dead_ones_cleared(
 def test_what_is_no_run_is_neither_removed_nor_renamed(harness: Harness, tmp_path: Path) -> None:
     (tmp_path / "thesis").mkdir()
     (tmp_path / "thesis" / "chapter.txt").write_text("years of work")
-    for command in (("remove", "thesis", "--yes"), ("away", "thesis"), ("name", "thesis", "x")):
+    for command in (("remove", "thesis", "--yes"), ("archive", "thesis"), ("name", "thesis", "x")):
         said = harness("runs", *command)
         assert (said.status, said.err.count("\n")) == (2, 1)
     assert (tmp_path / "thesis" / "chapter.txt").read_text() == "years of work"
@@ -195,12 +195,12 @@ def test_what_was_stopped_is_not_begun_anew_unasked_and_its_name_says_so(
     assert harness(*run).status == 130
     said = harness(*run)
     assert (said.status, said.err.count("\n")) == (2, 1)
-    assert "--resume goes on from there, --again begins anew" in said.err
+    assert "--resume goes on from there, --overwrite discards them" in said.err
     said = harness("report", "cut")
     assert (said.status, "cut: is stopped at" in said.err) == (2, True)
     assert harness(*run, "--resume").status == 0
-    assert harness("runs", "away", "cut", "--quiet").status == 0
-    assert "`harness runs back cut` brings it back" in harness("report", "cut").err
+    assert harness("runs", "archive", "cut", "--quiet").status == 0
+    assert "`harness runs unarchive cut` restores it" in harness("report", "cut").err
 
 
 def test_a_name_that_several_runs_have_is_not_what_is_said_to_be_typed(
@@ -216,9 +216,9 @@ def test_a_name_that_several_runs_have_is_not_what_is_said_to_be_typed(
 def test_what_is_of_another_shape_is_listed_as_broken_and_the_others_are_still_found(
     harness: Harness, two: dict[str, Path]
 ) -> None:
-    odd = Path("results/.odd.partial")
+    odd = Path("results/.odd.tmp")
     odd.mkdir()
-    (odd / "journal.jsonl").write_text('{"unit": 0, "answers": [{"query": 1, "error": null}]}\n')
+    (odd / "checkpoint.jsonl").write_text('{"item": 0, "haystack": 0, "queries": [{"query": 1}]}\n')
     for text in ("[]", "{", '{"retriever":5,"queries":"x"}'):
         (odd / "plan.json").write_text(text)
         found = _listed(harness)
@@ -228,7 +228,7 @@ def test_what_is_of_another_shape_is_listed_as_broken_and_the_others_are_still_f
             "tfidf": "done",
         }
         assert "plan.json" in found["odd"]["why"]
-        assert "odd is broken: results/.odd.partial/plan.json" in harness("runs").out
+        assert "odd is broken: results/.odd.tmp/plan.json" in harness("runs").out
     assert harness("compare", "base", "tfidf", "--json").status == 0
     (two["tfidf"] / "run.json").unlink()
     (two["tfidf"] / "run.json").mkdir()

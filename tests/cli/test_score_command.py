@@ -92,7 +92,7 @@ def test_rankings_from_any_file_score_as_the_run_they_came_from(
         assert _values(scored["scores"]) == expected
         assert scored["scores"]["abstention"] == values["scores"]["abstention"]
         assert scored["scores"]["tokens"] == values["scores"]["tokens"]
-        assert scored["run"]["retriever"]["rankings_from"]["file"] == file.name
+        assert scored["run"]["imported_from"]["file"] == file.name
         # Nothing is known of these, so nothing is said.
         assert not {"measured", "git", "machine"} & set(scored["run"])
 
@@ -144,7 +144,7 @@ def test_odd_rankings_are_scored_with_a_warning_and_refused_by_strict(
     )
     assert told.err.count("\n") == 1
     assert "1 row with a document that its ranking has already; the best place counts" in told.err
-    assert _json(told)["run"]["retriever"]["rankings_from"]["notes"] != []
+    assert _json(told)["run"]["imported_from"]["notes"] != []
     strange = [["nobody", *perfect[0][1:]], *perfect]
     unknown = _write(tmp_path / "unknown.trec", strange)
     told = harness("score", unknown, *SAMPLE)

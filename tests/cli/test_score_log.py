@@ -82,7 +82,7 @@ def test_a_log_of_everything_scores_as_the_run_does(
     for path, way in ((by_id, "by_id"), (text, "by_text")):
         found = scores(harness("score", path, "--log", "--dataset", "sample", "--json"))
         assert cells(found) == whole
-        joined = found["run"]["retriever"]["rankings_from"]["joined"]
+        joined = found["run"]["imported_from"]["joined"]
         assert joined[way] == n
         assert found["run"]["queries"] == {"asked": n, "answered": n, "failed": 0, "abstained": 0}
         assert found["run"]["measured"]["search_ms"]["p50"] > 0
@@ -244,7 +244,7 @@ def test_clicks_are_told_with_what_they_cannot_tell(
     assert found["clicks_by_rank"] == {"2": 1}
     assert found["clicks_not_returned"] == 1
     record = json.loads((folder / "run.json").read_text())
-    assert record["retriever"]["rankings_from"]["feedback_to_unknown_requests"] == 1
+    assert record["imported_from"]["feedback_to_unknown_requests"] == 1
 
 
 @pytest.mark.parametrize(

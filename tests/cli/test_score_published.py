@@ -98,8 +98,8 @@ def test_what_was_asked_is_what_is_scored(
     whole = (data / "published" / "letta" / "results.jsonl").read_bytes().splitlines()
     path = _lines(tmp_path / "results.jsonl", [orjson.loads(line) for line in whole[:199]])
     cells, record, _ = _scored(harness, path, *locomo)
-    about = record["retriever"]["rankings_from"]
-    names = ("asked", "of", "haystacks_asked", "silent")
+    about = record["imported_from"]
+    names = ("asked", "queries", "haystacks_asked", "silent")
     assert [about[name] for name in names] == [199, 1986, 1, 2]
     assert cells["recall@5"]["n"] == 197
     zero, _, _ = _scored(harness, path, *locomo, "--missing", "zero")
@@ -137,7 +137,7 @@ def test_what_came_without_an_id_counts_as_wrong_and_not_as_unasked(
     path.write_bytes(twice)
     for more in ([], ["--repeats", "first"]):
         _, run, err = _scored(harness, path, *locomo, *more)
-        about = run["retriever"]["rankings_from"]
+        about = run["imported_from"]
         assert (about["silent"], about["broken"], about["asked"]) == (6, 4, 20)
 
 
@@ -183,8 +183,8 @@ def test_doubled_broken_and_unknown_records_are_counted_and_named(
     path = _lines(tmp_path / "results.jsonl", [first, second, second, better, unknown])
     path.write_bytes(path.read_bytes() + b'{"question_id": "conv-26:3", "sam')
     cells, record, err = _scored(harness, path, *locomo)
-    about = record["retriever"]["rankings_from"]
-    counts = ("records", "broken", "unknown", "doubled", "doubled_otherwise", "asked")
+    about = record["imported_from"]
+    counts = ("records", "broken", "unknown", "duplicates", "conflicts", "asked")
     assert [about[name] for name in counts] == [6, 1, 1, 2, 1, 2]
     assert "line 6: not valid JSON" in err
     assert "conv-99" in err
@@ -205,10 +205,10 @@ def test_a_stage_or_a_granularity_is_asked_for_by_name(
     last, _, _ = _scored(harness, cogito, *IDS)
     assert first["recall@5"]["value"] == last["recall@5"]["value"]  # re-ranked, of the same five
     assert first["mrr@5"]["value"] < last["mrr@5"]["value"]
-    assert record["retriever"]["rankings_from"]["ranking"] == "s1_top5_ids"
+    assert record["imported_from"]["ranking"] == "s1_top5_ids"
     letta = data / "published" / "letta" / "results.jsonl"
     _, record, _ = _scored(harness, letta, *locomo, "--granularity", "session")
-    assert record["retriever"]["rankings_from"]["ranking"] == "retrieved_session_ids"
+    assert record["imported_from"]["ranking"] == "retrieved_session_ids"
     for options, said in (
         ([cogito, *IDS, "--ranking", "s3"], "'s3'"),
         ([cogito, *IDS, "--granularity", "turn"], "sessions, not of turns"),

@@ -13,9 +13,11 @@ import pyarrow.parquet as pq
 import pytest
 from docs_blocks import ROOT
 from docs_figures import load
-from docs_tables import differences, documented, paths
+from docs_tables import differences, documented, paths, record_paths
 from mteb_files import write
 from polling import HANGS
+
+from harness.records.run import RunRecord
 
 PAGE = ROOT / "docs" / "reference" / "formats" / "run-folder.md"
 
@@ -88,7 +90,16 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
     who = ("-c", "user.name=a", "-c", "user.email=a@example.org")
     _run("git", *who, "commit", "-qm", "a memory")
     sample = ("run", "--dataset", "sample", "--limit", "8", "--k", "5")
-    command(*sample, "--retriever", "memory.py:Memory", "--by", "me", "--name", "mine", status=1)
+    command(
+        *sample,
+        "--retriever",
+        "memory.py:Memory",
+        "--submitted-by",
+        "me",
+        "--name",
+        "mine",
+        status=1,
+    )
     again = (*sample, "--retriever", "memory.py:Memory", "--seed", "1")
     (work / "prices.toml").write_text('["*"]\nprompt_tokens = 1\n')
     limits = ("--query-timeout", "60", "--index-timeout", "60")
@@ -97,7 +108,7 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
     command(*again, "--resume")  # asks the question that failed once more
     command(*sample, "--retriever", "memory.py:Kept", status=1)  # nothing was found
     again_kept = (*sample, "--retriever", "memory.py:Kept", "--batch-size", "3", "--retries", "1")
-    command(*again_kept, "--again", status=1)
+    command(*again_kept, "--overwrite", status=1)
     command("run", "--dataset", "changes", "--retriever", "bm25")
     # Few documents, as each of them is embedded.
     (work / "own").mkdir()
@@ -131,11 +142,13 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
     command("run", "--dataset", "mteb/mine", "--source", "subsets", "--retriever", "bm25")
 
     results = (work / "results").iterdir()
-    folders = [folder for folder in results if folder.suffix != ".earlier"]
+    folders = [folder for folder in results if folder.suffix != ".previous"]
     wrong = _files(folders)
     for name in ("rankings", "queries", "hits", "scores", "semantic"):
         wrong |= _columns(folders, f"{name}.parquet")
-    for name in ("run.json", "scores.json", "feedback.json"):
+    of_run = differences(documented(PAGE, "run.json"), record_paths(RunRecord))
+    wrong |= {f"run.json: {said}" for said in of_run}
+    for name in ("scores.json", "feedback.json"):
         found = {p for f in folders if (f / name).is_file() for p in paths(load(f / name))}
         wrong |= {f"{name}: {said}" for said in differences(documented(PAGE, name), found)}
     (failed,) = (f / "errors.jsonl" for f in folders if (f / "errors.jsonl").is_file())

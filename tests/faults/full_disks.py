@@ -21,8 +21,8 @@ from scenarios import RUN
 
 WRITERS: tuple[tuple[object, ...], ...] = (
     RUN,
-    (*RUN, "--again"),
-    (*RUN, "--workers", 2, "--again"),
+    (*RUN, "--overwrite"),
+    (*RUN, "--workers", 2, "--overwrite"),
     ("score", "bm25", "--metrics", "recall@3"),
     ("score", "bm25", "--metrics", "recall@3,ndcg@10,mrr"),
     ("leaderboard",),
@@ -161,7 +161,7 @@ def _try(
         wrong.append(f"{about}: {done.status} {done.err[-600:]}")
     if words[:1] == ("export",) and done.status == 0:
         return
-    goes_on = words[:1] == ("run",) and not {"--again", "--help"} & {*words}
+    goes_on = words[:1] == ("run",) and not {"--overwrite", "--help"} & {*words}
     make_room()
     again = ended((*words, "--resume") if goes_on else words, place)
     if again.status:

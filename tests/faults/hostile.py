@@ -182,7 +182,7 @@ def _look(about: str, done: Any, place: Path, found: Counter[str], wrong: list[s
         found["silent"] += 1
         wrong.append(f"{about}: status 0, and nothing was made")
     ended(("runs", "--json"), place)
-    if left := [one for one in left_over(place) if not one.endswith(".partial")]:
+    if left := [one for one in left_over(place) if not one.endswith(".tmp")]:
         found["leftovers"] += 1
         wrong.append(f"{about}: left {left}")
     shutil.rmtree(place)

@@ -31,7 +31,7 @@ def left_over(place: Path) -> list[str]:
     return [
         str(path.relative_to(place))
         for path in place.rglob("*")
-        if _NAME.fullmatch(path.name) or path.suffix == ".partial"
+        if _NAME.fullmatch(path.name) or path.suffix == ".tmp"
     ]
 
 
@@ -58,7 +58,7 @@ def kill(
         elif scenario.result(place) != whole:
             found["silent"] += 1
             wrong.append(f"{scenario.name} at {at}: another result")
-        for partial in place.glob("*/.*.partial"):
+        for partial in place.glob("*/.*.tmp"):
             os.utime(partial, (1, 1))  # as a minute later
         ended(
             ("runs", "--json", *(("--results", "runs") if scenario.name == "list" else ())), place

@@ -62,8 +62,13 @@ def folders() -> tuple[Folder, ...]:
         ),
         Folder(
             "run",
-            "results/.*.partial/*",
-            (of["run"].again, ("runs", "--json"), of["run"].words, (*of["run"].words, "--again")),
+            "results/.*.tmp/*",
+            (
+                of["run"].again,
+                ("runs", "--json"),
+                of["run"].words,
+                (*of["run"].words, "--overwrite"),
+            ),
             lambda place, done: of["run"].result(place),
             killed_at=30,
         ),

@@ -215,7 +215,7 @@ def scenarios() -> tuple[Scenario, ...]:
             _file("results/leaderboard.json"),
             (RUN,),
         ),
-        Scenario("run again", (*RUN, "--again"), (*RUN, "--resume"), _numbers, (RUN,)),
+        Scenario("run again", (*RUN, "--overwrite"), (*RUN, "--resume"), _numbers, (RUN,)),
         Scenario("answer", answer, answer, _answers, (RUN,)),
         Scenario("judge", judge, judge, _answers, (RUN, answer)),
         Scenario("monitor", monitor, monitor, _watched, files=_recalls),

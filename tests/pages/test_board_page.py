@@ -26,7 +26,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("board") / "results"
     sample = ["run", "--dataset", "sample", "--quiet", "--out", str(out), "--retriever"]
     for retriever in ("bm25", "tfidf", "random", "oracle"):
-        assert main([*sample, retriever, "--by", HOSTILE]) == 0
+        assert main([*sample, retriever, "--submitted-by", HOSTILE]) == 0
     assert main([*sample, "bm25", "--granularity", "session"]) == 0
     assert main(["leaderboard", "--results", str(out), "--quiet"]) == 0
     return out
@@ -254,7 +254,7 @@ def test_at_no_width_anything_is_cut_off_or_a_letter_wide(
 def test_texts_of_entries_are_never_markup(results: Path, tmp_path: Path) -> None:
     boards = read_boards(results / "leaderboard.json")
     entry = boards["boards"][1]["entries"][0]
-    entry["system"] = entry["repeat"] = HOSTILE
+    entry["system"] = entry["command"] = HOSTILE
     entry["params"] = {HOSTILE: HOSTILE}
     boards["boards"][1]["dataset"]["name"] = HOSTILE
     write_json(tmp_path / "leaderboard.json", boards)
@@ -264,7 +264,7 @@ def test_texts_of_entries_are_never_markup(results: Path, tmp_path: Path) -> Non
     with opened(page_file) as page:
         choose(page, "Dataset", HOSTILE)
         page.locator("#table tbody th button", has_text="onerror").click()
-        assert page.locator("code.repeat").inner_text() == HOSTILE
+        assert page.locator("code.command").inner_text() == HOSTILE
         assert page.locator("img").count() == 0
 
 

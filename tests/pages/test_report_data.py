@@ -153,7 +153,7 @@ def test_what_is_shared_holds_no_text_of_the_dataset(bm25: Path, sample: Dataset
     speakers = set(sample.documents.column("speaker").to_pylist())
     assert not [name for name in speakers if f'"{name}"' in shared]
     assert sample.query_ids[0] in shared
-    assert '"repeat":null' in shared
+    assert '"command":null' in shared
 
 
 def test_two_runs_are_paired_query_by_query(bm25: Path, tfidf: Path, sample: Dataset) -> None:

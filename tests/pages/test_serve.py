@@ -19,6 +19,8 @@ from polling import HANGS
 
 from harness.__main__ import main
 from harness.pages.server import server
+from harness.records.base import write_json_record
+from harness.records.run import RetrieverRecord, RunPlan
 
 
 @pytest.fixture
@@ -51,20 +53,21 @@ def state(port: int) -> dict[str, Any]:
     return found
 
 
-def unfinished(results: Path, name: str, queries: int, *units: list[str | None]) -> Path:
-    """What a run leaves while it goes on: its plan, and a line for each unit that is done."""
-    folder = results / f".{name}.partial"
+def unfinished(results: Path, name: str, queries: int, *items: list[str | None]) -> Path:
+    """What a run leaves while it goes on: its plan, and a line for each item that is done."""
+    folder = results / f".{name}.tmp"
     folder.mkdir()
-    plan = {"queries": queries, "retriever": {"name": name}}
-    (folder / "plan.json").write_bytes(orjson.dumps(plan))
+    retriever = RetrieverRecord(name=name)
+    plan = RunPlan(dataset="", retriever=retriever, k=1, seed=0, queries=queries)
+    write_json_record(folder / "plan.json", plan)
     lines = [
         orjson.dumps(
-            {"unit": at, "answers": [{"query": 9 * at + i, "error": e} for i, e in enumerate(unit)]}
+            {"item": at, "queries": [{"query": 9 * at + i, "error": e} for i, e in enumerate(item)]}
         )
         + b"\n"
-        for at, unit in enumerate(units)
+        for at, item in enumerate(items)
     ]
-    (folder / "journal.jsonl").write_bytes(b"".join(lines))
+    (folder / "checkpoint.jsonl").write_bytes(b"".join(lines))
     return folder
 
 
@@ -112,15 +115,15 @@ def test_progress_of_unfinished_runs_is_told_as_it_grows(port: int, results: Pat
     folder = unfinished(results, "mine", 10, [None, "Trace"])
     (run,) = state(port)["unfinished"]
     assert (run["name"], run["queries"], run["done"], run["failed"]) == ("mine", 10, 2, 1)
-    with open(folder / "journal.jsonl", "ab") as journal:
-        journal.write(b'{"unit": 1, "answers": [{"query": 9, "error": null}]}\n')
-        journal.write(b'{"unit": 2, "answers": [{"query": 18, "err')
+    with open(folder / "checkpoint.jsonl", "ab") as file:
+        file.write(b'{"item": 1, "queries": [{"query": 9, "error": null}]}\n')
+        file.write(b'{"item": 2, "queries": [{"query": 18, "err')
     assert state(port)["unfinished"][0]["done"] == 3
-    with open(folder / "journal.jsonl", "ab") as journal:
-        journal.write(b'or": null}]}\n')
+    with open(folder / "checkpoint.jsonl", "ab") as file:
+        file.write(b'or": null}]}\n')
     assert state(port)["unfinished"][0]["done"] == 4
-    begun_anew = b'{"unit": 0, "answers": [{"query": 0, "error": null}]}\n'
-    (folder / "journal.jsonl").write_bytes(begun_anew)
+    begun_anew = b'{"item": 0, "queries": [{"query": 0, "error": null}]}\n'
+    (folder / "checkpoint.jsonl").write_bytes(begun_anew)
     assert state(port)["unfinished"][0]["done"] == 1
     shutil.rmtree(folder)
     assert state(port)["unfinished"] == []
@@ -147,7 +150,7 @@ def test_a_broken_run_without_scores_is_named_too(port: int, results: Path) -> N
     assert state(port)["version"] != before
     found = orjson.loads(get(port, "/board.json")[1])["broken"]
     assert list(found) == ["empty", "nothing", "torn"]
-    assert "not a run folder of this version" in found["empty"]
+    assert "version: is missing" in found["empty"]
     assert "not valid JSON" in found["nothing"]
     assert "not valid JSON" in found["torn"]
 
@@ -159,9 +162,9 @@ def test_a_broken_run_without_scores_is_named_too(port: int, results: Path) -> N
         ("plan.json", b"{"),
         ("plan.json", b'{"retriever":5,"queries":"x"}'),
         ("plan.json", b'{"retriever":{"name":"x"},"queries":"x"}'),
-        ("journal.jsonl", b'{"answers":5}\n'),
-        ("begun.json", b"[1]"),
-        ("begun.json", b'{"begun":5}'),
+        ("checkpoint.jsonl", b'{"queries":5}\n'),
+        ("started.json", b"[1]"),
+        ("started.json", b'{"started":5}'),
     ],
 )
 def test_an_unfinished_run_of_another_shape_is_told_as_broken_and_the_others_go_on(
@@ -174,7 +177,7 @@ def test_an_unfinished_run_of_another_shape_is_told_as_broken_and_the_others_go_
         found = {run["run"]: run for run in state(port)["unfinished"]}
         assert (found["whole"]["state"], found["whole"]["done"]) == ("stopped", 1)
         assert (found["odd"]["state"], found["odd"]["name"]) == ("broken", "odd")
-        assert str(odd / name if name == "journal.jsonl" else odd) in found["odd"]["why"]
+        assert str(odd / name if name == "checkpoint.jsonl" else odd) in found["odd"]["why"]
     assert post(port, "odd")[0] == 200
     assert not odd.exists()
 

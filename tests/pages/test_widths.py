@@ -28,7 +28,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, list
     out = tmp_path_factory.mktemp("long") / "results"
     for retriever, name in (("bm25", WORD), ("tfidf", f"{WORD}-2"), ("random", "r")):
         run = ["run", "--dataset", "sample", "--retriever", retriever, "--out", str(out)]
-        assert main([*run, "--name", name, "--by", f"{WORD} {WORDS}", "--quiet"]) == 0
+        assert main([*run, "--name", name, "--submitted-by", f"{WORD} {WORDS}", "--quiet"]) == 0
     runs = sorted(file.parent.name for file in out.glob("*/run.json"))
     (out / WORD).mkdir()
     (out / WORD / "run.json").write_text("{}")

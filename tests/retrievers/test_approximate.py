@@ -11,6 +11,7 @@ from counting import Counting
 
 from harness.cli.summary_notes import notes
 from harness.errors import UsageError
+from harness.records.run import DatasetRef, QueryCounts, RetrieverRecord, RunRecord, RunSettings
 from harness.retrievers import ann
 from harness.retrievers.ann import Approximate
 from harness.retrievers.embedder import VectorRetriever
@@ -39,7 +40,17 @@ def test_the_result_says_what_it_left_out_over_all_processes() -> None:
     checked = [
         reported | {"checked_questions": n, "recall_of_exact": r} for n, r in ((50, 1), (150, 0.8))
     ]
-    record = {"settings": {"k": 10}, "reported_by_the_system": [*checked, {"texts_asked": 3}]}
+    record = RunRecord(
+        version=1,
+        finished="",
+        dataset=DatasetRef(
+            name="d", granularity="turn", text="official", split="test", fingerprint="f"
+        ),
+        retriever=RetrieverRecord(name="dense"),
+        settings=RunSettings(k=10),
+        queries=QueryCounts(asked=1, answered=1, failed=0, abstained=0),
+        reported=[*checked, {"texts_asked": 3}],
+    )
     assert notes(record) == [
         "search by HNSW32 efSearch=64 found 85.0% of the documents of exact search, for the first "
         "200 questions; built in 3.0 s"

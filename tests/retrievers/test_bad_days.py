@@ -127,12 +127,12 @@ def test_a_service_that_dies_and_comes_back_is_not_asked_for_what_it_lost(
     # A silent one is away for long enough that it is missed.
     with restarting(script, port, tells, refused.wait if tells == "silent" else lambda: None):
         folder = run(dataset, spec, Settings(k=5), out=tmp_path / "out")
-        first = RunFolder(folder).record["queries"]
+        first = RunFolder(folder).record.queries
         folder = run(dataset, spec, Settings(k=5), out=tmp_path / "out", resume=True)
-        again = RunFolder(folder).record["queries"]
+        again = RunFolder(folder).record.queries
         whole = run(dataset, spec, Settings(k=5), out=tmp_path / "whole")
-    assert 0 < first["failed"] < 60  # what was left of one haystack
-    assert again["failed"] == 0
+    assert 0 < first.failed < 60  # what was left of one haystack
+    assert again.failed == 0
     resumed, right = (read_rankings(RunFolder(one).rankings) for one in (folder, whole))
     assert resumed.document.equals(right.document)
 
@@ -221,9 +221,9 @@ def test_an_answer_that_comes_too_late_costs_its_question_or_haystack_and_is_no_
 
 
 def _costs_what_it_concerns(folder: Path, changed: list[str]) -> None:
-    record = RunFolder(folder).record["queries"]
+    record = RunFolder(folder).record.queries
     assert changed
-    assert len(changed) <= record["failed"] < record["asked"]
+    assert len(changed) <= record.failed < record.asked
 
 
 def test_ten_megabytes_in_a_hit_are_borne_and_kept(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_ten_megabytes_in_a_hit_are_borne_and_kept(tmp_path: Path) -> None:
     folder, changed = answered(change, tmp_path)
     hits = pq.read_table(folder / "hits.parquet").column("text").to_pylist()
     assert sum(text == large for text in hits) == len(changed)
-    assert RunFolder(folder).record["queries"]["failed"] == 0
+    assert RunFolder(folder).record.queries.failed == 0
 
 
 def test_a_reply_that_unpacks_to_gigabytes_is_an_error_and_fills_no_memory(
@@ -318,6 +318,6 @@ def test_a_wall_clock_that_jumps_changes_no_time_and_no_limit(
     limits = Settings(k=5, limit=40, query_timeout=60.0, index_timeout=60.0, retries=1)
     folder = run(open_dataset("sample"), RetrieverSpec("bm25"), limits, out=tmp_path)
     record = RunFolder(folder).record
-    assert record["queries"]["failed"] == 0
-    times = [record["measured"]["seconds"]["run"], record["measured"]["index"]["seconds"]]
+    assert record.queries.failed == 0
+    times = [record.measured.seconds.run, record.measured.index.seconds]
     assert all(0 < seconds < 3600 for seconds in times)

@@ -249,7 +249,7 @@ for line in sys.stdin:
 
 
 @pytest.mark.parametrize("how", [(), ("--workers", 2), ("--isolate",)], ids=str)
-@pytest.mark.parametrize("way", ["--resume", "--again"])
+@pytest.mark.parametrize("way", ["--resume", "--overwrite"])
 def test_a_reply_that_comes_after_the_last_one_leaves_no_run(
     way: str, how: tuple[object, ...], tmp_path: Path, harness: Callable[..., Any], home: Path
 ) -> None:

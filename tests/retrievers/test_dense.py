@@ -74,7 +74,7 @@ def test_a_second_run_embeds_nothing_and_does_not_even_load_torch(tmp_path: Path
     folder = tiny_bert.write(tmp_path / "model")
     runs = [_run(tmp_path / name, f"model={folder}") for name in ("first", "again")]
     assert [run["torch"] for run in runs] == [True, False]
-    first, again = (run["reported_by_the_system"][0] for run in runs)
+    first, again = (run["reported"][0] for run in runs)
     assert first["texts_embedded"] == first["texts_asked"] == again["texts_asked"] > 300
     assert again["texts_embedded"] == 0
 

@@ -195,8 +195,8 @@ def test_what_a_service_says_its_replies_cost_is_in_the_record(home: Path, tmp_p
     with serving(costly) as (url, _):
         folder = run(open_dataset("sample"), RetrieverSpec("http", {"url": url}), out=tmp_path)
     record = RunFolder(folder).record
-    taken_in = record["measured"]["index"]["documents"]
-    assert record["measured"]["ingestion"] == {"calls": taken_in, "prompt_tokens": 7 * taken_in}
+    taken_in = record.measured.index.documents
+    assert record.measured.ingestion == {"calls": taken_in, "prompt_tokens": 7 * taken_in}
 
 
 @pytest.mark.parametrize("url", ["http://me:secret@127.0.0.1:9", "http://127.0.0.1:9/?key=secret"])
@@ -280,7 +280,7 @@ def test_two_runs_at_once_and_two_workers_get_the_answers_of_one_alone(
         (folder,) = (tmp_path / str(workers)).iterdir()
         found = read_rankings(RunFolder(folder).rankings)
         assert found.document.equals(expected.document)
-        assert RunFolder(folder).record["queries"]["failed"] == 0
+        assert RunFolder(folder).record.queries.failed == 0
     assert memory.most == 1 if not several else 2 <= memory.most <= 3
     assert not memory.haystacks or not several  # each was closed when it was done with
 
@@ -307,11 +307,9 @@ def test_what_waits_for_its_turn_says_so_and_is_not_charged_for_it(
     other.wait()
     assert note in said.getvalue()
     record = RunFolder(folder).record
-    waited = record["reported_by_the_system"][0]["waited_seconds"]
+    waited = record.reported[0]["waited_seconds"]
     assert waited >= 0.3
-    assert (
-        record["measured"]["index"]["seconds"] < record["measured"]["seconds"]["run"] - 0.9 * waited
-    )
+    assert record.measured.index.seconds < record.measured.seconds.run - 0.9 * waited
 
 
 def test_two_retrievers_of_one_process_on_a_service_for_one_are_told(home: Path) -> None:
@@ -359,7 +357,7 @@ def test_workers_of_a_hybrid_of_two_services_for_one_do_not_wait_for_each_other_
             spec = RetrieverSpec("hybrid", {"retrievers": inside})
             out = tmp_path / f"{workers}{urls[0][-4:]}"
             folder = run(open_dataset("sample"), spec, Settings(workers=workers), out=out)
-            assert RunFolder(folder).record["queries"]["failed"] == 0
+            assert RunFolder(folder).record.queries.failed == 0
             found = read_rankings(RunFolder(folder).rankings)
             assert expected is None or found.document.equals(expected.document)
             expected = found

@@ -202,7 +202,7 @@ def _of(printed: str) -> dict[str, Any]:
     block = next(b for b in said["scores"]["protocols"] if b.protocol == "memory")
     return {
         "rankings": (Path(said["folder"]) / "rankings.trec").read_bytes(),
-        "reported": said["run"]["reported_by_the_system"][0],
+        "reported": said["run"]["reported"][0],
         "metrics": block.slices["all"].metrics,
     }
 

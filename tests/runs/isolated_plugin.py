@@ -158,7 +158,7 @@ class Stops(Words):
 
 
 class Greedy(Words):
-    sees_answer_key = True
+    sees_gold_labels = True
 
 
 def by_id(text, k):

@@ -15,6 +15,8 @@ from corpora import labelled, ranked
 
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
+from harness.records.base import to_plain
+from harness.records.run import QueryCounts, RunRecord
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
@@ -44,7 +46,7 @@ class Returns:
         return [self._make(self._handles, self._positions) for _ in queries]
 
 
-def _record(folder: Path) -> dict[str, Any]:
+def _record(folder: Path) -> RunRecord:
     return RunFolder(folder).record
 
 
@@ -78,12 +80,7 @@ def test_handles_positions_arrays_pairs_and_results_all_mean_the_same(
 ) -> None:
     folder = run(notes, Returns(make), Settings(k=3), out=tmp_path)
     assert ranked(folder) == {f"q{i}": ["n0", "n1", "n2"] for i in range(4)}
-    assert _record(folder)["queries"] == {
-        "asked": 4,
-        "answered": 4,
-        "failed": 0,
-        "abstained": 0,
-    }
+    assert _record(folder).queries == QueryCounts(asked=4, answered=4, failed=0, abstained=0)
 
 
 @dataclass
@@ -143,7 +140,7 @@ def test_what_memories_and_frameworks_return_are_hits_on_the_documents_they_name
 ) -> None:
     folder = run(notes, Returns(make), Settings(k=3), out=tmp_path)
     assert ranked(folder) == {f"q{i}": ["n0", "n1", "n2"] for i in range(4)}
-    assert _record(folder)["hits"]["unknown_sources"] == 0
+    assert _record(folder).hits.unknown_sources == 0
 
 
 @pytest.mark.parametrize(
@@ -159,8 +156,8 @@ def test_minus_one_in_an_array_is_padding_which_is_dropped_and_counted(
 ) -> None:
     folder = run(notes, Returns(make), Settings(k=3), out=tmp_path)
     assert ranked(folder) == {f"q{i}": ["n0", "n1", "n2"] for i in range(4)}
-    counted = {name: n for name, n in _record(folder)["notes"].items() if n}
-    assert counted == {"padding_left_out": 2 * 4}
+    counted = to_plain(_record(folder).notes)
+    assert counted == {"padding": 2 * 4}
 
 
 @pytest.mark.parametrize("answer", [None, [None]])
@@ -193,21 +190,17 @@ def test_what_is_mended_is_counted(notes: Dataset, tmp_path: Path) -> None:
     def notes_of(make: Callable[..., Any]) -> dict[str, Any]:
         folder = run(notes, Returns(make), Settings(k=3), out=tmp_path)
         assert ranked(folder)["q0"] == ["n0", "n1", "n2"]
-        counted: dict[str, Any] = _record(folder)["notes"]
-        return {name: n for name, n in counted.items() if n}
+        counted: dict[str, Any] = to_plain(_record(folder).notes)
+        return counted
 
     assert notes_of(lambda h, p: h[:3]) == {}
-    assert notes_of(lambda h, p: h) == {"documents_beyond_k_left_out": 4 * 5}
-    assert notes_of(lambda h, p: [h[0], h[0], h[1], h[0], h[2]]) == {
-        "repeated_documents_left_out": 4 * 2
-    }
-    assert notes_of(lambda h, p: [(h[2], 1), (h[1], 2), (h[0], 3)]) == {
-        "answers_sorted_by_score": 4
-    }
+    assert notes_of(lambda h, p: h) == {"documents_beyond_k": 4 * 5}
+    assert notes_of(lambda h, p: [h[0], h[0], h[1], h[0], h[2]]) == {"duplicate_documents": 4 * 2}
+    assert notes_of(lambda h, p: [(h[2], 1), (h[1], 2), (h[0], 3)]) == {"sorted_by_score": 4}
     # The best score of a repeated document counts, wherever it stands.
     assert notes_of(lambda h, p: [(h[0], 1), (h[2], 2), (h[1], 3), (h[0], 4)]) == {
-        "answers_sorted_by_score": 4,
-        "repeated_documents_left_out": 4,
+        "sorted_by_score": 4,
+        "duplicate_documents": 4,
     }
 
 
@@ -249,7 +242,7 @@ def test_an_answer_that_cannot_be_costs_its_own_query_alone(
     assert list(_errors(folder)) == ["q2"]
     assert said in _errors(folder)["q2"]
     assert sorted(ranked(folder)) == ["q0", "q1", "q3"]
-    assert _record(folder)["queries"]["failed"] == 1
+    assert _record(folder).queries.failed == 1
     table = RunFolder(folder).queries.to_pydict()
     assert table["query"] == ["q0", "q1", "q2", "q3"]
     assert table["failed"] == [False, False, True, False]
@@ -293,7 +286,7 @@ def test_confidence_and_abstention_are_kept_and_nothing_is_an_answer(
     assert table["abstained"] == [False, True, True, False]
     assert table["confidence"] == [0.9, None, 0.1, None]
     assert all(seconds > 0 for seconds in table["seconds"])
-    assert _record(folder)["queries"]["abstained"] == 2
+    assert _record(folder).queries.abstained == 2
 
 
 def test_answers_with_and_without_scores_are_kept_by_order_and_that_is_said(
@@ -308,7 +301,7 @@ def test_answers_with_and_without_scores_are_kept_by_order_and_that_is_said(
 
     folder = run(notes, Half(), out=tmp_path)
     assert "score" not in pq.read_schema(folder / "rankings.parquet").names
-    assert _record(folder)["notes"]["answers_whose_scores_were_dropped"] == 3
+    assert _record(folder).notes.scores_dropped == 3
     assert len({tuple(ids) for ids in ranked(folder).values()}) == 1
 
 
@@ -337,15 +330,15 @@ def test_own_documents_are_left_out_before_k_is_counted(home: Path, tmp_path: Pa
     for query, ids in ranked(folder).items():
         assert len(ids) == 4
         assert query not in ids
-    assert _record(folder)["notes"]["own_document_left_out"] is True
-    assert _record(folder)["notes"]["documents_beyond_k_left_out"] == 0
+    assert _record(folder).notes.self_excluded is True
+    assert _record(folder).notes.documents_beyond_k == 0
 
     def without(text: str, k: int) -> list[str]:
         return [id_ for id_ in retrieve(text, k + 1) if id_[-1] != text[-1]][:k]
 
     folder = run(dataset, without, Settings(k=4), out=tmp_path)
     # It did not return more than it was asked for, though one is not kept.
-    assert _record(folder)["notes"]["documents_beyond_k_left_out"] == 0
+    assert _record(folder).notes.documents_beyond_k == 0
     assert {len(ids) for ids in ranked(folder).values()} == {4}
 
 

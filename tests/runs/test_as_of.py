@@ -210,9 +210,9 @@ def test_other_retrievers_are_asked_as_of_too_and_inside_one_another(
         ("oracle", {}),
     ):
         folder = run(dataset, RetrieverSpec(name, params), Settings(k=3), out=tmp_path)
-        assert RunFolder(folder).record["queries"]["failed"] == 0
+        assert RunFolder(folder).record.queries.failed == 0
         assert "a3" not in ranked(folder)["aq2"]
-        assert "--split test-as-of" in RunFolder(folder).record["repeat"]
+        assert "--split test-as-of" in RunFolder(folder).record.command
 
 
 def test_longmemeval_as_of_holds_what_was_said_before_each_question(data: Path) -> None:

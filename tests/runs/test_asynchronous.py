@@ -12,6 +12,7 @@ from corpora import ranked
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
+from harness.records.run import RunRecord
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
@@ -147,7 +148,7 @@ def ran(name: str, out: Path, **settings: Any) -> Path:
     return run(open_dataset("sample"), RetrieverSpec(name), Settings(k=10, **settings), out=out)
 
 
-def record(folder: Path) -> dict[str, Any]:
+def record(folder: Path) -> RunRecord:
     return RunFolder(folder).record
 
 
@@ -169,12 +170,12 @@ def test_asynchronous_systems_are_awaited_in_one_loop_and_rank_as_others(
         found = ran(f"{systems}:{name}", out, **settings)
         assert ranked(found) == plain, (name, settings)
         if name == "Async":
-            assert record(found)["reported_by_the_system"][0] == {"calls": 7}
+            assert record(found).reported[0] == {"calls": 7}
 
 
 def test_an_asynchronous_function_is_a_retriever_too(systems: str, tmp_path: Path) -> None:
     found = ran(f"{systems}:function", tmp_path)
-    assert record(found)["queries"]["failed"] == 0
+    assert record(found).queries.failed == 0
     assert all(len(ids) == 10 for ids in ranked(found).values())
 
 
@@ -184,7 +185,7 @@ def test_a_run_may_be_started_where_a_loop_is_running_as_in_a_notebook(
     async def cell() -> Path:
         return ran(f"{systems}:Async", tmp_path)
 
-    assert record(asyncio.run(cell()))["queries"]["failed"] == 0
+    assert record(asyncio.run(cell())).queries.failed == 0
 
 
 def test_an_asynchronous_retriever_can_stand_inside_another(systems: str, tmp_path: Path) -> None:
@@ -212,11 +213,11 @@ def test_so_many_searches_at_once_as_were_asked_for_and_each_has_its_own_time(
     )
     assert ranked(folder) == ranked(alone)
     one, eight = record(alone), record(folder)
-    assert one["queries"] == eight["queries"]
-    reported = [max(part["most"] for part in r["reported_by_the_system"]) for r in (one, eight)]
+    assert one.queries == eight.queries
+    reported = [max(part["most"] for part in r["reported"]) for r in (one, eight)]
     assert reported[0] == 1
     assert 2 <= reported[1] <= 8
-    assert eight["measured"]["search_ms"]["p50"] >= 20
+    assert eight.measured.search_ms.p50 >= 20
 
 
 def test_concurrency_is_refused_for_what_does_not_say_that_it_can(
@@ -237,14 +238,14 @@ def test_one_of_several_awaitables_that_fails_costs_its_own_query_and_is_asked_o
     systems: str, tmp_path: Path
 ) -> None:
     about = record(ran(f"{systems}:SomeFail", tmp_path, batch_size=8))
-    asked = about["queries"]["asked"]
-    assert 0 < about["queries"]["failed"] < asked
-    assert about["reported_by_the_system"] == [{"calls": asked}]
+    asked = about.queries.asked
+    assert 0 < about.queries.failed < asked
+    assert about.reported == [{"calls": asked}]
 
 
 def test_to_exit_in_an_asynchronous_method_is_a_failure_too(systems: str, tmp_path: Path) -> None:
     about = record(ran(f"{systems}:Exits", tmp_path, batch_size=1))
-    assert 0 < about["queries"]["failed"] < about["queries"]["asked"]
+    assert 0 < about.queries.failed < about.queries.asked
 
 
 def test_what_would_wait_for_itself_is_told_so(systems: str, tmp_path: Path) -> None:
@@ -259,6 +260,6 @@ def test_what_is_never_ready_fails_with_its_limit(systems: str, tmp_path: Path) 
 
 def test_to_wait_until_it_is_ready_counts_as_indexing(systems: str, tmp_path: Path) -> None:
     began = time.perf_counter()
-    measured = record(ran(f"{systems}:Late", tmp_path))["measured"]
-    haystacks = measured["index"]["haystacks"]
-    assert 0.2 * haystacks <= measured["index"]["seconds"] <= time.perf_counter() - began
+    measured = record(ran(f"{systems}:Late", tmp_path)).measured
+    haystacks = measured.index.haystacks
+    assert 0.2 * haystacks <= measured.index.seconds <= time.perf_counter() - began

@@ -198,7 +198,7 @@ def test_odd_corpora_and_questions_are_answered(home: Path, tmp_path: Path, name
     gold = {"one": ["a"], "empty": ["b"], "stop": ["e"]}
     dataset = labelled(tmp_path / "files", documents, queries, gold)
     folder = run(dataset, name, Settings(k=10), out=tmp_path)
-    assert RunFolder(folder).record["queries"]["failed"] == 0
+    assert RunFolder(folder).record.queries.failed == 0
     if name == "bm25":
         assert ranked(folder) == {"stop": ["e"]}
 
@@ -242,7 +242,7 @@ def test_the_oracle_reaches_the_ceiling_of_every_metric(
     )
     folder = run(dataset, "oracle", Settings(k=50), out=tmp_path)
     score_run(folder, dataset, Choices(["memory"]))
-    assert RunFolder(folder).record["retriever"]["sees_answer_key"] is True
+    assert RunFolder(folder).record.retriever.sees_gold_labels is True
     summary = orjson.loads((folder / "scores.json").read_bytes())
     cells = summary["protocols"][0].slices["all"].metrics
     assert len(cells) > 20
@@ -256,7 +256,7 @@ from harness.retrievers.baselines import Oracle
 
 
 class Asks:
-    sees_answer_key = True
+    sees_gold_labels = True
 
     def index(self, corpus):
         pass
@@ -269,11 +269,11 @@ class Asks:
 
 
 class Later(Asks):
-    sees_answer_key = False
+    sees_gold_labels = False
     gold = ()
 
     def index(self, corpus):
-        self.sees_answer_key = True
+        self.sees_gold_labels = True
 
     def search(self, queries, k):
         assert not self.gold, "it was shown the key"
@@ -297,10 +297,10 @@ def test_no_plugin_is_handed_the_key_or_passes_for_the_oracle(
             run(sample, f"{plugin}:{name}", Settings(workers=workers), out=tmp_path)
     folder = run(sample, f"{plugin}:Later", Settings(workers=workers), out=tmp_path)
     record = RunFolder(folder).record
-    assert record["retriever"]["sees_answer_key"] is False
-    assert record["queries"]["failed"] == 0
+    assert record.retriever.sees_gold_labels is False
+    assert record.queries.failed == 0
     oracle = run(sample, "oracle", Settings(workers=workers), out=tmp_path)
-    assert RunFolder(oracle).record["retriever"]["sees_answer_key"] is True
+    assert RunFolder(oracle).record.retriever.sees_gold_labels is True
 
 
 class NeverReset:

@@ -61,8 +61,8 @@ def returned(spec: RetrieverSpec, out: Path, split: str, **settings: Any) -> dic
     """What no longer holds, and is returned nevertheless: shares of the questions."""
     dataset = open_dataset("changes", split=split)
     folder = run(dataset, spec, Settings(k=10, **settings), out=out)
-    assert RunFolder(folder).record["queries"]["failed"] == 0
-    found: dict[str, float] = score_run(folder, dataset).report.changes
+    assert RunFolder(folder).record.queries.failed == 0
+    found = score_run(folder, dataset).report.changes
     return found
 
 

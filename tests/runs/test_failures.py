@@ -18,6 +18,8 @@ from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
+from harness.records.run import QueryCounts, RunSettings
+from harness.records.scores import AnsweredOnly
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
@@ -153,12 +155,9 @@ def test_bad_questions_in_a_batch_cost_themselves_and_count_0(
 ) -> None:
     folder = run(notes, failing + "SomeQueries", Settings(workers=workers), out=tmp_path / "out")
     assert sorted(_errors(folder)) == ["q11", "q13", "q3"]
-    assert RunFolder(folder).record["queries"] == {
-        "asked": 20,
-        "answered": 17,
-        "failed": 3,
-        "abstained": 0,
-    }
+    assert RunFolder(folder).record.queries == QueryCounts(
+        asked=20, answered=17, failed=3, abstained=0
+    )
     scores = score_run(folder, notes)
     assert cell(folder, "recall@1").value == 17 / 20
     assert cell(folder, "recall@1").n == 20
@@ -224,52 +223,45 @@ def test_what_a_system_says_of_itself_is_kept_apart_for_each_process(
 ) -> None:
     folder = run(notes, failing + "Reports", Settings(workers=workers), out=tmp_path / "out")
     record = RunFolder(folder).record
-    said = record["reported_by_the_system"]
+    said = record.reported
     assert 1 <= len(said) <= workers
     assert sum(one["calls"] for one in said) == 20
-    assert "calls" not in record["measured"]
+    assert record.measured.searching is not None
 
 
 def test_a_report_that_fails_is_no_failure_of_the_run(
     notes: Dataset, failing: str, tmp_path: Path
 ) -> None:
     record = RunFolder(run(notes, failing + "CannotReport", out=tmp_path / "out")).record
-    assert record["queries"]["failed"] == 0
-    assert "ValueError: no ledger" in record["reported_by_the_system"][0]["error"]
+    assert record.queries.failed == 0
+    assert "ValueError: no ledger" in record.reported[0]["error"]
 
 
 def test_what_nobody_measured_or_said_is_absent(
     notes: Dataset, failing: str, tmp_path: Path
 ) -> None:
     record = RunFolder(run(notes, failing + "Base", out=tmp_path / "out")).record
-    assert "reported_by_the_system" not in record
-    measured = record["measured"]
-    assert "prepare" not in measured["seconds"]
-    assert measured["seconds"]["run"] > 0
-    assert list(measured["peak_memory_bytes"]) == ["process"]
-    assert measured["index"]["haystacks"] == measured["index"]["times"] == 4
-    assert measured["index"]["documents"] == 20
-    assert 0 < measured["search_ms"]["p50"] <= measured["search_ms"]["p95"]
-    assert record["settings"] == {
-        "k": 100,
-        "limit": None,
-        "seed": 0,
-        "workers": 1,
-        "batch_size": 1,
-        "isolated_by": None,
-    }
-    assert record["retriever"]["name"].endswith("failing.py:Base")
-    assert record["retriever"]["version"] is None
-    assert len(record["retriever"]["files"]["failing.py"]) == 64
-    assert record["machine"]["cores"] == os.cpu_count()
-    assert {"harness", "python", "numpy", "pyarrow", "bm25s"} <= set(record["versions"])
+    assert record.reported == []
+    measured = record.measured
+    assert measured.seconds.prepare is None
+    assert measured.seconds.run > 0
+    assert measured.peak_memory_bytes.largest_worker is None
+    assert measured.index.haystacks == measured.index.builds == 4
+    assert measured.index.documents == 20
+    assert 0 < measured.search_ms.p50 <= measured.search_ms.p95
+    assert record.settings == RunSettings(k=100, seed=0, workers=1, batch_size=1)
+    assert record.retriever.name.endswith("failing.py:Base")
+    assert record.retriever.version is None
+    assert len(record.retriever.files["failing.py"]) == 64
+    assert record.machine.cores == os.cpu_count()
+    assert {"harness", "python", "numpy", "pyarrow", "bm25s"} <= set(record.versions)
 
 
 def test_two_processes_do_not_work_at_one_run(notes: Dataset, failing: str, tmp_path: Path) -> None:
     from filelock import FileLock
 
     folder = run(notes, failing + "Base", out=tmp_path / "out")
-    partial = folder.with_name(f".{folder.name}.partial")
+    partial = folder.with_name(f".{folder.name}.tmp")
     partial.mkdir()
     with (
         FileLock(partial / "lock"),
@@ -308,9 +300,9 @@ def test_half_a_character_and_an_exit_cost_their_question_only(home: Path, tmp_p
     (tmp_path / "odd.py").write_text(ODD)
     folder = run(dataset, RetrieverSpec(f"{tmp_path / 'odd.py'}:Cut"), out=tmp_path / "runs")
     score_run(folder, dataset)
-    queries = RunFolder(folder).record["queries"]
-    assert queries["asked"] == dataset.n_queries
-    assert 0 < queries["failed"] < dataset.n_queries
+    queries = RunFolder(folder).record.queries
+    assert queries.asked == dataset.n_queries
+    assert 0 < queries.failed < dataset.n_queries
     for name in ("Quits", "Mixed"):
         with pytest.raises(RunError, match=f"every one of the {dataset.n_queries} queries failed"):
             run(dataset, RetrieverSpec(f"{tmp_path / 'odd.py'}:{name}"), out=tmp_path / "runs")

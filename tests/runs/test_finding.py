@@ -108,15 +108,15 @@ def test_files_and_plug_ins_are_found_with_their_parameters(
     spec = RetrieverSpec(name.format(plugin), params, (plugin,) if plugins else ())
     folder = run(notes, spec, Settings(workers=workers), out=tmp_path)
     assert ranked(folder) == {"q": [found]}
-    about = RunFolder(folder).record["retriever"]
+    about = RunFolder(folder).record.retriever
     assert (
-        about["params"]
+        about.params
         == ({"nth": 0} if "First" in name else {})
         | ({"nth": 0} if name == "registered-first" else {})
         | ({"prefix": "d"} if "fixed" in name or "function" in name else {})
         | params
     )
-    assert list(about["files"]) == ["first.py"]
+    assert list(about.files) == ["first.py"]
 
 
 def test_a_module_on_the_path_is_found(
@@ -140,7 +140,7 @@ def test_an_installed_package_s_entry_point_is_found_with_its_version(
     assert "ann-memory" in names()
     folder = run(notes, RetrieverSpec("ann-memory", {"nth": 2}), out=tmp_path / "out")
     assert ranked(folder) == {"q": ["d2"]}
-    assert RunFolder(folder).record["retriever"]["version"] == "2.5"
+    assert RunFolder(folder).record.retriever.version == "2.5"
     with pytest.raises(UsageError, match=r"'broken' \(ann_memory:Gone\): AttributeError"):
         find("broken")
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from corpora import labelled, ranked
 
 from harness.dataset.reader import Dataset
+from harness.records.run import RunRecord
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.runner import run
@@ -24,7 +24,7 @@ def notes(home: Path, tmp_path: Path) -> Dataset:
     return labelled(tmp_path / "files", documents, queries, {f"q{i}": [f"n{i}"] for i in range(4)})
 
 
-def _record(folder: Path) -> dict[str, Any]:
+def _record(folder: Path) -> RunRecord:
     return RunFolder(folder).record
 
 
@@ -36,10 +36,10 @@ def test_a_plain_function_answers_with_the_dataset_s_own_ids(
 
     folder = run(notes, retrieve, out=tmp_path)
     assert ranked(folder)["q3"] == ["n3", "n7"]
-    about = _record(folder)["retriever"]
-    assert about["ids"] == "dataset"
-    assert about["name"].endswith("retrieve")
-    assert list(about["files"]) == ["corpora.py", "test_functions.py"]  # and what it imports
+    about = _record(folder).retriever
+    assert about.ids == "dataset"
+    assert about.name.endswith("retrieve")
+    assert list(about.files) == ["corpora.py", "test_functions.py"]  # and what it imports
 
 
 def test_a_plain_function_may_answer_with_numbers_that_are_ids(home: Path, tmp_path: Path) -> None:
@@ -60,7 +60,7 @@ def test_a_function_that_asks_for_the_corpus_answers_with_handles(
 
     folder = run(notes, retrieve, out=tmp_path)
     assert ranked(folder) == {f"q{i}": [f"n{i}"] for i in range(4)}
-    assert _record(folder)["retriever"]["ids"] == "handles"
+    assert _record(folder).retriever.ids == "handles"
 
 
 def test_two_functions_and_two_objects_leave_folders_of_their_own(
@@ -83,4 +83,4 @@ def test_two_functions_and_two_objects_leave_folders_of_their_own(
 
     folders = {run(notes, one, out=tmp_path) for one in (first, second, Named(1), Named(2))}
     assert len(folders) == 4
-    assert {_record(folder)["retriever"]["params"].get("n") for folder in folders} == {1, 2, None}
+    assert {_record(folder).retriever.params.get("n") for folder in folders} == {1, 2, None}

@@ -105,9 +105,9 @@ def test_sources_come_first_then_the_text_and_a_lost_text_keeps_its_place(
 
     folder = scored(notes(tmp_path / "data"), hits, tmp_path)
     assert ranked(folder) == {"goats": ["unresolved:1", "n3", "n0", "n1"]}
-    about = RunFolder(folder).record["hits"]
-    assert about["by_way"] == {"sources": 1, "exact": 2, "none": 1}
-    assert about["unknown_sources"] == 1
+    about = RunFolder(folder).record.hits
+    assert about.by_way == {"sources": 1, "exact": 2, "none": 1}
+    assert about.unknown_sources == 1
     assert cell(folder, "mrr@4").value == pytest.approx(1 / 3)
     assert cell(folder, "recall@4").value == 1
     assert cell(folder, "recall@4").signature.endswith("|match:token-f1>=0.3")

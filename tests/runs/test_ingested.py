@@ -144,9 +144,9 @@ def test_another_k_more_queries_a_search_that_crashed_and_a_sweep_do_not_pay_aga
     ):
         again = run(notes, paid(tmp_path, name), settings, out=tmp_path / str(settings.k))
         record = RunFolder(again).record
-        assert record["kept_haystacks"] == len({int(query[1:]) // 5 for query in ranked(again)})
-        assert "index" not in record["measured"]  # that is in the record of who paid
-        assert "ingestion" not in record["measured"]
+        assert record.cached_haystacks == len({int(query[1:]) // 5 for query in ranked(again)})
+        assert record.measured.index is None  # that is in the record of who paid
+        assert record.measured.ingestion is None
     run(notes, paid(tmp_path, name, boost=3), Settings(k=3), out=out)
     sweep = ["sweep", "--dataset", "labelled", "--source", str(tmp_path / "files"), "--quiet"]
     sweep += ["--retriever", f"{tmp_path}/paid.py:{name}", "--grid", "boost=1,2", "--grid", "k=1,2"]
@@ -217,10 +217,10 @@ def test_what_an_edited_helper_or_an_unknown_setting_took_in_is_another_ingestio
     assert len(bill) == 120
 
 
-def test_units_of_one_haystack_in_two_processes_take_it_in_once(
+def test_items_of_one_haystack_in_two_processes_take_it_in_once(
     home: Path, bill: Bill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.runs.plan.QUERIES_A_UNIT", 5)
+    monkeypatch.setattr("harness.runs.plan.QUERIES_PER_ITEM", 5)
     documents = [{"id": f"n{i}", "text": f"note {i} of {tmp_path.name}"} for i in range(40)]
     queries = [{"id": f"q{i}", "text": f"note {i}"} for i in range(40)]
     gold = {f"q{i}": [f"n{i}"] for i in range(40)}
@@ -235,7 +235,7 @@ def test_what_cannot_be_saved_is_noted_and_answers(
     notes: Dataset, bill: Bill, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     folder = run(notes, paid(tmp_path, "CannotSave"), out=tmp_path / "out")
-    assert RunFolder(folder).record["queries"]["failed"] == 0
+    assert RunFolder(folder).record.queries.failed == 0
     assert "could not be saved: no room" in capfd.readouterr().err
 
 

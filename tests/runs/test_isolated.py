@@ -22,13 +22,14 @@ from harness.dataset.prepare import home as cache_folder
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
+from harness.records.run import RunRecord
 from harness.retrievers.plugins import PLUGIN_MODULE
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs import sandbox
 from harness.runs.execute import InProcess
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.outcome import Outcome, Unit
 from harness.runs.plan import Settings, choose_queries
+from harness.runs.results import WorkItem, WorkResult
 from harness.runs.runner import run
 from harness.runs.worker import Worker
 
@@ -75,7 +76,7 @@ def plugin(tmp_path: Path) -> Path:
     return Path(shutil.copy(PLUGIN, tmp_path / "plugin.py"))
 
 
-def _isolated(dataset: Dataset, spec: RetrieverSpec, out: Path, **more: Any) -> dict[str, Any]:
+def _isolated(dataset: Dataset, spec: RetrieverSpec, out: Path, **more: Any) -> RunRecord:
     """run.json of an isolated run."""
     return RunFolder(run(dataset, spec, Settings(isolate=True, **more), out=out)).record
 
@@ -106,14 +107,14 @@ def test_rankings_are_the_same_bytes_as_without(tmp_path: Path, plugin: Path, na
     assert plain != isolated  # neither takes the other's place
     assert _bytes(plain) == _bytes(isolated)
     one, two = RunFolder(plain).record, RunFolder(isolated).record
-    assert one["retriever"] == two["retriever"]
-    assert one["queries"] == two["queries"]
-    assert one["settings"]["isolated_by"] is None
-    assert two["settings"]["isolated_by"].startswith(("unshare", "bubblewrap"))
-    assert two["repeat"].endswith(" --isolate")
+    assert one.retriever == two.retriever
+    assert one.queries == two.queries
+    assert one.settings.sandbox is None
+    assert two.settings.sandbox.startswith(("unshare", "bubblewrap"))
+    assert two.command.endswith(" --isolate")
     asked = dataset.query_haystack[choose_queries(dataset, 4, 0)]
-    assert two["measured"]["index"]["times"] == len(set(asked.tolist())) > 1
-    assert len(two["measured"]["search_ms"]) == 4
+    assert two.measured.index.builds == len(set(asked.tolist())) > 1
+    assert two.measured.search_ms is not None
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -130,14 +131,14 @@ def test_no_file_of_the_dataset_and_no_other_process_is_in_reach(
     folders = [str(path) for path in (cache_folder(), notes.folder, tmp_path / "files", out)]
     spec = RetrieverSpec(f"{plugin}:Spy", {"folders": folders, "files": files})
     try:
-        said = _isolated(notes, spec, out)["reported_by_the_system"]
+        said = _isolated(notes, spec, out).reported
     except UsageError as error:
         pytest.skip(str(error))
     assert [one["read"] for one in said] == [[], []]
     assert max(one["processes"] for one in said) < 5
     assert {one["parent"] for one in said} <= {0, 1}
     # Without, it reads them all.
-    plain = RunFolder(run(notes, spec, out=out)).record["reported_by_the_system"]
+    plain = RunFolder(run(notes, spec, out=out)).record.reported
     assert len(plain[0]["read"]) > len(files)
 
 
@@ -163,8 +164,8 @@ def test_nothing_is_kept_in_memory_from_one_haystack_to_the_next(
 ) -> None:
     spec = RetrieverSpec(f"{plugin}:Words")
     plain = RunFolder(run(notes, spec, out=tmp_path / "out")).record
-    assert [len(one["before"]) for one in plain["reported_by_the_system"]] == [1]
-    said = _isolated(notes, spec, tmp_path / "out")["reported_by_the_system"]
+    assert [len(one["before"]) for one in plain.reported] == [1]
+    said = _isolated(notes, spec, tmp_path / "out").reported
     assert [one["before"] for one in said] == [[], []]
 
 
@@ -186,10 +187,10 @@ def test_mounts_are_seen_by_nobody_else(notes: Dataset, tmp_path: Path) -> None:
         return Path("/proc/self/mountinfo").read_text()
 
     class Looks(InProcess):
-        def map(self, worker: Worker, units: Iterable[Unit]) -> Iterator[Outcome]:
-            for outcome in super().map(worker, units):
+        def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
+            for result in super().map(worker, items):
                 during.append(mounts())  # its process waits for more
-                yield outcome
+                yield result
 
     during: list[str] = []
     before = mounts()
@@ -207,10 +208,9 @@ def test_odd_answers_are_judged_as_without(home: Path, tmp_path: Path, plugin: P
     plain = run(dataset, spec, out=tmp_path / "out")
     isolated = run(dataset, spec, Settings(isolate=True), out=tmp_path / "out")
     assert _bytes(plain) == _bytes(isolated)
-    one, two = ({**RunFolder(folder).record} for folder in (plain, isolated))
-    for name in ("queries", "notes", "hits"):
-        assert one[name] == two[name]
-    assert one["queries"]["failed"] == 10
+    one, two = (RunFolder(folder).record for folder in (plain, isolated))
+    assert (one.queries, one.notes, one.hits) == (two.queries, two.notes, two.hits)
+    assert one.queries.failed == 10
     failed = [
         {line["query"]: line["error"] for line in map(orjson.loads, path.read_bytes().splitlines())}
         for path in (plain / "errors.jsonl", isolated / "errors.jsonl")
@@ -274,8 +274,8 @@ def test_workers_are_so_many_isolated_processes_at_once(
     (tmp_path / "met").mkdir()
     spec = RetrieverSpec(f"{plugin}:Meets", {"folder": str(tmp_path / "met")})
     record = _isolated(notes, spec, tmp_path / "out", workers=2)
-    assert record["queries"]["failed"] == 0
-    assert record["settings"]["isolated_by"]
+    assert record.queries.failed == 0
+    assert record.settings.sandbox
 
 
 @pytest.mark.slow
@@ -295,7 +295,7 @@ def test_it_goes_on_where_it_was(notes: Dataset, tmp_path: Path, plugin: Path) -
     stop.unlink()
     folder = run(notes, spec, settings, out=tmp_path / "out", resume=True)
     assert len(log.read_text().splitlines()) == 4
-    assert RunFolder(folder).record["resumed_queries"] == 2
+    assert RunFolder(folder).record.resumed_queries == 2
     assert _bytes(folder) == whole
 
 
@@ -323,8 +323,8 @@ def test_a_function_that_knows_the_ids_is_marked_as_without(
     notes: Dataset, tmp_path: Path, plugin: Path
 ) -> None:
     record = _isolated(notes, RetrieverSpec(f"{plugin}:by_id"), tmp_path / "out")
-    assert record["retriever"]["ids"] == "dataset"
-    assert record["queries"]["failed"] == 0
+    assert record.retriever.ids == "dataset"
+    assert record.queries.failed == 0
 
 
 @pytest.mark.usefixtures("home")

@@ -136,7 +136,7 @@ def test_a_run_that_was_killed_before_its_first_answer_leaves_nothing(
     command = [sys.executable, "-m", "harness", "run", "--dataset", "sample"]
     process = subprocess.Popen([*command, "--retriever", "slow.py:Slow"], cwd=tmp_path)
     wait_until(lambda: bool(pids(tmp_path)), process)
-    (partial,) = (tmp_path / "results").glob(".*.partial")
+    (partial,) = (tmp_path / "results").glob(".*.tmp")
     os.utime(partial, (1, 1))
     assert harness("runs").status == 0
     assert partial.exists()  # a process is at it

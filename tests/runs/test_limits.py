@@ -196,8 +196,8 @@ def ran_in_time(spec: str, out: Path, limit: str, **settings: Any) -> tuple[Path
 
 def reported(folder: Path) -> dict[str, Any]:
     """Returns the last report of the system."""
-    reports: list[dict[str, Any]] = RunFolder(folder).record.get("reported_by_the_system", [{}])
-    return reports[-1]
+    reports: list[dict[str, Any]] = RunFolder(folder).record.reported
+    return reports[-1] if reports else {}
 
 
 def errors(folder: Path) -> list[str]:
@@ -234,7 +234,7 @@ def test_a_call_that_never_comes_back_costs_its_haystack_at_most_and_no_other(
     assert f"Hangs: search: it took longer than {limit} (--query-timeout)" in said
     assert all("has not come back" in one or "longer than" in one for one in said)
     assert reported(folder)["twice"] == 0
-    assert f"--query-timeout {limit[:-2]}" in RunFolder(folder).record["repeat"]
+    assert f"--query-timeout {limit[:-2]}" in RunFolder(folder).record.command
 
 
 def text_of(dataset: Any) -> list[str]:
@@ -251,7 +251,7 @@ def test_what_comes_back_or_can_be_cancelled_costs_its_own_question_alone(
     assert not any("boat" in text for text in texts(folder, failed=False))
     found = ranked(folder)
     assert found == {query: plain[query] for query in found}
-    assert len(RunFolder(folder).record["reported_by_the_system"]) == 1
+    assert len(RunFolder(folder).record.reported) == 1
     assert (reported(folder)["taken"], reported(folder)["twice"]) == (12, 0)
 
 
@@ -260,7 +260,7 @@ def test_an_index_that_takes_too_long_costs_its_haystack_and_is_not_called_again
 ) -> None:
     folder, limit = ran_in_time(f"{systems}:HangsAtIndex", tmp_path, "index_timeout")
     about = RunFolder(folder).record
-    assert 0 < about["queries"]["failed"] < about["queries"]["asked"] / 2
+    assert 0 < about.queries.failed < about.queries.asked / 2
     late = f"HangsAtIndex: index: it took longer than {limit} (--index-timeout)"
     assert {*errors(folder)} == {late}
     assert (reported(folder)["taken"], reported(folder)["twice"]) == (12, 0)
@@ -294,7 +294,7 @@ def test_a_search_that_fails_is_made_again_as_often_as_was_asked_for(
     spec = RetrieverSpec(f"{systems}:Fails", {"times": 1})
     assert ranked(ran(spec, tmp_path / "once", limit=4, retries=1)) == plain
     mixed = ran(RetrieverSpec(f"{systems}:Fails", {"times": 0}), tmp_path / "never", limit=4)
-    assert "retries" not in RunFolder(mixed).record["settings"]
+    assert RunFolder(mixed).record.settings.retries is None
 
 
 def test_a_rate_limit_is_waited_for_without_being_asked_to_and_is_nobodys_time(
@@ -315,8 +315,8 @@ def test_a_rate_limit_is_waited_for_without_being_asked_to_and_is_nobodys_time(
     assert len(told) == 8
     assert took >= 3
     about = RunFolder(folder).record
-    assert about["queries"]["failed"] == 0
-    assert about["measured"]["search_ms"]["mean"] * 5 <= (took - 3) * 1000
+    assert about.queries.failed == 0
+    assert about.measured.search_ms.mean * 5 <= (took - 3) * 1000
 
 
 def test_a_service_with_a_rate_limit_is_asked_when_it_says_and_not_charged(tmp_path: Path) -> None:
@@ -338,9 +338,9 @@ def test_a_service_with_a_rate_limit_is_asked_when_it_says_and_not_charged(tmp_p
             folder = ran(spec, tmp_path, limit=9, query_timeout=2.5, allow_empty=True)
             took = time.monotonic() - began
             about = RunFolder(folder).record
-            assert about["queries"]["failed"] == 0
+            assert about.queries.failed == 0
             if not params:
-                assert about["measured"]["search_ms"]["mean"] * 9 <= (took - 3) * 1000
+                assert about.measured.search_ms.mean * 9 <= (took - 3) * 1000
                 waits = iter(["3"] * 3)
 
 
@@ -389,8 +389,8 @@ def test_an_object_that_hangs_for_ever_ends_the_questions_of_the_run_and_not_its
     """It was built by the program, so that no other can be built in its place."""
     hangs = RetrieverSpec(f"{systems}:Hangs").build()
     folder = run(open_dataset("sample"), hangs, Settings(k=10, query_timeout=0.2), out=tmp_path)
-    about = RunFolder(folder).record["queries"]
-    assert 0 < about["failed"] < about["asked"]
+    about = RunFolder(folder).record.queries
+    assert 0 < about.failed < about.asked
     said = {*errors(folder)}
     assert "Hangs: search: it took longer than 0.2 s (--query-timeout)" in said
     assert all("has not come back" in one or "longer than" in one for one in said)
@@ -402,7 +402,7 @@ def test_a_limit_on_indexing_alone_leaves_searches_beside_others_as_they_are(
     plain = ranked(ran(f"{systems}:Plain", tmp_path / "plain"))
     for limits in ({"index_timeout": 60.0}, {"query_timeout": 60.0}):
         folder = ran(f"{systems}:Beside", tmp_path / str(limits), concurrency=8, **limits)
-        assert RunFolder(folder).record["queries"]["failed"] == 0
+        assert RunFolder(folder).record.queries.failed == 0
         assert ranked(folder) == plain
 
 
@@ -410,8 +410,8 @@ def test_a_late_batch_is_waited_for_as_long_as_it_might_have_taken(
     systems: str, tmp_path: Path
 ) -> None:
     folder, _ = ran_in_time(f"{systems}:LateBatch", tmp_path, "query_timeout")
-    about = RunFolder(folder).record["queries"]
-    assert about["failed"] <= 4
+    about = RunFolder(folder).record.queries
+    assert about.failed <= 4
 
 
 def test_a_memory_whose_add_hangs_is_not_told_its_haystack_again(
@@ -425,4 +425,4 @@ def test_a_memory_whose_add_hangs_is_not_told_its_haystack_again(
 
 def test_a_rate_limit_in_a_sandbox_is_waited_for_too(systems: str, tmp_path: Path) -> None:
     folder = ran(f"{systems}:RefusedHere", tmp_path / "out", isolate=True, limit=14)
-    assert RunFolder(folder).record["queries"]["failed"] == 0
+    assert RunFolder(folder).record.queries.failed == 0

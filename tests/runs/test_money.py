@@ -12,12 +12,14 @@ from serving import Message, Reply, serving
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
+from harness.records.base import to_plain
+from harness.records.run import RunRecord
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
-from harness.runs.money import counted, in_record, usd
+from harness.runs.money import counted, usage, usd
 from harness.runs.plan import Settings
 from harness.runs.runner import run
 
@@ -71,7 +73,7 @@ def systems(tmp_path: Path) -> str:
     return str(path)
 
 
-def ran(name: str, out: Path, resume: bool = False, **settings: Any) -> dict[str, Any]:
+def ran(name: str, out: Path, resume: bool = False, **settings: Any) -> RunRecord:
     dataset = open_dataset("sample")
     folder = run(dataset, RetrieverSpec(name), Settings(k=10, **settings), out=out, resume=resume)
     return RunFolder(folder).record
@@ -91,10 +93,10 @@ def test_tokens_cost_what_their_model_does_and_dollars_of_the_system_are_not_cou
     assert usd(counts, PRICES) is None  # two million tokens of who knows which model
     prices = {**PRICES, "*": {"prompt_tokens": 1.0, "embedded_tokens": 0.02}}
     assert usd(counts, prices) == pytest.approx(2.0 + 2.0 + 0.5 + 0.1, abs=1e-12)
-    found = in_record(counts, prices)
+    found = usage(counts, prices)
     assert found is not None
-    assert found["prompt_tokens"] == 3e6 + 9e9
-    assert found["models"] == {"big": {"prompt_tokens": 1e6}}
+    assert found.prompt_tokens == 3e6 + 9e9
+    assert found.models == {"big": {"prompt_tokens": 1e6}}
     assert usd(counted({"calls": 7}), PRICES) is None
     assert usd(counted({"usd": 0}), {}) == 0
 
@@ -116,19 +118,19 @@ def test_taking_in_and_searching_are_priced_apart_by_model_and_stand_on_the_boar
         dataset = open_dataset("sample")
         folder = run(dataset, spec, settings, out=tmp_path)
     record = RunFolder(folder).record
-    documents = record["measured"]["index"]["documents"]
-    queries = record["queries"]["asked"]
-    assert record["measured"]["ingestion"] == {
+    documents = record.measured.index.documents
+    queries = record.queries.asked
+    assert to_plain(record.measured.ingestion) == {
         "calls": documents,
         "prompt_tokens": 1000 * documents,
         "completion_tokens": 0,
         "usd": pytest.approx(documents * 0.002),
         "models": {"big": {"prompt_tokens": 1000 * documents}},
     }
-    searching = record["measured"]["searching"]
-    assert searching["usd"] == pytest.approx(queries * 0.008)
-    assert searching["usd_a_thousand_questions"] == pytest.approx(8.0)
-    assert record["settings"]["prices"] == PRICES
+    searching = record.measured.searching
+    assert searching.usd == pytest.approx(queries * 0.008)
+    assert searching.usd_per_1000_queries == pytest.approx(8.0)
+    assert record.settings.prices == PRICES
     score_run(folder, dataset)
     from harness.verdicts.board.leaderboard import build
     from harness.verdicts.board.table import table
@@ -143,7 +145,7 @@ def test_a_run_stops_before_more_is_spent_than_may_be_and_goes_on_with_more(
     systems: str, tmp_path: Path, workers: int
 ) -> None:
     whole = ran(f"{systems}:Paid", tmp_path / "whole", max_usd=1e6)
-    cost = whole["measured"]["ingestion"]["usd"] + whole["measured"]["searching"]["usd"]
+    cost = whole.measured.ingestion.usd + whole.measured.searching.usd
     assert cost == pytest.approx(1211 * 0.01 + 321 * 0.0001)
     out = tmp_path / "parts"
     # A process counts what it spends itself, and so has its own sum.
@@ -152,8 +154,8 @@ def test_a_run_stops_before_more_is_spent_than_may_be_and_goes_on_with_more(
     assert 2.0 < float(str(stopped.value).split(": ")[1].split()[0]) <= 5.0
     if workers == 2:  # whose spending ends with its processes, so that the next attempt's is new
         after = ran(f"{systems}:Paid", out, resume=True, workers=2, max_usd=100.0)
-        assert after["queries"]["failed"] == 0
-        paid = after["measured"]["ingestion"]["usd"] + after["measured"]["searching"]["usd"]
+        assert after.queries.failed == 0
+        paid = after.measured.ingestion.usd + after.measured.searching.usd
         # Taken in twice is at most what was begun when it was stopped.
         assert cost <= paid + 1e-9 <= cost + 4 * 1.2
 
@@ -164,10 +166,10 @@ def test_it_is_stopped_in_the_midst_of_a_haystack_whatever_the_system_makes_of_i
 ) -> None:
     with pytest.raises(RunError, match=r"--max-usd 0\.5"):
         ran(f"{systems}:{name}", tmp_path, max_usd=0.5)
-    (journal,) = tmp_path.glob(".*.partial/journal.jsonl")
+    (journal,) = tmp_path.glob(".*.tmp/checkpoint.jsonl")
     lines = [json.loads(line) for line in journal.read_text().splitlines()]
-    assert not any(line["answers"] for line in lines)
-    handed, said = lines[-1]["taken_in"], lines[-1]["reported"]["usd"]
+    assert not any(line["queries"] for line in lines)
+    handed, said = lines[-1]["indexed"], lines[-1]["reported"]["usd"]
     assert 0 < handed < lines[-1]["documents"]
     assert said <= 0.75  # a second's worth of twenty cents was seen too late at worst
 
@@ -221,8 +223,8 @@ def test_what_one_object_spent_in_every_attempt_counts_once(tmp_path: Path) -> N
             run(dataset, paid, Settings(k=5, max_usd=most), out=tmp_path, resume=True)
         assert paid.spent - before <= most
     folder = run(dataset, paid, Settings(k=5, max_usd=100.0), out=tmp_path, resume=True)
-    record = RunFolder(folder).record["measured"]
-    assert record["ingestion"]["usd"] == paid.spent - before == 12
+    record = RunFolder(folder).record.measured
+    assert record.ingestion.usd == paid.spent - before == 12
 
 
 class OneEach:
@@ -255,4 +257,4 @@ def test_questions_alone_are_steps_too_and_a_run_that_is_complete_is_never_refus
         assert one.usd == spent
     exact = OneEach()
     folder = run(dataset, exact, Settings(k=1, max_usd=10.0), out=tmp_path / "all")
-    assert RunFolder(folder).record["measured"]["searching"]["usd"] == 10
+    assert RunFolder(folder).record.measured.searching.usd == 10

@@ -24,7 +24,7 @@ from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs import elsewhere
-from harness.runs.execute import LostError
+from harness.runs.execute import WorkerDiedError
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.on_ray import TASK, Remote, _begun_here, cluster
 from harness.runs.plan import Settings
@@ -112,7 +112,7 @@ def mortal(tmp_path: Path) -> Callable[..., RetrieverSpec]:
 
 
 def on_ray(workers: int | None = None, **settings: Any) -> Settings:
-    return Settings(on="ray", workers=workers, **settings)
+    return Settings(backend="ray", workers=workers, **settings)
 
 
 def rankings(folder: Path) -> bytes:
@@ -207,7 +207,9 @@ def test_what_dies_again_and_again_is_an_error_with_a_count_and_no_run(
     deadly.touch()
     spec, out = mortal(while_=deadly), tmp_path / "ray"
     total = dataset.n_queries
-    with pytest.raises(LostError, match=f"lost: .*; 0 of {total} queries are answered and kept"):
+    with pytest.raises(
+        WorkerDiedError, match=f"lost: .*; 0 of {total} queries are answered and kept"
+    ):
         run(dataset, spec, on_ray(2), out=out)
     assert not [*out.glob("[!.]*")]
     deadly.unlink()
@@ -251,7 +253,7 @@ def test_a_head_that_dies_leaves_what_is_done_and_resume_goes_on(
     name = mortal().name
     wanted = ["--dataset", "locomo", "--retriever", name, "--param", f"until={waits}"]
     begun = subprocess.Popen(
-        command(out, *wanted, "--on", "ray", "--workers", "2", "--quiet"),
+        command(out, *wanted, "--backend", "ray", "--workers", "2", "--quiet"),
         env={**os.environ, "RAY_ADDRESS": nodes.address},
         stderr=subprocess.PIPE,
         text=True,
@@ -264,7 +266,7 @@ def test_a_head_that_dies_leaves_what_is_done_and_resume_goes_on(
     assert not [*out.glob("[!.]*")]
     nodes.shutdown()
     waits.touch()
-    subprocess.run(command(out, *wanted, "--resume", "--on", "ray", "--quiet"), check=True)
+    subprocess.run(command(out, *wanted, "--resume", "--backend", "ray", "--quiet"), check=True)
     (folder,) = out.glob("[!.]*")
     assert scored(folder) == scored(run(locomo, BM25(), out=tmp_path / "here"))
 
@@ -291,7 +293,7 @@ def test_what_ray_says_of_a_death_is_not_in_the_json(
     tmp_path: Path, scifact: Dataset, address: str, mortal: Callable[..., RetrieverSpec]
 ) -> None:
     wanted = ["--dataset", "beir/scifact", "--retriever", mortal().name, "--json"]
-    more = ["--param", f"once={tmp_path / 'died'}", "--on", "ray", "--workers", "2"]
+    more = ["--param", f"once={tmp_path / 'died'}", "--backend", "ray", "--workers", "2"]
     done = subprocess.run(command(tmp_path, *wanted, *more), capture_output=True, check=True)
     assert orjson.loads(done.stdout)["run"]["queries"]["answered"] == 300
 

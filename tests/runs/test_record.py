@@ -18,11 +18,12 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
+from harness.records.run import GitState
 from harness.retrievers.plugins import PLUGIN_MODULE
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings, choose_queries, units
+from harness.runs.plan import Settings, choose_queries, work_items
 from harness.runs.runner import run
 
 
@@ -78,7 +79,7 @@ def test_a_second_run_takes_the_place_of_the_first_which_is_kept_beside_it(
         "rankings.trec",
         "run.json",
     ]
-    (earlier,) = (tmp_path / f"{first.name}.earlier").iterdir()
+    (earlier,) = (tmp_path / f"{first.name}.previous").iterdir()
     assert (earlier / "scores.json").read_text() == "old"
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -102,7 +103,7 @@ def test_a_limit_takes_every_ability_s_share_in_the_order_of_the_file(
 def test_a_limit_beyond_the_dataset_is_all_of_it(sample: Dataset, tmp_path: Path) -> None:
     assert len(choose_queries(sample, 500, 0)) == sample.n_queries
     folder = run(sample, "bm25", Settings(5, limit=12), out=tmp_path)
-    assert RunFolder(folder).record["queries"]["asked"] == 12
+    assert RunFolder(folder).record.queries.asked == 12
     order = RunFolder(folder).queries["query"].to_pylist()
     rows = [sample.query_ids.index(name) for name in order]
     assert rows == choose_queries(sample, 12, 0).tolist()
@@ -113,7 +114,7 @@ def test_a_limit_beyond_the_dataset_is_all_of_it(sample: Dataset, tmp_path: Path
 
 
 def test_units_hold_every_query_once(many: Dataset) -> None:
-    planned = units(many, np.arange(1100), seed=3)
+    planned = work_items(many, np.arange(1100), seed=3)
     assert [unit.number for unit in planned] == [0, 1, 2]
     assert sorted(query for unit in planned for query in unit.queries) == list(range(1100))
 
@@ -193,7 +194,6 @@ def test_run_json_says_where_the_number_came_from(sample: Dataset, tmp_path: Pat
         "seed": 4,
         "workers": 2,
         "batch_size": 1,
-        "isolated_by": None,
     }
     assert record["measured"]["peak_memory_bytes"]["largest_worker"] > 10**6
     assert record["finished"].endswith("+00:00")
@@ -202,10 +202,8 @@ def test_run_json_says_where_the_number_came_from(sample: Dataset, tmp_path: Pat
 def test_the_git_state_is_that_of_the_working_folder(
     sample: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def git() -> dict[str, object] | None:
-        found: dict[str, object] | None
-        found = RunFolder(run(sample, "recency", Settings(1, 1), out=out)).record["git"]
-        return found
+    def git() -> GitState | None:
+        return RunFolder(run(sample, "recency", Settings(1, 1), out=out)).record.git
 
     out, here = tmp_path / "out", tmp_path / "here"
     here.mkdir()
@@ -218,9 +216,9 @@ def test_the_git_state_is_that_of_the_working_folder(
         subprocess.run(["git", *command], check=True)
     state = git()
     assert state is not None
-    assert (len(str(state["commit"])), state["changed"]) == (40, False)
+    assert (len(state.commit), state.changed) == (40, False)
     (here / "notes.txt").write_text("two")
-    assert git() == {"commit": state["commit"], "changed": True}
+    assert git() == GitState(commit=state.commit, changed=True)
 
 
 def test_code_and_weights_that_shape_a_run_tell_it_from_others(home: Path, tmp_path: Path) -> None:
@@ -238,4 +236,4 @@ def test_code_and_weights_that_shape_a_run_tell_it_from_others(home: Path, tmp_p
     longest, shortest = folder("len(text)"), folder("-len(text)")
     assert longest != shortest
     assert folder("len(text)") == longest
-    assert set(RunFolder(longest).record["retriever"]["files"]) == {"longest.py"}
+    assert set(RunFolder(longest).record.retriever.files) == {"longest.py"}

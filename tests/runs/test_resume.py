@@ -17,6 +17,7 @@ from polling import HANGS, wait_until
 
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
+from harness.records.run import QueryCounts, Retried
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
@@ -85,7 +86,7 @@ def _bytes(folder: Path) -> list[bytes]:
 
 
 def _partial(out: Path) -> Path:
-    (found,) = out.glob(".*.partial")
+    (found,) = out.glob(".*.tmp")
     return found
 
 
@@ -102,24 +103,24 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(
     # Nothing that was answered is asked again, in the midst of a haystack neither.
     assert len(second.asked) == 36 - after
     assert set(first.asked).isdisjoint(second.asked)
-    assert RunFolder(folder).record["resumed_queries"] == after
-    assert RunFolder(folder).record["queries"]["answered"] == 36
+    assert RunFolder(folder).record.resumed_queries == after
+    assert RunFolder(folder).record.queries.answered == 36
     assert not list((tmp_path / "out").glob(".*"))
 
 
 @pytest.mark.parametrize("kept", [1, 40, -1])
-def test_a_torn_last_line_of_the_journal_is_run_again(
+def test_a_torn_last_line_of_the_checkpoint_is_run_again(
     notes: Dataset, tmp_path: Path, kept: int
 ) -> None:
     whole = run(notes, Stops(), out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         run(notes, Stops(17), out=tmp_path / "out")
-    journal = _partial(tmp_path / "out") / "journal.jsonl"
-    lines = journal.read_bytes().splitlines(keepends=True)
+    checkpoint = _partial(tmp_path / "out") / "checkpoint.jsonl"
+    lines = checkpoint.read_bytes().splitlines(keepends=True)
     # Five haystacks, and two questions of the sixth: in one line, if the machine was not busy.
-    answered = [len(orjson.loads(line)["answers"]) for line in lines]
+    answered = [len(orjson.loads(line)["queries"]) for line in lines]
     assert sum(answered) == 5 * 3 + 2
-    journal.write_bytes(b"".join(lines[:-1]) + lines[-1][:kept])
+    checkpoint.write_bytes(b"".join(lines[:-1]) + lines[-1][:kept])
     again = Stops()
     folder = run(notes, again, out=tmp_path / "out", resume=True)
     assert _bytes(folder) == _bytes(whole)
@@ -127,14 +128,14 @@ def test_a_torn_last_line_of_the_journal_is_run_again(
 
 
 def _one_row_other(line: bytes) -> bytes:
-    at = line.index(b'"rows":[') + len(b'"rows":[')
+    at = line.index(b'"rows":"') + len(b'"rows":"')
     return line[:at] + bytes([line[at] ^ 1]) + line[at + 1 :]
 
 
 @pytest.mark.parametrize(
     "damage", [_one_row_other, lambda line: b"\0" * len(line)], ids=["bit", "0"]
 )
-def test_a_damaged_line_of_the_journal_is_told_and_run_again_alone(
+def test_a_damaged_line_of_the_checkpoint_is_told_and_run_again_alone(
     notes: Dataset,
     tmp_path: Path,
     damage: Callable[[bytes], bytes],
@@ -143,17 +144,17 @@ def test_a_damaged_line_of_the_journal_is_told_and_run_again_alone(
     whole = run(notes, Stops(), out=tmp_path / "whole")
     with pytest.raises(KeyboardInterrupt):
         run(notes, Stops(17), out=tmp_path / "out")
-    journal = _partial(tmp_path / "out") / "journal.jsonl"
-    lines = journal.read_bytes().splitlines()
-    answered = [len(orjson.loads(line)["answers"]) for line in lines]
+    checkpoint = _partial(tmp_path / "out") / "checkpoint.jsonl"
+    lines = checkpoint.read_bytes().splitlines()
+    answered = [len(orjson.loads(line)["queries"]) for line in lines]
     lines[1] = damage(lines[1])
-    journal.write_bytes(b"\n".join([*lines, b""]))
+    checkpoint.write_bytes(b"\n".join([*lines, b""]))
     again = Stops()
     folder = run(notes, again, out=tmp_path / "out", resume=True)
     assert _bytes(folder) == _bytes(whole)
     assert len(again.asked) == 36 - sum(answered) + answered[1]
     assert (
-        f"{journal}: damaged in line 2; what came there is asked again" in capsys.readouterr().err
+        f"{checkpoint}: damaged in line 2; their queries are asked again" in capsys.readouterr().err
     )
 
 
@@ -189,7 +190,7 @@ def test_a_finished_run_is_kept_by_resume(
     assert run(notes, again, out=tmp_path, resume=True, quiet=False) == folder
     assert again.asked == []
     assert (folder / "run.json").read_bytes() == before
-    assert "is finished already, and kept" in capsys.readouterr().err
+    assert "is finished already" in capsys.readouterr().err
 
 
 def test_what_was_stopped_goes_on_though_an_earlier_run_is_finished(
@@ -206,10 +207,10 @@ def test_what_was_stopped_goes_on_though_an_earlier_run_is_finished(
     stop.touch()
     with pytest.raises(RunError, match="stopped"):
         run(notes, spec, Settings(strict=True), out=tmp_path / "out")
-    assert not folder.with_name(f"{folder.name}.earlier").exists()
+    assert not folder.with_name(f"{folder.name}.previous").exists()
     stop.unlink()
-    assert run(notes, spec, out=tmp_path / "out", resume=True, again=False) == folder
-    assert len(list(folder.with_name(f"{folder.name}.earlier").iterdir())) == 1
+    assert run(notes, spec, out=tmp_path / "out", resume=True, overwrite=False) == folder
+    assert len(list(folder.with_name(f"{folder.name}.previous").iterdir())) == 1
 
 
 class Flaky(Stops):
@@ -236,7 +237,7 @@ def test_failed_queries_of_a_stopped_run_are_tried_again(notes: Dataset, tmp_pat
     with pytest.raises(KeyboardInterrupt):
         run(notes, first, out=tmp_path)
     folder = run(notes, again, out=tmp_path, resume=True)
-    assert RunFolder(folder).record["queries"]["failed"] == 0
+    assert RunFolder(folder).record.queries.failed == 0
     failed = [text for text in first.asked if text.endswith("1")]
     assert len(failed) > 3
     assert set(first.asked) & set(again.asked) == set(failed)
@@ -249,20 +250,20 @@ def test_resume_of_a_finished_run_tries_its_failures_again_and_nothing_else(
     whole = run(notes, Flaky(), out=tmp_path / "whole")
     out, first = tmp_path / "out", Flaky(fails)
     folder = run(notes, first, out=out)
-    assert RunFolder(folder).record["queries"]["failed"] == n
+    assert RunFolder(folder).record.queries.failed == n
     (folder / "notes.txt").write_text("mine")
     still, again = Flaky(fails), Flaky()
     assert run(notes, still, out=out, resume=True, quiet=False) == folder
     assert f"but for {n} queries that failed: trying those again" in capsys.readouterr().err
     record = RunFolder(folder).record
-    assert record["retried"] == {"queries": n, "answered": 0, "failures": n}
-    assert record["queries"]["failed"] == n
+    assert record.retried == Retried(queries=n, answered=0, failures=n)
+    assert record.queries.failed == n
     run(notes, again, out=out, resume=True)
     record = RunFolder(folder).record
     assert len(again.asked) == n
-    assert record["queries"] == {"asked": 36, "answered": 36, "failed": 0, "abstained": 0}
-    assert record["retried"] == {"queries": n, "answered": n, "failures": 2 * n}
-    assert record["resumed_queries"] == 36 - n
+    assert record.queries == QueryCounts(asked=36, answered=36, failed=0, abstained=0)
+    assert record.retried == Retried(queries=n, answered=n, failures=2 * n)
+    assert record.resumed_queries == 36 - n
     assert _bytes(folder) == _bytes(whole)
     errors = [
         orjson.loads(x)["error"] for x in (folder / "retried.jsonl").read_bytes().splitlines()
@@ -275,7 +276,7 @@ def test_resume_of_a_finished_run_tries_its_failures_again_and_nothing_else(
     assert done.asked == []
     assert [path.name for path in out.iterdir()] == [folder.name]
     assert (folder / "notes.txt").read_text() == "mine"
-    assert not (folder / "journal.jsonl").exists()
+    assert not (folder / "checkpoint.jsonl").exists()
 
 
 def test_failures_that_are_stopped_while_they_are_tried_again_go_on(
@@ -284,22 +285,22 @@ def test_failures_that_are_stopped_while_they_are_tried_again_go_on(
     folder = run(notes, Flaky("search"), out=tmp_path)
     with pytest.raises(KeyboardInterrupt):
         run(notes, Flaky(after=5), out=tmp_path, resume=True)
-    assert RunFolder(folder).record["queries"]["failed"] == 12  # the finished one stands
+    assert RunFolder(folder).record.queries.failed == 12  # the finished one stands
     again = Flaky()
     run(notes, again, out=tmp_path, resume=True)
     assert len(again.asked) == 12 - 5
-    assert RunFolder(folder).record["retried"] == {"queries": 12, "answered": 12, "failures": 12}
+    assert RunFolder(folder).record.retried == Retried(queries=12, answered=12, failures=12)
 
 
-def test_a_finished_run_without_its_journal_is_shown_and_says_what_can_be_done(
+def test_a_finished_run_without_its_checkpoint_is_shown_and_says_what_can_be_done(
     notes: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = run(notes, Flaky("search"), out=tmp_path)
-    (folder / "journal.jsonl").unlink()
+    (folder / "checkpoint.jsonl").unlink()
     run(notes, again := Flaky(), out=tmp_path, resume=True, quiet=False)
     assert again.asked == []
-    assert "--again runs it anew" in (said := capsys.readouterr().err)
-    assert "12 queries failed, of which it has no journal.jsonl" in said
+    assert "--overwrite runs it again" in (said := capsys.readouterr().err)
+    assert "12 queries failed, of which it has no checkpoint.jsonl" in said
 
 
 # -- real processes, really killed ----------------------------------------------------------------
@@ -337,7 +338,7 @@ def _answered(journal: Path) -> list[int]:
     """Returns the queries whose answers are in whole lines of a journal."""
     lines = journal.read_bytes().splitlines(keepends=True) if journal.exists() else []
     whole = [orjson.loads(line) for line in lines if line.endswith(b"\n")]
-    return [answer["query"] for line in whole for answer in line["answers"]]
+    return [answer["query"] for line in whole for answer in line["queries"]]
 
 
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
@@ -352,7 +353,7 @@ def test_a_killed_command_goes_on_and_gives_the_same_bytes(
     files, more = tmp_path / "files", ["--workers", str(workers)]
     command = Command(files, tmp_path, tmp_path / "out", *more, seconds=0.05)
     wait_until(lambda: len(command.asked) >= 16, command.process)
-    journal = _partial(tmp_path / "out") / "journal.jsonl"
+    journal = _partial(tmp_path / "out") / "checkpoint.jsonl"
     wait_until(lambda: bool(_answered(journal)), command.process)
     if how is signal.SIGINT:
         os.killpg(command.process.pid, how)  # as a terminal does, to all

@@ -10,15 +10,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from msgspec.structs import replace
 from serving import serving
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.files import read_json
 from harness.retrievers.http import TOKEN
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder, write_record
 from harness.runs.runner import run
-from harness.seals import read_sealed
 
 CANARY = "canary-0123456789-secret"
 KEYED = """
@@ -103,9 +104,9 @@ def test_a_key_by_its_variable_serves_and_is_nowhere(
     )
     assert told.status == (1 if fails == "true" else 0), told.err
     (folder,) = (keyed / "results").glob("[!.]*")
-    record = read_sealed(folder / "run.json")
+    record = read_json(folder / "run.json")
     assert record["retriever"]["params"]["api_key"] == "env:MY_VARIABLE"
-    assert "api_key=env:MY_VARIABLE" in record["repeat"]
+    assert "api_key=env:MY_VARIABLE" in record["command"]
     page = harness("report", folder, "--out", "page.html", "--share")
     assert page.status == 0, page.err
     assert harness("leaderboard").status == 0
@@ -166,8 +167,8 @@ def test_a_record_of_somebody_elses_is_shown_without_its_secrets(
     made = sample_run("bm25")
     for path in made.iterdir():
         os.link(path, folder / path.name)
-    record = dict(RunFolder(made).record)
-    record["retriever"] = {**record["retriever"], "params": {"api_key": "plainly-it"}}
+    record = RunFolder(made).record
+    retriever = replace(record.retriever, params={"api_key": "plainly-it"})
     (folder / "run.json").unlink()
-    write_record(folder, record)
-    assert RunFolder(folder).record["retriever"]["params"] == {"api_key": "***"}
+    write_record(folder, replace(record, retriever=retriever))
+    assert RunFolder(folder).record.retriever.params == {"api_key": "***"}

@@ -13,14 +13,15 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import digest, disk_errors, folder_aside, write_json
+from harness.files import digest, disk_errors, folder_aside
 from harness.online.logs.events import RetrievalEvent, feedback_summary, with_feedback
 from harness.online.logs.field_mapping import FieldMapping
 from harness.online.logs.join_labels import join_labels
 from harness.online.logs.read import Log, read_log
-from harness.online.logs.records import FeedbackStats, FeedbackSummary, JoinCounts, LogSource
+from harness.online.logs.records import FeedbackStats, FeedbackSummary, JoinCounts
 from harness.rankings.rankings import Rankings
 from harness.records.base import to_plain, write_json_record
+from harness.records.run import ImportedLog, LogJoin, LogLines, Measured, Percentiles, QueryCounts
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import (
     REPEATS,
@@ -34,7 +35,9 @@ from harness.runs.folder.run_folder import (
     OURS,
     folder_name,
     write_rankings,
+    write_record,
 )
+from harness.runs.record import percentiles
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 
@@ -81,13 +84,13 @@ def import_log(
     joined = join_labels(source, log, dataset, choices.repeats)
     name = name or _system(source, joined.events.values())
     files = {file.name: digest(file) for file in log.files}
-    source_record = LogSource(
+    source_record = ImportedLog(
         sha256=_digest_of_all(files),
         files=files,
-        mapping=choices.mapping,
+        mapping=to_plain(choices.mapping),
         repeats=choices.repeats,
-        lines=log.counts,
-        joined=joined.counts,
+        lines=LogLines(**asdict(log.counts)),
+        joined=LogJoin(**asdict(joined.counts)),
         feedback_to_unknown_requests=lost,
         labelled=dataset.n_queries,
         asked=len(joined.events),
@@ -109,23 +112,26 @@ def import_log(
     identity = {
         "log": source_record.sha256,
         "k": depth,
-        "mapping": to_plain(choices.mapping),
+        "mapping": source_record.mapping,
         "repeats": choices.repeats,
         "unasked": choices.unasked,
         **({} if matching is None else {"matching": asdict(matching)}),
     }
     folder = out / folder_name(dataset, name, identity)
     source_record = msgspec.structs.replace(source_record, notes=notes)
-    record = import_record(dataset, name, depth, to_plain(source_record))
-    record |= {"queries": _outcomes(asked)}
-    if (search_ms := _search_ms(asked)) is not None:
-        record["measured"] = {"search_ms": search_ms}
+    search_ms = _search_ms(asked)
+    record = msgspec.structs.replace(
+        import_record(dataset, name, depth, source_record),
+        queries=_outcomes(asked),
+        measured=None if search_ms is None else Measured(search_ms=search_ms),
+    )
     remedy = "name another folder with --out"
     with disk_errors(out, remedy), folder_aside(folder, ours=OURS) as aside:
         if rankings is None:
-            ranked, record["hits"] = resolve_into(
+            ranked, resolved = resolve_into(
                 aside, dataset, _hits(asked, dataset, depth), depth, matching
             )
+            record = msgspec.structs.replace(record, hits=resolved)
             write_queries(aside, dataset, ranked, [dataset.query_ids[q] for q in asked], name)
         else:
             write_rankings(rankings, aside, name)
@@ -142,7 +148,7 @@ def import_log(
         feedback = feedback_summary(log.events)
         if feedback is not None:
             write_json_record(aside / "feedback.json", feedback)
-        write_json(aside / "run.json", record)
+        write_record(aside, record)
     return folder
 
 
@@ -215,27 +221,23 @@ def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> lis
     return hits
 
 
-def _outcomes(asked: dict[int, RetrievalEvent]) -> dict[str, int]:
+def _outcomes(asked: dict[int, RetrievalEvent]) -> QueryCounts:
     failed = sum(event.failed for event in asked.values())
     abstained = sum(event.abstained for event in asked.values())
     n = len(asked)
-    return {"asked": n, "answered": n - failed, "failed": failed, "abstained": abstained}
+    return QueryCounts(asked=n, answered=n - failed, failed=failed, abstained=abstained)
 
 
-def _search_ms(asked: dict[int, RetrievalEvent]) -> dict[str, float] | None:
+def _search_ms(asked: dict[int, RetrievalEvent]) -> Percentiles | None:
     """Summarises the durations of the requests that count, as far as the log has them."""
     times: Sequence[float] = [r.seconds for r in asked.values() if r.seconds is not None]
-    if not times:
-        return None
-    ms = np.array(times) * 1000
-    p50, p95, p99 = np.percentile(ms, [50, 95, 99])
-    return {"mean": float(ms.mean()), "p50": float(p50), "p95": float(p95), "p99": float(p99)}
+    return percentiles(np.array(times) * 1000)
 
 
 # -- Text for people -------------------------------------------------------------------------------
 
 
-def log_lines(source: LogSource, n_scored: int, feedback: FeedbackSummary | None) -> list[str]:
+def log_lines(source: ImportedLog, n_scored: int, feedback: FeedbackSummary | None) -> list[str]:
     """Describes the log behind a run; `n_scored` queries of it are in the scores."""
     joined = source.joined
     lines = [

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import msgspec
-
-from harness.online.logs.field_mapping import FieldMapping
 from harness.records.base import Record
 
 
@@ -71,18 +68,3 @@ class FeedbackSummary(FeedbackStats):
     requests: int
     clicks_by_rank: dict[int, int]
     clicks_not_returned: int
-
-
-class LogSource(Record, omit_defaults=False):
-    """`retriever.rankings_from` of run.json, for a run that was imported from a log."""
-
-    sha256: str
-    files: dict[str, str]
-    mapping: FieldMapping
-    repeats: str
-    lines: LogCounts
-    joined: JoinCounts
-    feedback_to_unknown_requests: int
-    labelled: int
-    asked: int
-    notes: list[str] = msgspec.field(default_factory=list)

@@ -43,11 +43,10 @@ from harness.runs.answering.records import (
     AnswerSettings,
     AnswersRecord,
     CallUsage,
-    DatasetRecord,
     RunReference,
 )
 from harness.runs.answering.replies import Call
-from harness.runs.folder.run_folder import RunFolder, called, folder_name
+from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
 from harness.runs.money import Prices, usd
 from harness.scoring.budget import TOKENIZER
 from harness.scoring.signature import digest as digest_of_ids
@@ -174,8 +173,8 @@ def _record(
     return AnswersRecord(
         answers_version=ANSWERS_VERSION,
         finished=now(),
-        dataset=DatasetRecord.of(job.dataset),
-        name=BASELINE_NAMES.get(condition) or called(run_record),
+        dataset=dataset_ref(job.dataset),
+        name=BASELINE_NAMES.get(condition) or run_record.title,
         baseline=condition in BASELINES,
         run=RunReference(name=job.run.name, rankings_sha256=digest(run.rankings)),
         settings=AnswerSettings(
@@ -199,7 +198,7 @@ def _record(
         ),
         mean_context_tokens=mean_tokens(asked.contexts),
         usage=call_usage(responses, job.options.model, job.options.prices or {}),
-        versions={"harness": harness.__version__, **run_record.get("versions", {})},
+        versions={"harness": harness.__version__, **run_record.versions},
     )
 
 

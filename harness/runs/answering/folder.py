@@ -170,7 +170,7 @@ def dataset_of_answers(folder: AnswersFolder, source: str | None = None) -> Data
     """Opens the dataset whose questions were answered. Raises UsageError as `dataset_of_run`."""
     from harness.runs.folder.run_folder import dataset_of_record
 
-    return dataset_of_record(folder.path, to_plain(folder.record.dataset), source=source)
+    return dataset_of_record(folder.path, folder.record.dataset, source=source)
 
 
 def dataset_of_all(folders: Sequence[AnswersFolder], source: str | None = None) -> Dataset:

@@ -40,14 +40,13 @@ from harness.runs.answering.records import (
     AnswerCounts,
     AnswerSettings,
     AnswersRecord,
-    DatasetRecord,
     ImportedFile,
     JudgeIdentity,
     RunReference,
 )
 from harness.runs.folder.imported import REPEATS, say
 from harness.runs.folder.joined import Joined, join
-from harness.runs.folder.run_folder import RunFolder, called, folder_name
+from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
 
 _LONG = 60
 """Characters from which on an answer that is a document's text is no coincidence."""
@@ -209,7 +208,7 @@ def import_own_answers(run: Path, dataset: Dataset, out: Path) -> Path:
                 **context_columns(dataset, context),
             }
         )
-    system = called(RunFolder(run).record)
+    system = RunFolder(run).record.title
     reference = RunReference(name=run.name, rankings_sha256=digest(RunFolder(run).rankings))
     identity = {"run": to_plain(reference), "answers": digest(path)}
     folder = out / f"{folder_name(dataset, f'{file_name(system)}.own', identity)}.answers"
@@ -231,7 +230,7 @@ def _record(
     return AnswersRecord(
         answers_version=ANSWERS_VERSION,
         finished=now(),
-        dataset=DatasetRecord.of(dataset),
+        dataset=dataset_ref(dataset),
         name=name,
         settings=settings,
         queries=AnswerCounts(asked=n, answers=n, failed=table["answer"].null_count),
@@ -309,8 +308,8 @@ def _anomalies(joined: Joined, dataset: Dataset, repeats: str) -> list[str]:
         (joined.unknown, f"answers are of no question of {dataset.name}, ignored"),
         (joined.ambiguous, "answers may be of several questions, ignored"),
         (joined.silent, "records have no answer"),
-        (joined.doubled, f"answers are of a question again, the {repeats} counts"),
-        (joined.otherwise, "of those differ from the one before"),
+        (joined.duplicates, f"answers are of a question again, the {repeats} counts"),
+        (joined.conflicts, "of those differ from the one before"),
     )
     return [
         f"{len(ids)} {what} ({', '.join(ids[:_SHOWN])}{', ...' if len(ids) > _SHOWN else ''})"

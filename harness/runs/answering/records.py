@@ -7,31 +7,12 @@ from typing import Literal
 import msgspec
 
 from harness.checksums import ChecksummedRecord
-from harness.dataset.reader import Dataset
-from harness.records.base import Record, convert
-from harness.runs.folder.run_folder import dataset_record
+from harness.records.base import Record
+from harness.records.run import DatasetRef
 
 Condition = Literal["retrieved", "none", "newest", "random", "evidence", "own", "imported"]
 """Where the context of an answer comes from: a run, a baseline in its place, or a system that
 answers itself (`own` from a run, `imported` from a file)."""
-
-
-class DatasetRecord(Record, omit_defaults=False):
-    """The dataset whose questions were answered."""
-
-    name: str
-    granularity: str
-    text: str
-    split: str
-    fingerprint: str
-    published_files: bool | None
-    counts: dict[str, int]
-    licence: str
-
-    @classmethod
-    def of(cls, dataset: Dataset) -> DatasetRecord:
-        """Describes a dataset."""
-        return convert(dataset_record(dataset), cls, dataset.name)
 
 
 class AnswerSettings(Record, omit_defaults=False):
@@ -90,7 +71,7 @@ class AnswersRecord(ChecksummedRecord):
 
     answers_version: int
     finished: str
-    dataset: DatasetRecord
+    dataset: DatasetRef
     name: str
     settings: AnswerSettings
     queries: AnswerCounts

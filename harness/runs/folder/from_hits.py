@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -16,6 +17,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import disk_errors, folder_aside
 from harness.rankings.rankings import Rankings, read_rankings
+from harness.records.run import HitsRecord, MatchingRecord
 from harness.runs.folder.run_folder import (
     OURS,
     RunFolder,
@@ -69,7 +71,7 @@ def as_rankings(dataset: Dataset, ranked: Sequence[Ranking]) -> Rankings:
 
 def resolve_into(
     folder: Path, dataset: Dataset, hits: Sequence[Hit], k: int, matching: Matching | None = None
-) -> tuple[dict[int, Ranking], dict[str, Any]]:
+) -> tuple[dict[int, Ranking], HitsRecord]:
     """Resolve hits and write hits.parquet; returns each query's ranking, and how it went.
 
     Rankings are cut at k documents. What is returned second stands in run.json as `hits`.
@@ -92,8 +94,15 @@ def resolve_into(
             scores = np.array([row.hit.score for row in rows], np.float64)
         documents = np.array([row.document for row in rows], np.int32)
         rankings[query] = Ranking(query, documents, scores)
-    about = {**summary(hits), "documents_beyond_k_left_out": beyond, "matching": asdict(settings)}
-    return rankings, about
+    resolved = HitsRecord(
+        **summary(hits), documents_beyond_k=beyond, matching=matching_record(settings)
+    )
+    return rankings, resolved
+
+
+def matching_record(matching: Matching) -> MatchingRecord:
+    """Records the thresholds of text matching."""
+    return MatchingRecord(f1=matching.f1, semantic=matching.semantic)
 
 
 def resolve_again(folder: Path, dataset: Dataset, matching: Matching) -> Path:
@@ -105,19 +114,18 @@ def resolve_again(folder: Path, dataset: Dataset, matching: Matching) -> Path:
     if not run.hits.is_file():
         raise UsageError(f"{folder}: its system returned documents, so there is nothing to match")
     record = run.record
-    k = record["settings"]["k"]
-    name = record["retriever"]["name"]
+    k, name = record.settings.k, record.retriever.name
     copy = folder.parent / folder_name(
         dataset, name, {"run": folder.name, "matching": asdict(matching)}
     )
     with disk_errors(folder.parent, "make it writable"), folder_aside(copy, ours=OURS) as aside:
-        ranked, about = resolve_into(aside, dataset, read_hits(dataset, run.hits), k, matching)
+        ranked, resolved = resolve_into(aside, dataset, read_hits(dataset, run.hits), k, matching)
         queries = read_rankings(run.rankings).query_ids
         write_queries(aside, dataset, ranked, queries, name)
         for file in ("queries.parquet", "errors.jsonl"):
             if (folder / file).is_file():
                 shutil.copy(folder / file, aside / file)
-        write_record(aside, {**record, "hits": about})
+        write_record(aside, msgspec.structs.replace(record, hits=resolved))
     return copy
 
 

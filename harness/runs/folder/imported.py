@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 import harness
 from harness.dataset.reader import Dataset
@@ -20,11 +21,18 @@ from harness.rankings.fields import HITS
 from harness.rankings.jsonl import holds_queries
 from harness.rankings.rankings import Rankings, read_rankings
 from harness.rankings.raw import read_bytes, read_lines
+from harness.records.run import (
+    ImportedFile,
+    ImportSource,
+    QueryCounts,
+    RetrieverRecord,
+    RunRecord,
+    RunSettings,
+)
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.run_folder import (
     OURS,
-    RUN_VERSION,
-    dataset_record,
+    dataset_ref,
     folder_name,
     write_rankings,
     write_record,
@@ -70,12 +78,12 @@ def import_rankings(
     deepest = int(np.diff(rankings.starts).max(initial=0))
     if k is not None and deepest > k:
         raise UsageError(f"{source}: holds rankings of {deepest} documents, more than --k {k}")
-    about: dict[str, Any] = {"file": source.name, "sha256": digest(source), "notes": notes}
+    about = ImportedFile(file=source.name, sha256=digest(source), notes=notes)
     asked = None
     if not unasked and holds_queries(source):
         named = set(rankings.query_ids)
         asked = [query for query in dataset.query_ids if query in named]
-        about |= {"asked": len(asked), "of": dataset.n_queries}
+        about = replace(about, asked=len(asked), queries=dataset.n_queries)
     return _write(
         out, dataset, rankings, name=name, k=k or max(deepest, 1), source=about, asked=asked
     )
@@ -130,17 +138,21 @@ def say(source: Path, notes: list[str], strict: bool) -> None:
         print(f"warning: {source}: {note}", file=sys.stderr)
 
 
-def import_record(dataset: Dataset, name: str, k: int, source: dict[str, Any]) -> dict[str, Any]:
-    """run.json of rankings from elsewhere; `source` says where they are from."""
-    return {
-        "run_version": RUN_VERSION,
-        "finished": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "dataset": dataset_record(dataset),
-        "retriever": {"name": name, "rankings_from": source},
-        "settings": {"k": k},
-        "queries": {"asked": dataset.n_queries, "failed": 0},
-        "versions": {"harness": harness.__version__},
-    }
+def import_record(
+    dataset: Dataset, name: str, k: int, source: ImportSource, asked: int | None = None
+) -> RunRecord:
+    """Creates run.json of rankings from elsewhere; `asked` None: every query of the dataset."""
+    n = dataset.n_queries if asked is None else asked
+    return RunRecord(
+        version=1,
+        finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        dataset=dataset_ref(dataset),
+        retriever=RetrieverRecord(name=name),
+        settings=RunSettings(k=k),
+        queries=QueryCounts(asked=n, answered=n, failed=0, abstained=0),
+        imported_from=source,
+        versions={"harness": harness.__version__},
+    )
 
 
 @dataclass(frozen=True)
@@ -232,8 +244,8 @@ def _import_hits(
         notes.append(f"{lost} of its sources are not in the haystack of their query")
     say(source, notes, strict)
     depth = k or max((hit.place for hit in file.hits), default=1)
-    about = {"file": source.name, "sha256": digest(source), "notes": notes}
-    identity: dict[str, Any] = {"rankings": about["sha256"], "k": depth}
+    about = ImportedFile(file=source.name, sha256=digest(source), notes=notes)
+    identity: dict[str, object] = {"rankings": about.sha256, "k": depth}
     if matching is not None:
         identity["matching"] = asdict(matching)
     folder = out / folder_name(dataset, name or "run", identity)
@@ -243,7 +255,7 @@ def _import_hits(
         ranked, resolved = resolve_into(aside, dataset, hits, depth, matching)
         write_queries(aside, dataset, ranked, list(file.queries), name)
         record = import_record(dataset, name, depth, about)
-        write_record(aside, {**record, "hits": resolved})
+        write_record(aside, replace(record, hits=resolved))
     return folder
 
 
@@ -254,20 +266,19 @@ def _write(
     *,
     name: str,
     k: int,
-    source: dict[str, Any],
+    source: ImportedFile,
     asked: list[str] | None,
 ) -> Path:
     """Make a run folder of rankings from elsewhere; nothing is known of their times or settings."""
-    identity: dict[str, Any] = {"rankings": source["sha256"], "k": k}
+    identity: dict[str, object] = {"rankings": source.sha256, "k": k}
     if asked is not None and len(asked) < dataset.n_queries:
         identity["asked"] = len(asked)
     folder = out / folder_name(dataset, name or "run", identity)
     remedy = "name another folder with --out"
-    record = import_record(dataset, name, k, source)
+    record = import_record(dataset, name, k, source, None if asked is None else len(asked))
     with disk_errors(out, remedy), folder_aside(folder, ours=OURS) as aside:
         write_rankings(rankings, aside, name)
         if asked is not None:
-            record["queries"] = {"asked": len(asked), "failed": 0}
             sizes = dict(zip(rankings.query_ids, np.diff(rankings.starts).tolist(), strict=True))
             write_asked(aside, asked, [sizes[query] for query in asked])
         write_record(aside, record)

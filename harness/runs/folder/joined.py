@@ -21,8 +21,8 @@ class Joined:
     ambiguous: list[str] = field(default_factory=list)
     silent: list[str] = field(default_factory=list)
     broken: list[str] = field(default_factory=list)
-    doubled: list[str] = field(default_factory=list)
-    otherwise: list[str] = field(default_factory=list)
+    duplicates: list[str] = field(default_factory=list)
+    conflicts: list[str] = field(default_factory=list)
 
 
 def join(answers: Sequence[PublishedRanking], dataset: Dataset, repeats: str, path: Path) -> Joined:
@@ -37,16 +37,16 @@ def join(answers: Sequence[PublishedRanking], dataset: Dataset, repeats: str, pa
             (joined.unknown if row is None else joined.ambiguous).append(str(answer.question))
             continue
         if row in joined.answers:
-            joined.doubled.append(dataset.query_ids[row])
+            joined.duplicates.append(dataset.query_ids[row])
             before = joined.answers[row]
             if not (before.broken or answer.broken) and before.found != answer.found:
-                joined.otherwise.append(dataset.query_ids[row])
+                joined.conflicts.append(dataset.query_ids[row])
             if not before.broken and (answer.broken or repeats == "first"):
                 continue
         joined.answers[row] = answer
-    if joined.doubled and repeats == "refuse":
+    if joined.duplicates and repeats == "refuse":
         raise UsageError(
-            f"{path}: the question {joined.doubled[0]!r} has several records; say which counts "
+            f"{path}: the question {joined.duplicates[0]!r} has several records; say which counts "
             "with --repeats latest or first"
         )
     for row, answer in joined.answers.items():

@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
+from harness.checksums import check_file, read_with_checksums
 from harness.errors import UsageError, near
-from harness.files import read_json
+from harness.records.base import Record, decode, read_json_record
+from harness.records.run import RunPlan, RunRecord, RunStart
 from harness.records.scores import ScoreReport
 from harness.runs.folder.run_folder import (
+    CHECKPOINT,
+    CHECKPOINT_SUFFIX,
+    PLAN,
     RUN_AGAIN,
-    RUN_VERSION,
+    STARTED,
     RunFolder,
-    called,
     read_scores,
     scores_by_query,
 )
 from harness.scoring.scores import main_metrics, main_protocol
-from harness.seals import SEAL, check_file, read_sealed
 
-PUT_AWAY = "put-away"
-"""The folder below the results in which runs lie that were put away; no list looks into it."""
+ARCHIVE = "archive"
+"""The folder below the results that holds archived runs; no list looks into it."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class ListedRun:
     @property
     def folder_name(self) -> str:
         """The folder's name; of an unfinished run the one that it will have."""
-        return self.folder.name.removeprefix(".").removesuffix(".partial")
+        return self.folder.name.removeprefix(".").removesuffix(CHECKPOINT_SUFFIX)
 
     @property
     def at_its_end(self) -> bool:
@@ -80,8 +85,8 @@ class ListedRun:
         return (self.name, f"{self.name}@{self.dataset}", self.folder_name, self.id)
 
 
-def list_runs(results: Path, *, put_away: bool = False, numbers: bool = True) -> list[ListedRun]:
-    """Runs below `results`, the newest first; with `put_away` those that were put away.
+def list_runs(results: Path, *, archived: bool = False, numbers: bool = True) -> list[ListedRun]:
+    """Runs below `results`, the newest first; with `archived` those in the archive.
 
     Without `numbers` no scores are read, which are most of what there is to read.
 
@@ -89,32 +94,40 @@ def list_runs(results: Path, *, put_away: bool = False, numbers: bool = True) ->
     """
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
-    if put_away:
-        results = results / PUT_AWAY
+    if archived:
+        results = results / ARCHIVE
     found = [listed(path.parent, numbers=numbers) for path in results.glob("[!.]*/run.json")]
     found += unfinished(results)
     return sorted(found, key=lambda run: (run.when, run.folder_name), reverse=True)
 
 
-@dataclass
-class Journal:
-    """What stands in the journal of an unfinished run, read on from where it was read before.
+class _QueryLine(Record, forbid_unknown_fields=False):
+    """What a list needs of a query's result."""
 
-    `units` has of each query whether it failed; a unit that is run again takes the other's place.
-    """
+    query: int
+    error: str | None = None
+
+
+class _ResultLine(Record, forbid_unknown_fields=False):
+    """What a list needs of a line of a checkpoint."""
+
+    queries: list[_QueryLine]
+
+
+@dataclass
+class CheckpointReader:
+    """Reads a checkpoint incrementally: of each query whether it failed, the last result counts."""
 
     offset: int = 0
     queries: dict[int, bool] = field(default_factory=dict)
 
     def read(self, path: Path) -> list[bool]:
-        """Of each query that was answered whether it failed; a half line is left for later.
+        """Returns of each query whether it failed; half a line is left for later.
 
-        Raises UsageError for a line that is JSON and no unit.
+        Raises UsageError for a line that is JSON and no result.
         """
-        import orjson
-
         size = path.stat().st_size if path.is_file() else 0
-        if size < self.offset:  # it was begun again
+        if size < self.offset:  # the run was started again
             self.offset, self.queries = 0, {}
         if size > self.offset:
             with open(path, "rb") as file:
@@ -123,34 +136,39 @@ class Journal:
             whole = data[: data.rfind(b"\n") + 1]
             for line in whole.splitlines():
                 try:
-                    unit = orjson.loads(line)
-                except orjson.JSONDecodeError:
+                    result = msgspec.json.decode(line, type=_ResultLine)
+                except msgspec.ValidationError:
+                    decode(line, _ResultLine, str(path))  # raises with a message for people
+                except msgspec.DecodeError:
                     break
-                try:
-                    for answer in unit["answers"]:
-                        self.queries[answer["query"]] = answer["error"] is not None
-                except (LookupError, TypeError) as error:
-                    raise UsageError(_not_ours(path, error)) from None
+                else:
+                    self.queries.update(
+                        (one.query, one.error is not None) for one in result.queries
+                    )
             self.offset += len(whole)
         return [*self.queries.values()]
 
 
-def unfinished(results: Path, journals: dict[Path, Journal] | None = None) -> list[ListedRun]:
-    """Runs below `results` that are not at their end, whether a process is at them or not.
+def unfinished(
+    results: Path, readers: dict[Path, CheckpointReader] | None = None
+) -> list[ListedRun]:
+    """Lists unfinished runs below `results`, whether a process is at them or not.
 
-    `journals` keeps how far each was read, for who asks again and again.
+    `readers` of an earlier call read only what is new.
     """
-    journals = {} if journals is None else journals
-    plans = sorted(results.glob(".*.partial/plan.json"))
-    for gone in journals.keys() - {plan.parent for plan in plans}:
-        del journals[gone]
+    readers = {} if readers is None else readers
+    plans = sorted(results.glob(f".*{CHECKPOINT_SUFFIX}/{PLAN}"))
+    for gone in readers.keys() - {plan.parent for plan in plans}:
+        del readers[gone]
     found = []
     for plan in plans:
         try:
-            found.append(_unfinished(plan.parent, journals.setdefault(plan.parent, Journal())))
+            found.append(
+                _unfinished(plan.parent, readers.setdefault(plan.parent, CheckpointReader()))
+            )
         except FileNotFoundError:  # it has just been finished
             continue
-        except _BROKEN as error:
+        except UsageError as error:
             if plan.exists():
                 found.append(_broken(plan.parent, plan, error))
     return found
@@ -192,7 +210,7 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
 
 
 def _refuse_unfinished(given: str, results: Path) -> None:
-    """Raises UsageError where a run of that name is not finished, or was put away."""
+    """Raises UsageError where a run of that name is not finished, or is archived."""
     if not results.is_dir():
         return
     for run in unfinished(results):
@@ -213,9 +231,9 @@ def _refuse_unfinished(given: str, results: Path) -> None:
                 f"{given}: is {run.state} at {run.done} of {run.queries} queries, so there is no "
                 f"run to read yet; {todo[run.state]}"
             )
-    away = list_runs(results, put_away=True, numbers=False)
+    away = list_runs(results, archived=True, numbers=False)
     if any(given in run.names for run in away):
-        raise UsageError(f"{given}: was put away; `harness runs back {given}` brings it back")
+        raise UsageError(f"{given}: is archived; `harness runs unarchive {given}` restores it")
 
 
 def is_running(partial: Path) -> bool:
@@ -234,30 +252,26 @@ def is_running(partial: Path) -> bool:
 def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
     """A finished run as it stands in a list; `broken` where its files cannot be read."""
     try:
-        record = read_sealed(folder / "run.json")
-        if record.get("run_version") != RUN_VERSION:
-            raise UsageError(f"{folder}: not a run folder of this version of the harness")
+        record = read_with_checksums(folder / "run.json", RunRecord)
         scores = folder / "scores.json"
         main = _main(read_scores(folder)) if numbers and scores.is_file() else {}
-        queries = record["queries"]
-        git = record.get("git") or {}
-        changed = "+" if git.get("changed") else ""
-        return _in_shape(
-            folder,
-            called(record),
-            record["retriever"]["name"],
-            record["dataset"]["name"],
-            record["dataset"]["granularity"],
-            "done",
-            record["finished"],
-            queries["asked"],
-            queries["asked"],
-            queries["failed"],
-            commit=f"{git['commit'][:7]}{changed}" if git.get("commit") else "",
-            **main,
-        )
     except _BROKEN as error:
         return _broken(folder, folder / "run.json", error)
+    changed = "+" if record.git and record.git.changed else ""
+    return ListedRun(
+        folder,
+        record.title,
+        record.retriever.name,
+        record.dataset.name,
+        record.dataset.granularity,
+        "done",
+        record.finished,
+        record.queries.asked,
+        record.queries.asked,
+        record.queries.failed,
+        commit=f"{record.git.commit[:7]}{changed}" if record.git else "",
+        **main,
+    )
 
 
 _BROKEN = (UsageError, LookupError, TypeError, ValueError, AttributeError)
@@ -267,32 +281,13 @@ _BROKEN = (UsageError, LookupError, TypeError, ValueError, AttributeError)
 def _broken(folder: Path, record: Path, error: Exception) -> ListedRun:
     """A run of which `record` cannot be read, or what lies beside it."""
     when = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="seconds")
-    name = folder.name.removeprefix(".").removesuffix(".partial")
+    name = folder.name.removeprefix(".").removesuffix(CHECKPOINT_SUFFIX)
     why = str(error) if isinstance(error, UsageError) else _not_ours(record, error)
     return ListedRun(folder, name, "", "", "", "broken", when, 0, 0, 0, why=why)
 
 
 def _not_ours(path: Path, error: Exception) -> str:
     return f"{path}: is not as the harness writes it ({error!r})"
-
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    "Path": (Path,),
-    "str": (str,),
-    "int": (int,),
-    "float | None": (float, int, type(None)),
-    "int | None": (int, type(None)),
-}
-
-
-def _in_shape(*values: Any, **more: Any) -> ListedRun:
-    """A run of the values that its files have. Raises TypeError where one is of another kind."""
-    run = ListedRun(*values, **more)
-    for one in fields(run):
-        value = getattr(run, one.name)
-        if isinstance(value, bool) or not isinstance(value, _KINDS[str(one.type)]):
-            raise TypeError(f"{one.name} is {value!r:.60}")
-    return run
 
 
 def _main(report: ScoreReport) -> dict[str, Any]:
@@ -313,28 +308,25 @@ def _main(report: ScoreReport) -> dict[str, Any]:
     }
 
 
-def _unfinished(partial: Path, journal: Journal) -> ListedRun:
-    when = datetime.fromtimestamp((partial / "plan.json").stat().st_mtime, UTC)
-    plan = read_json(partial / "plan.json")
-    begun = partial / "begun.json"
-    said = read_json(begun) if begun.is_file() else {}
-    for path, value in ((partial / "plan.json", plan), (begun, said)):
-        if not isinstance(value, dict):
-            raise UsageError(f"{path}: a JSON object was expected")
-    answers = journal.read(partial / "journal.jsonl")
-    state = "failed" if (partial / "errors.jsonl").is_file() else "stopped"
-    system = said.get("system") or plan["retriever"]["name"]
-    return _in_shape(
-        partial,
-        said.get("name") or system,
+def _unfinished(folder: Path, reader: CheckpointReader) -> ListedRun:
+    modified = datetime.fromtimestamp((folder / PLAN).stat().st_mtime, UTC)
+    plan = read_json_record(folder / PLAN, RunPlan)
+    about = folder / STARTED
+    start = read_json_record(about, RunStart) if about.is_file() else None
+    failed = reader.read(folder / CHECKPOINT)
+    state = "failed" if (folder / "errors.jsonl").is_file() else "stopped"
+    system = start.system if start else plan.retriever.name
+    return ListedRun(
+        folder,
+        (start and start.name) or system,
         system,
-        said.get("dataset", ""),
-        said.get("granularity", ""),
-        "running" if is_running(partial) else state,
-        said.get("begun") or when.isoformat(timespec="seconds"),
-        plan["queries"],
-        len(answers),
-        sum(answers),
+        start.dataset if start else "",
+        start.granularity if start else "",
+        "running" if is_running(folder) else state,
+        start.started if start else modified.isoformat(timespec="seconds"),
+        plan.queries,
+        len(failed),
+        sum(failed),
     )
 
 
@@ -351,9 +343,9 @@ def damage(folder: Path) -> list[str]:
 
     if (record := held(lambda: RunFolder(folder).record)) is None:
         return told
-    if SEAL not in record:
-        told.append(f"{folder / 'run.json'}: has no seal, so nothing can be held against it")
-    for name in record.get(SEAL, {}).get("files", {}):
+    if record.checksums is None:
+        told.append(f"{folder / 'run.json'}: has no checksums, so its files cannot be verified")
+    for name in record.checksums.files if record.checksums else ():
         held(partial(check_file, folder / name, record, RUN_AGAIN))
     if (folder / "scores.json").is_file():
         scores = held(lambda: read_scores(folder))

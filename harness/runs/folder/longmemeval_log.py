@@ -38,7 +38,7 @@ def write_log(folder: Path, out: Path, source: str | None = None) -> int:
     from harness.dataset.adapters.json_stream import records
 
     run = RunFolder(folder)
-    name = run.record["dataset"]["name"]
+    name = run.record.dataset.name
     if name.partition("/")[0] != "longmemeval" or name.endswith("-ids"):
         raise UsageError(f"{folder}: was run on {name}; the official log is of LongMemEval's files")
     dataset = dataset_of_run(folder, source=source)
@@ -116,7 +116,7 @@ def _metrics(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     path = scores_by_query(folder, read_scores(folder))
     found: dict[str, dict[str, dict[str, float]]] = {}
     for row in read_parquet(path, filters=[("protocol", "=", _PROTOCOL)]).to_pylist():
-        level = found.setdefault(row["query"], {"session": {}, "turn": {}})[_LEVELS[row["unit"]]]
+        level = found.setdefault(row["query"], {"session": {}, "turn": {}})[_LEVELS[row["level"]]]
         for column, value in row.items():
             metric, at, k = column.partition("@")
             if at and metric in _NAMES and value is not None:

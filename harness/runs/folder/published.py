@@ -11,10 +11,10 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from msgspec.structs import replace
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
@@ -22,6 +22,7 @@ from harness.files import digest, disk_errors, folder_aside
 from harness.rankings.published.form import RunFormat, run_format
 from harness.rankings.published.records import Records, read_records
 from harness.rankings.rankings import Rankings
+from harness.records.run import PublishedFile
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import (
     REPEATS,
@@ -141,30 +142,39 @@ def import_published(
         notes, returned = notes + more, np.diff(rankings.starts).tolist()
     if told or strict:
         say(file.path, notes, strict)
-    about: dict[str, Any] = {
-        "file": file.path.name,
-        "sha256": digest(file.path),
-        "format": file.format,
-        "ranking": file.ranking,
-        "repeats": file.repeats,
-        "cut": file.cut,
-        "records": len(records.answers) + len(records.unread),
-        "broken": records.broken,
-        **{one: len(getattr(joined, one)) for one in ("unknown", "ambiguous", "silent", "doubled")},
-        "doubled_otherwise": len(joined.otherwise),
-        "asked": len(joined.answers),
-        "of": dataset.n_queries,
-        "haystacks_asked": len(np.unique(dataset.query_shares[[*joined.answers]])),
-        "haystacks": len(np.unique(dataset.query_shares)),
-        "notes": notes,
+    about = PublishedFile(
+        file=file.path.name,
+        sha256=digest(file.path),
+        format=file.format,
+        ranking=file.ranking,
+        repeats=file.repeats,
+        cut=file.cut,
+        records=len(records.answers) + len(records.unread),
+        broken=records.broken,
+        unknown=len(joined.unknown),
+        ambiguous=len(joined.ambiguous),
+        silent=len(joined.silent),
+        duplicates=len(joined.duplicates),
+        conflicts=len(joined.conflicts),
+        asked=len(joined.answers),
+        queries=dataset.n_queries,
+        haystacks_asked=len(np.unique(dataset.query_shares[[*joined.answers]])),
+        haystacks=len(np.unique(dataset.query_shares)),
+        notes=notes,
+    )
+    identity: dict[str, object] = {
+        "sha256": about.sha256,
+        "format": about.format,
+        "ranking": about.ranking,
+        "repeats": about.repeats,
+        "cut": about.cut,
+        "k": depth,
+        "unasked": file.unasked,
     }
-    identity = {key: about[key] for key in ("sha256", "format", "ranking", "repeats", "cut")}
-    identity |= {"k": depth, "unasked": file.unasked}
     if matching is not None:
         identity["matching"] = asdict(matching)
     folder = out / folder_name(dataset, name or "run", identity)
-    record = import_record(dataset, name, depth, about)
-    record["queries"] = {"asked": len(answers), "failed": 0}
+    record = import_record(dataset, name, depth, about, len(answers))
     ids = [dataset.query_ids[row] for row in answers]
     with (
         disk_errors(out, "name another folder with --out"),
@@ -172,7 +182,8 @@ def import_published(
     ):
         if rankings is None:
             hits = _hits(answers, depth)
-            ranked, record["hits"] = resolve_into(aside, dataset, hits, depth, matching)
+            ranked, resolved = resolve_into(aside, dataset, hits, depth, matching)
+            record = replace(record, hits=resolved)
             write_queries(aside, dataset, ranked, ids, name)
         else:
             write_rankings(rankings, aside, name)
@@ -225,8 +236,8 @@ def _odd(file: Published, records: Records, joined: Joined, dataset: Dataset) ->
             f"records name nothing that was retrieved (no {file.ranking}) and count 0",
             _SHOWN,
         ),
-        (joined.doubled, f"records are of a question again, the {file.repeats} counts", _SHOWN),
-        (joined.otherwise, "of those say something else than the one before", _SHOWN),
+        (joined.duplicates, f"records are of a question again, the {file.repeats} counts", _SHOWN),
+        (joined.conflicts, "of those say something else than the one before", _SHOWN),
     )
     notes = [f"{len(n)} {what} ({_first(n, shown)})" for n, what, shown in counts if n]
     if not any(answer.found for answer in joined.answers.values()):

@@ -22,24 +22,23 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, count
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
 from harness.checksums import (
-    Checksums,
+    check_file,
     digests,
     has_digest,
     read_with_checksums,
+    rewrite_with_checksums,
     write_with_checksums,
 )
-from harness.checksums import check_file as check_checksum
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.dataset.registry import find
@@ -48,15 +47,23 @@ from harness.masking import record_masked
 from harness.rankings.arrow import read_parquet
 from harness.rankings.rankings import Rankings
 from harness.rankings.write import blocks, write_parquet, write_trec
-from harness.records.base import convert
+from harness.records.base import ChecksummedRecord, Checksums, convert, read_json_record, to_plain
+from harness.records.run import DatasetRef, EmptyHaystacks, RunRecord
 from harness.records.scores import ScoreReport
-from harness.seals import SEAL, check_file, read_sealed, seal_again, write_sealed
 
-RUN_VERSION = 1
 _SHOWN = 8  # runs that an error lists
 
-JOURNAL = "journal.jsonl"
-"""What is done of a run; kept in its folder where queries failed, to try those again."""
+CHECKPOINT = "checkpoint.jsonl"
+"""Results of a run so far; kept in its folder where queries failed, to repeat those."""
+
+CHECKPOINT_SUFFIX = ".tmp"
+"""How the name of the hidden folder of an unfinished run ends."""
+
+PLAN = "plan.json"
+"""The plan of an unfinished run."""
+
+STARTED = "started.json"
+"""What lists show of an unfinished run."""
 
 RETRIED = "retried.jsonl"
 """The failures of queries that were asked again."""
@@ -68,34 +75,23 @@ OURS = frozenset(
     {
         *("rankings.parquet", "rankings.trec", "run.json", "queries.parquet", "hits.parquet"),
         *("errors.jsonl", "scores.json", "scores.parquet", "semantic.parquet", "excluded.json"),
-        *("feedback.json", JOURNAL, RETRIED, OWN_ANSWERS),
+        *("feedback.json", CHECKPOINT, RETRIED, OWN_ANSWERS),
     }
 )
 """What a run folder is made of; whatever else lies in it is the user's and is left to them."""
 
 BESIDE_RUN = ("rankings.parquet", "queries.parquet", "hits.parquet", OWN_ANSWERS)
-"""What run.json is sealed with: all that numbers come from."""
+"""What run.json is written with: all that numbers come from."""
 
 BESIDE_SCORES = ("scores.parquet", "semantic.parquet", "excluded.json")
-"""What scores.json is sealed with."""
+"""The files with checksums in scores.json."""
 
 RUN_AGAIN = "get the folder again from where it is whole, or run it again"
 """What to do about a damaged one."""
 
-_NEEDED = {
-    **{("dataset", name): str for name in ("name", "granularity", "text", "split", "fingerprint")},
-    ("retriever", "name"): str,
-    ("settings", "k"): int,
-    ("queries", "asked"): int,
-    ("queries", "failed"): int,
-}
-"""What stands in every record of a run, whoever wrote it."""
 
-_KINDS = {
-    **dict.fromkeys(("finished", "repeat", "by", "name"), str),
-    **dict.fromkeys(("measured", "notes", "versions", "machine", "git", "usage"), dict),
-}
-"""What else is of one kind where it stands there."""
+class _AnyRecord(ChecksummedRecord, forbid_unknown_fields=False):
+    """The checksums of a record of any kind."""
 
 
 @dataclass(frozen=True)
@@ -105,26 +101,17 @@ class RunFolder:
     path: Path
 
     @property
-    def record(self) -> dict[str, Any]:
-        """run.json, with secrets masked that an earlier version, or somebody else, wrote into it.
-        Raises UsageError when the folder is not a run's."""
+    def record(self) -> RunRecord:
+        """run.json, with secrets masked that another program wrote into it.
+
+        Raises UsageError where the folder is not a run's.
+        """
         require_run(self.path)
-        record: dict[str, Any] = record_masked(read_sealed(self.path / "run.json", RUN_AGAIN))
-        if record.get("run_version") != RUN_VERSION:
-            raise UsageError(f"{self.path}: not a run folder of this version of the harness")
-        for (part, name), kind in _NEEDED.items():
-            inside = record.get(part)
-            if not isinstance(inside, dict) or not isinstance(inside.get(name), kind):
-                raise UsageError(
-                    f"{self.path / 'run.json'}: {part}.{name} is missing, or not as the harness "
-                    f"writes it; {RUN_AGAIN}"
-                )
-        for name, kind in _KINDS.items():
-            if not isinstance(record.get(name), kind | None):
-                raise UsageError(
-                    f"{self.path / 'run.json'}: {name} is not as the harness writes it; {RUN_AGAIN}"
-                )
-        return record
+        path = self.path / "run.json"
+        record = read_with_checksums(path, RunRecord, RUN_AGAIN)
+        plain = to_plain(record)
+        shown = record_masked(plain)
+        return record if shown is plain else convert(shown, RunRecord, str(path))
 
     @property
     def rankings(self) -> Path:
@@ -150,9 +137,9 @@ class RunFolder:
         return check_file(self.path / OWN_ANSWERS, self.record, RUN_AGAIN)
 
 
-def write_record(folder: Path, record: Mapping[str, Any]) -> None:
-    """Write run.json, sealed with what stands in the folder by then."""
-    write_sealed(folder / "run.json", record, BESIDE_RUN)
+def write_record(folder: Path, record: RunRecord) -> None:
+    """Write run.json with the checksums of the files in the folder."""
+    write_with_checksums(folder / "run.json", record, BESIDE_RUN)
 
 
 def write_scores(folder: Path, report: ScoreReport) -> None:
@@ -184,8 +171,7 @@ def read_scores(folder: Path, *, check_inputs: bool = True) -> ScoreReport:
 def _checksums_of(folder: Path) -> Checksums | None:
     """Returns the checksums of run.json or answers.json; None where another program wrote it."""
     path = next((folder / n for n in ("run.json", "answers.json") if (folder / n).is_file()), None)
-    found = None if path is None else read_sealed(path).get(SEAL)
-    return None if found is None else convert(found, Checksums, str(path))
+    return None if path is None else read_json_record(path, _AnyRecord).checksums
 
 
 def _inputs(folder: Path, checksums: Checksums | None) -> dict[str, str]:
@@ -198,7 +184,7 @@ def scores_by_query(folder: Path, scores: ScoreReport, name: str = "scores.parqu
     """scores.parquet, or another of BESIDE_SCORES. Raises UsageError where it is not that of these
     scores."""
     again = f"`harness score {folder}` makes it again"
-    return check_checksum(folder / name, scores, again)
+    return check_file(folder / name, scores, again)
 
 
 def run_name(text: str) -> str:
@@ -212,27 +198,16 @@ def run_name(text: str) -> str:
     return text
 
 
-def called(record: dict[str, Any]) -> str:
-    """What a run is called in tables and pages: its name, else its system's."""
-    return str(record.get("name") or record["retriever"]["name"])
-
-
-def was_requested(record: Mapping[str, Any]) -> bool:
-    """Tests whether the system was asked for k documents: of imported rankings nobody knows."""
-    return "measured" in record and "rankings_from" not in (record.get("retriever") or {})
-
-
-def empty_haystacks(record: dict[str, Any]) -> str:
-    """What is to be said where every query of a haystack was answered with nothing; else ""."""
-    found = record.get("empty_haystacks")
-    if not found:
+def empty_haystacks(found: EmptyHaystacks | None) -> str:
+    """Describes haystacks of which every query was answered with nothing; empty for None."""
+    if found is None:
         return ""
-    named = ", ".join(map(repr, found["first"])) + (
-        ", ..." if found["n"] > len(found["first"]) else ""
+    named = ", ".join(map(repr, found.examples)) + (
+        ", ..." if found.n > len(found.examples) else ""
     )
     return (
-        f"in {found['n']} of {found['of']} haystacks all queries were answered with nothing "
-        f"({found['queries']} queries; {named}): was the index ready, and is it the right one? "
+        f"in {found.n} of {found.total} haystacks all queries were answered with nothing "
+        f"({found.queries} queries; {named}): was the index ready, and is it the right one? "
         "Such queries count as wrong; if that is as it should be, allow it (--allow-empty)"
     )
 
@@ -257,29 +232,31 @@ def require_run(folder: Path) -> None:
     )
 
 
-def note_in(folder: Path, **said: str) -> None:
-    """Note in a finished run what is said of it: who runs it, what it is called."""
+def note_in(folder: Path, *, name: str = "", submitted_by: str = "") -> None:
+    """Changes the name of a finished run, and who submits it; empty texts change nothing."""
     record = RunFolder(folder).record
-    new = {key: value for key, value in said.items() if value and record.get(key) != value}
-    if new:
-        seal_again(folder / "run.json", {**record, **new})
+    changed = msgspec.structs.replace(
+        record,
+        name=name or record.name,
+        submitted_by=submitted_by or record.submitted_by,
+    )
+    if changed != record:
+        rewrite_with_checksums(folder / "run.json", changed)
 
 
-def earlier_place(folder: Path) -> Path:
-    """Where a finished run is kept when it is made anew: NAME.earlier/TIME beside it, not there
+def previous_folder(folder: Path) -> Path:
+    """Where a finished run is kept when it is made anew: NAME.previous/TIME beside it, not there
     yet. What lists run folders does not look in there."""
-    time = str(RunFolder(folder).record["finished"]).partition("+")[0].replace(":", "")
-    kept = folder.with_name(f"{folder.name}.earlier")
+    time = RunFolder(folder).record.finished.partition("+")[0].replace(":", "")
+    kept = folder.with_name(f"{folder.name}.previous")
     places = (kept / name for name in chain([time], (f"{time}-{n}" for n in count(2))))
     return next(place for place in places if not place.exists())
 
 
-def folder_name(dataset: Dataset, system: str, identity: dict[str, Any]) -> str:
-    """Readable, and the same for the same settings: dataset, granularity, system, digest."""
-    import orjson
-
-    seen = {**identity, "dataset": dataset.fingerprint}
-    key = hashlib.sha256(orjson.dumps(seen, option=orjson.OPT_SORT_KEYS)).hexdigest()[:8]
+def folder_name(dataset: Dataset, system: str, identity: object) -> str:
+    """Names the folder of a run: dataset, granularity, system, and a digest of all settings."""
+    settings = {**to_plain(identity), "dataset": dataset.fingerprint}
+    key = hashlib.sha256(msgspec.json.encode(settings, order="sorted")).hexdigest()[:8]
     name = re.sub(r"[^\w.\-]+", "-", Path(system).name)
     return f"{dataset.name.replace('/', '-')}-{dataset.manifest.granularity}-{name}-{key}"
 
@@ -297,19 +274,19 @@ def trec_tag(system: str) -> str:
     return "_".join(system.split())
 
 
-def dataset_record(dataset: Dataset) -> dict[str, Any]:
-    """What a run folder says of its dataset."""
+def dataset_ref(dataset: Dataset) -> DatasetRef:
+    """The reference to a dataset in a record."""
     manifest = dataset.manifest
-    return {
-        "name": manifest.name,
-        "granularity": manifest.granularity,
-        "text": manifest.text,
-        "split": manifest.split,
-        "fingerprint": manifest.fingerprint,
-        "published_files": manifest.published,
-        "counts": manifest.counts,
-        "licence": manifest.licence,
-    }
+    return DatasetRef(
+        name=manifest.name,
+        granularity=manifest.granularity,
+        text=manifest.text,
+        split=manifest.split,
+        fingerprint=manifest.fingerprint,
+        published_files=manifest.published,
+        counts=manifest.counts,
+        licence=manifest.licence,
+    )
 
 
 def dataset_of_run(
@@ -327,7 +304,7 @@ def dataset_of_run(
     what is no run folder."""
     return dataset_of_record(
         folder,
-        RunFolder(folder).record["dataset"],
+        RunFolder(folder).record.dataset,
         name=name,
         granularity=granularity,
         text=text,
@@ -340,7 +317,7 @@ def dataset_of_run(
 
 def dataset_of_record(
     folder: Path,
-    made: Mapping[str, Any],
+    made: DatasetRef,
     *,
     name: str | None = None,
     granularity: str = "",
@@ -357,27 +334,27 @@ def dataset_of_record(
     Raises UsageError for a `name` that is another dataset's, raw files that are not the published
     ones and not named, and content that is not what the folder was made on.
     """
-    known = made["name"]
+    known = made.name
     if name and find(name)[2] != known:
         raise UsageError(f"{folder}: was run on {known}, not on {name}")
-    here = None if source else open_prepared(known, made["fingerprint"])
-    if here is None and not source and not made["published_files"]:
+    here = None if source else open_prepared(known, made.fingerprint)
+    if here is None and not source and not made.published_files:
         raise UsageError(
             f"{folder}: was run on files of {known} that are not the published ones, and "
             "they are not prepared here any more; name them with --source"
         )
     dataset = here or open_dataset(
         known,
-        granularity=granularity or made["granularity"],
-        text=text or made["text"],
-        split=split or made["split"],
+        granularity=granularity or made.granularity,
+        text=text or made.text,
+        split=split or made.split,
         source=source,
         rebuild=rebuild,
         quiet=quiet,
     )
-    if dataset.fingerprint != made["fingerprint"]:
+    if dataset.fingerprint != made.fingerprint:
         raise UsageError(
-            f"{folder}: was run on {known} {made['fingerprint'][:8]}, but the dataset "
+            f"{folder}: was run on {known} {made.fingerprint[:8]}, but the dataset "
             f"here is {dataset.fingerprint[:8]}; give the same raw files with --source"
         )
     return dataset

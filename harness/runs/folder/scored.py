@@ -14,11 +14,11 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import disk_errors, write_bytes
 from harness.rankings.rankings import read_rankings
-from harness.records.base import write_json_record
+from harness.records.base import to_plain, write_json_record
+from harness.records.run import MatchingRecord
 from harness.records.scores import ScoreReport
 from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
 from harness.scoring.budget import text_tokens, token_counts
-from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit, by_query, expand, read_hits, unmeasurable
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score
@@ -46,7 +46,7 @@ def score_run(
     if semantic is not None and dataset.manifest.ids_only:
         raise UsageError(f"{dataset.name} has ids alone, no texts to be similar to; leave it out")
     record = run.record
-    depth = record["settings"]["k"]
+    depth = record.settings.k
     known = answered(run, dataset)
     earlier = _earlier(folder)
     choices = choices or Choices()
@@ -57,11 +57,12 @@ def score_run(
     if semantic is not None:
         from harness.runs.folder.semantic import semantic_of_run
 
-        result, by_text = semantic_of_run(run, dataset, known, choices, semantic)
+        result, by_text = semantic_of_run(run, dataset, known, choices or Choices(), semantic)
         report = msgspec_replace(report, semantic=result)
     elif earlier is not None and earlier.semantic is not None and _same_run(earlier, report):
         report = msgspec_replace(report, semantic=earlier.semantic)
-    report = msgspec_replace(report, hits=record.get("hits"))
+    if record.hits is not None:
+        report = msgspec_replace(report, hits=to_plain(record.hits))
     scores = replace(scores, report=report)
     with disk_errors(folder, "make it writable: scores are kept in the run's own folder"):
         write_bytes(folder / "scores.parquet", _parquet(scores.per_query))
@@ -102,7 +103,7 @@ def answered(run: RunFolder, dataset: Dataset) -> Answered:
     if not run.hits.is_file():
         return known
     record = run.record
-    hits, k = read_hits(dataset, run.hits), record["settings"]["k"]
+    hits, k = read_hits(dataset, run.hits), record.settings.k
     rows = [row for _, mine in by_query(hits) for row in expand(mine, k)[0]]
     costs = text_tokens([row.hit.text if row.first else "" for row in rows])
     # A hit without a text costs what its documents do.
@@ -113,7 +114,7 @@ def answered(run: RunFolder, dataset: Dataset) -> Answered:
         unmeasurable=unmeasurable(hits, dataset.n_queries),
         places_unresolved=sum(row.document < 0 for row in rows),
         tokens=costs,
-        match=_said(Matching(**record["hits"]["matching"])),
+        match=_said(record.hits.matching) if record.hits else "",
         texts=_texts(hits, dataset),
     )
 
@@ -132,7 +133,7 @@ def _texts(hits: list[Hit], dataset: Dataset) -> list[list[str]]:
     return texts
 
 
-def _said(matching: Matching) -> str:
+def _said(matching: MatchingRecord) -> str:
     """How texts were resolved, for signatures; sources and containment always come first."""
     said = f"token-f1>={matching.f1:g}"
     return said if matching.semantic is None else f"{said},semantic>={matching.semantic:g}"
@@ -152,6 +153,5 @@ def asked_in(run: RunFolder, dataset: Dataset) -> Answered:
     failed[at] = table["failed"].to_numpy(zero_copy_only=False)
     abstained[at] = table["abstained"].to_numpy(zero_copy_only=False)
     confidence[at] = table["confidence"].to_numpy(zero_copy_only=False).astype(float)
-    notes = run.record.get("notes") or {}
-    repeated = notes.get("repeated_documents_left_out", 0)
+    repeated = run.record.notes.duplicate_documents
     return Answered(asked, asked & ~failed, failed, confidence, abstained, repeated=repeated)

@@ -112,7 +112,7 @@ def semantic_of_run(
     UsageError where the model is missing and for a threshold that is none.
     """
     record = run.record
-    depth = record["settings"]["k"]
+    depth = record.settings.k
     ks = tuple(k for k in sorted({*KS, *choices.ks}) if k <= depth) or (1,)
     rankings, _ = cleaned(read_rankings(run.rankings), dataset)
     ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)

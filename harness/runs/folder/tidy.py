@@ -1,4 +1,4 @@
-"""Runs put away, brought back, removed and named; and what killed runs left, cleared."""
+"""Archives, restores, renames and removes runs, and clears what killed runs left."""
 
 from __future__ import annotations
 
@@ -10,8 +10,16 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.leftovers import discard
-from harness.runs.folder.listing import PUT_AWAY, is_running
-from harness.runs.folder.run_folder import JOURNAL, OURS, note_in, require_run, run_name
+from harness.runs.folder.listing import ARCHIVE, is_running
+from harness.runs.folder.run_folder import (
+    CHECKPOINT,
+    CHECKPOINT_SUFFIX,
+    OURS,
+    PLAN,
+    note_in,
+    require_run,
+    run_name,
+)
 
 _JUST_BEGUN = 60.0  # seconds in which a run that has nothing yet may not hold its folder either
 
@@ -23,12 +31,12 @@ def rename(folder: Path, name: str) -> None:
     note_in(folder, name=name)
 
 
-def put_away(folder: Path, results: Path) -> Path:
+def archive(folder: Path, results: Path) -> Path:
     """Move a run where no list, board or page looks; returns the place. Raises UsageError."""
-    return _moved(folder, results / PUT_AWAY / folder.name)
+    return _moved(folder, results / ARCHIVE / folder.name)
 
 
-def bring_back(folder: Path, results: Path) -> Path:
+def unarchive(folder: Path, results: Path) -> Path:
     """The other way. Raises UsageError where the run was made anew since."""
     return _moved(folder, results / folder.name)
 
@@ -61,7 +69,7 @@ def leftovers(results: Path) -> Iterator[Path]:
     """
     import time
 
-    for partial in sorted(results.glob(".*.partial")):
+    for partial in sorted(results.glob(f".*{CHECKPOINT_SUFFIX}")):
         if not is_running(partial):
             yield partial
     for pattern in (".*.new", ".*.old"):
@@ -77,11 +85,11 @@ def drop_empty(results: Path) -> None:
 
     from filelock import FileLock, Timeout
 
-    for partial in results.glob(".*.partial"):
-        journal = partial / JOURNAL
+    for partial in results.glob(f".*{CHECKPOINT_SUFFIX}"):
+        checkpoint = partial / CHECKPOINT
         with suppress(OSError):
-            begun = journal.is_file() and journal.stat().st_size
-            goes_on = begun and (partial / "plan.json").is_file()
+            begun = checkpoint.is_file() and checkpoint.stat().st_size
+            goes_on = begun and (partial / PLAN).is_file()
             old = time.time() - partial.stat().st_mtime > _JUST_BEGUN
             if old and not goes_on:
                 (partial / "lock").touch()
@@ -91,6 +99,6 @@ def drop_empty(results: Path) -> None:
 
 def clear(folder: Path) -> None:
     """Remove one of `leftovers`. Raises UsageError where a process is at it again."""
-    if folder.suffix == ".partial" and is_running(folder):
+    if folder.suffix == CHECKPOINT_SUFFIX and is_running(folder):
         raise UsageError(f"{folder}: a process is at this run; it is kept")
     shutil.rmtree(folder)

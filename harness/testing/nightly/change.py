@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from harness.records.run import Measured, RunRecord
 from harness.records.scores import MetricResult, ProtocolResult
 from harness.scoring.uncertainty import named
 from harness.testing.nightly.plan import plain
@@ -55,7 +56,7 @@ def change(
     """Compare a run with the last one; both hold the one protocol that is compared."""
     if last is None:
         return {"state": "first"}
-    since = last.record["finished"]
+    since = last.run_record.finished
     blocks = list(dict.fromkeys([*last.blocks, *now.blocks]))
     reasons = [
         f"{row.what} {row.values[0]} -> {row.values[1]}"
@@ -136,19 +137,19 @@ def changed(now: ScoredRun, last: ScoredRun) -> list[dict[str, str]]:
 
 
 def _settings(run: ScoredRun) -> dict[str, str]:
-    machine = run.record.get("machine") or {}
+    machine = run.run_record.machine
     return {
         **{name: plain(value) for name, value in settings(run).items()},
-        "git commit": commit(run.record),
-        "processor": str(machine.get("processor") or "-"),
+        "git commit": commit(run.run_record),
+        "processor": (machine and machine.processor) or "-",
     }
 
 
-def commit(record: Mapping[str, Any]) -> str:
+def commit(record: RunRecord) -> str:
     """The first digits of a run's git commit, and whether there were changes; `-` without git."""
-    git = record.get("git") or {}
-    changes = ", with changes" if git.get("changed") else ""
-    return f"{plain(git['commit'])}{changes}" if git.get("commit") else "-"
+    if record.git is None:
+        return "-"
+    return f"{plain(record.git.commit)}{', with changes' if record.git.changed else ''}"
 
 
 # -- The line of a history -------------------------------------------------------------------------
@@ -169,12 +170,11 @@ def ran_line(
     changed: Sequence[Mapping[str, str]],
 ) -> Line:
     """The line of a run that was scored; `run` holds the main metrics of one protocol."""
-    record, scores = run.record, run.scores
+    record, scores = run.run_record, run.scores
     found = run.blocks[block]
-    retriever, measured = record["retriever"], record.get("measured") or {}
     data, hits = scores.dataset, scores.hits or {}
     return {
-        **_head(night, of, series, record["finished"]),
+        **_head(night, of, series, record.finished),
         "state": "ok",
         "run": run.folder.name,
         "queries": {
@@ -190,8 +190,8 @@ def ran_line(
         "protocol": found.name,
         "level": block[1],
         "versions": {
-            "retriever": retriever.get("version"),
-            "revision": retriever.get("revision"),
+            "retriever": record.retriever.version,
+            "revision": record.retriever.revision,
             "harness": scores.harness,
             "commit": commit(record),
         },
@@ -200,18 +200,20 @@ def ran_line(
             for name, part in found.slices.items()
         },
         "intervals": _intervals(found),
-        "times": times(measured),
+        "times": times(record.measured),
         "change": change,
         "changed": list(changed),
     }
 
 
-def times(measured: Mapping[str, Any]) -> dict[str, float | None]:
+def times(measured: Measured | None) -> dict[str, float | None]:
     """Seconds of indexing and of the whole run, and the median search in milliseconds."""
+    measured = measured or Measured()
+    index, search = measured.index, measured.search_ms
     return {
-        "index_seconds": _number((measured.get("index") or {}).get("seconds")),
-        "run_seconds": _number((measured.get("seconds") or {}).get("run")),
-        "search_ms": _number((measured.get("search_ms") or {}).get("p50")),
+        "index_seconds": _number(index.seconds if index else None),
+        "run_seconds": _number(measured.seconds.run),
+        "search_ms": _number(search.p50 if search else None),
     }
 
 

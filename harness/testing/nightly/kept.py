@@ -14,13 +14,13 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pyarrow.compute as pc
 
 from harness.errors import UsageError
 from harness.files import folder_aside
+from harness.records.run import Measured, RunRecord
 from harness.records.scores import ProtocolResult
 from harness.runs.folder.run_folder import RunFolder, write_record, write_scores
 from harness.verdicts.board.entries import SLICES
@@ -28,10 +28,6 @@ from harness.verdicts.compare.scored import Block, ScoredRun
 from harness.verdicts.history import Series
 
 _COLUMNS = ("query", "protocol", "level", "ability", "category", "haystack")
-_RECORD = (
-    *("run_version", "finished", "dataset", "retriever", "settings"),
-    *("versions", "machine", "git", "queries"),
-)
 
 
 def core(run: ScoredRun, block: Block, metrics: Sequence[str]) -> ScoredRun:
@@ -73,24 +69,39 @@ def keep(folder: Path, series: Series, run: ScoredRun, name: str) -> None:
     except UsageError:
         kept = None
     if kept is not None:
-        if measurement(kept.record) == (name, run.record["finished"]):
+        if measurement(kept.run_record) == (name, run.run_record.finished):
             return
-        _write(before, kept, kept.record)
-    record = {key: run.record[key] for key in _RECORD if key in run.record}
-    measured = {
-        key: run.record["measured"][key]
-        for key in ("index", "search_ms", "seconds")
-        if key in run.record.get("measured", {})
-    }
-    _write(last, run, {**record, "measured": measured, "run": name})
+        _write(before, kept, kept.run_record)
+    record = run.run_record
+    measured = record.measured or Measured()
+    _write(
+        last,
+        run,
+        RunRecord(
+            version=1,
+            finished=record.finished,
+            dataset=record.dataset,
+            retriever=record.retriever,
+            settings=record.settings,
+            queries=record.queries,
+            measured=Measured(
+                seconds=measured.seconds, index=measured.index, search_ms=measured.search_ms
+            ),
+            imported_from=record.imported_from,
+            versions=record.versions,
+            machine=record.machine,
+            git=record.git,
+            run=name,
+        ),
+    )
 
 
-def measurement(record: dict[str, Any]) -> tuple[str, str]:
+def measurement(record: RunRecord) -> tuple[str, str]:
     """What tells one measurement from another: the run's folder, and when it was finished."""
-    return record.get("run", ""), record["finished"]
+    return record.run or "", record.finished
 
 
-def _write(folder: Path, run: ScoredRun, record: dict[str, Any]) -> None:
+def _write(folder: Path, run: ScoredRun, record: RunRecord) -> None:
     import pyarrow.parquet as pq
 
     with folder_aside(folder) as aside:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import Any
 
 from harness.errors import HarnessError, UsageError
 from harness.files import disk_errors, read_json, write_json
+from harness.records.run import RunRecord
 from harness.scoring.scores import main_metrics
 from harness.testing.nightly.change import (
     change,
@@ -54,9 +55,9 @@ class Night:
         self._cores: dict[Series, tuple[ScoredRun, str]] = {}
         self._times: dict[Series, dict[str, Any]] = {}
 
-    def is_of_another_night(self, folder: Path, record: Mapping[str, Any]) -> bool:
+    def is_of_another_night(self, folder: Path, record: RunRecord) -> bool:
         """Whether a run that `--resume` found finished was measured by an earlier list already."""
-        return (folder.name, record["finished"]) in self._earlier
+        return (folder.name, record.finished) in self._earlier
 
     def ran(self, series: Series, folder: Path, block: Block, asked: Sequence[str] = ()) -> None:
         """Take in a run that was scored: compare it with the last time, and add its line.
@@ -74,9 +75,9 @@ class Night:
             damage = "what was kept of the last time cannot be read"
         self._cores[series] = (run, folder.name)
         if last is not None:
-            self._times[series] = times(last.record.get("measured") or {})
+            self._times[series] = times(last.run_record.measured)
         known = self.lines.get(series, {})
-        if (known.get("run"), known.get("at")) == (folder.name, run.record["finished"]):
+        if (known.get("run"), known.get("at")) == (folder.name, run.run_record.finished):
             return
         compared = change(run, last, metrics, self.plan.alpha, self.plan.over, self.plan.max_drop)
         if damage:

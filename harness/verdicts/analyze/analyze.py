@@ -11,7 +11,7 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset, DatasetQrels
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
-from harness.runs.folder.run_folder import RunFolder, was_requested
+from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import answered
 from harness.schema import Ability
 from harness.scoring.arrays import Values
@@ -75,13 +75,11 @@ def analyze(
         both = both_keys(dataset, overlay, at.scores, at.score(key), at.answered.counted)
     return Analysis(
         run=run.path.resolve().name,
-        system=record["retriever"]["name"],
+        system=record.retriever.name,
         dataset=at.scores.report.dataset,
         k=k,
         depth=at.depth,
-        depth_message=depth_message(
-            at.scores.report.returned, at.depth, requested=was_requested(record)
-        ),
+        depth_message=depth_message(at.scores.report.returned, at.depth, requested=record.executed),
         scored=int(at.seen.scored.sum()),
         excluded=at.excluded,
         pieces=counts,
@@ -159,7 +157,7 @@ class ScoredAt:
     def __init__(self, run: RunFolder, dataset: Dataset, k: int) -> None:
         """Raises UsageError for a k that the rankings cannot tell of."""
         self._k = k
-        self.depth: int = run.record["settings"]["k"]
+        self.depth: int = run.record.settings.k
         deepest = int(haystack_sizes(dataset).max(initial=0))
         if k < 1:
             raise UsageError(f"--k must be 1 or more, not {k}")
@@ -173,7 +171,7 @@ class ScoredAt:
         rankings, _ = cleaned(self._rankings, dataset)
         self.scores = self.score(dataset)
         table = self.scores.per_query
-        table = table.filter(np.array(table["unit"]) == dataset.manifest.granularity)
+        table = table.filter(np.array(table["level"]) == dataset.manifest.granularity)
         row = {name: at for at, name in enumerate(dataset.query_ids)}
         recall = np.full(dataset.n_queries, np.nan)
         at = [row[name] for name in table["query"].to_pylist()]

@@ -30,8 +30,8 @@ class Submission:
     view: dict[str, Any]
     fingerprint: str
     k: int
-    by: str | None
-    repeat: str | None
+    submitted_by: str | None
+    command: str | None
     name: str | None = None
 
     @classmethod
@@ -65,8 +65,8 @@ class Submission:
             {key: _an("a text", path, about, key) or "" for key in _VIEW},
             _an("a text", path, said, "fingerprint"),
             _an("a whole number", path, said, "k"),
-            _an("a text", path, record, "by"),
-            _an("a text", path, record, "repeat"),
+            _an("a text", path, record, "submitted_by"),
+            _an("a text", path, record, "command"),
             _an("a text", path, record, "name"),
         )
         submission._check(path)

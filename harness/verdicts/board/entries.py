@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.records.base import Record, to_plain, to_tree
+from harness.records.run import Measured
 from harness.records.scores import MetricResult, ProtocolResult
 from harness.schema import Ability
 from harness.verdicts.compare.scored import ScoredRun
@@ -111,18 +112,18 @@ def _head(run: ScoredRun) -> dict[str, Any]:
 
 
 def _entry(run: ScoredRun) -> dict[str, Any]:
-    record, scores = run.record, run.scores
-    retriever, measured = record["retriever"], record.get("measured") or {}
+    record, scores = run.run_record, run.scores
+    retriever, measured = record.retriever, record.measured or Measured()
     return {
         "run": run.folder.name,
-        **({"name": record["name"]} if record.get("name") else {}),
-        "system": retriever["name"],
-        "version": retriever.get("version"),
-        "revision": retriever.get("revision"),
-        "params": retriever.get("params", {}),
-        "sees_answer_key": retriever.get("sees_answer_key", False),
-        "by": record.get("by"),
-        "repeat": record.get("repeat"),
+        **({"name": record.name} if record.name else {}),
+        "system": retriever.name,
+        "version": retriever.version,
+        "revision": retriever.revision,
+        "params": retriever.params,
+        "sees_gold_labels": retriever.sees_gold_labels,
+        "submitted_by": record.submitted_by,
+        "command": record.command,
         "queries": {
             "failed": scores.queries.failed,
             "without_ranking": scores.queries.without_ranking,
@@ -136,23 +137,27 @@ def _entry(run: ScoredRun) -> dict[str, Any]:
         "tokens": _unsigned(scores.tokens),
         "hits": scores.hits,
         "cost": {
-            "index": measured.get("index"),
-            "ingestion": measured.get("ingestion"),
-            "searching": measured.get("searching"),
-            "search_ms": measured.get("search_ms"),
-            "peak_memory_bytes": measured.get("peak_memory_bytes"),
-            "embeddings": _embeddings(record.get("reported_by_the_system", [])),
+            "index": _plain(measured.index),
+            "ingestion": _plain(measured.ingestion),
+            "searching": _plain(measured.searching),
+            "search_ms": _plain(measured.search_ms),
+            "peak_memory_bytes": _plain(measured.peak_memory_bytes),
+            "embeddings": _embeddings(record.reported),
         },
         "provenance": {
-            "finished": record["finished"],
-            "versions": record.get("versions"),
-            "machine": record.get("machine"),
-            "git": record.get("git"),
-            "files": retriever.get("files"),
-            "rankings_from": retriever.get("rankings_from"),
-            "submitted": bool(record.get("submitted", False)),
+            "finished": record.finished,
+            "versions": record.versions or None,
+            "machine": _plain(record.machine),
+            "git": _plain(record.git),
+            "files": retriever.files or None,
+            "imported_from": _plain(record.imported_from),
+            "submitted": record.submitted,
         },
     }
+
+
+def _plain(part: Record | None) -> Any:
+    return None if part is None else to_plain(part)
 
 
 def _embeddings(reported: Any) -> dict[str, Any] | None:

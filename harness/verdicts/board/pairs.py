@@ -79,7 +79,7 @@ def _systems(
     board: Mapping[str, Any],
 ) -> tuple[Key, list[str], list[Mapping[str, Any]]] | None:
     """What the board is shown by, and the entries that have it, in order of time."""
-    open_ = [entry for entry in board["entries"] if not entry["sees_answer_key"]]
+    open_ = [entry for entry in board["entries"] if not entry["sees_gold_labels"]]
     for entry in open_:
         block, metrics = leading(entry)
         if block is not None:

@@ -46,7 +46,7 @@ def add_ranks(results: Path, entries: Sequence[Mapping[str, Any]]) -> None:
     """
     blocks: dict[Key, list[System]] = {}
     for entry in entries:
-        if not entry["sees_answer_key"]:
+        if not entry["sees_gold_labels"]:
             for block in entry["protocols"]:
                 blocks.setdefault(key_of(block), []).append((results / entry["run"], block))
     for (protocol, level, *_), systems in blocks.items():

@@ -4,7 +4,7 @@ A submission is a run folder: `rankings.parquet`, `.trec` or `.jsonl` (or `hits.
 and `run.json`, either one that the harness wrote or a few lines by hand:
 
     {"system": "mine", "version": "2.1", "params": {}, "dataset": "locomo", "granularity": "turn",
-     "fingerprint": "ff853148...", "k": 50, "by": "our group", "repeat": "make locomo"}
+     "fingerprint": "ff853148...", "k": 50, "submitted_by": "our group", "command": "make locomo"}
 
 Claimed scores (`scores.json`) are never taken over; where they are not what the rankings give, the
 submission is refused.
@@ -17,6 +17,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+from msgspec.structs import replace
 
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
@@ -76,9 +78,16 @@ def add(
             write_record(made, RunFolder(made).record)
         _hold(submission, score_run(made, dataset, _requested(folder)).report)
         record = RunFolder(made).record
-        record["retriever"] |= {"version": submission.version, "params": submission.params}
-        record |= {"by": submission.by, "repeat": submission.repeat, "submitted": True}
-        record |= {"name": submission.name} if submission.name else {}
+        record = replace(
+            record,
+            retriever=replace(
+                record.retriever, version=submission.version, params=submission.params
+            ),
+            name=submission.name,
+            submitted_by=submission.submitted_by,
+            submitted=True,
+            command=submission.command,
+        )
         write_record(made, record)
         if (same := (others or {}).get(results / made.name)) is not None:
             raise UsageError(

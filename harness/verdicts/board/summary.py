@@ -70,7 +70,10 @@ def _entry(entry: Mapping[str, Any], label: str, params: Mapping[str, Any]) -> d
     cost, provenance = entry["cost"], entry["provenance"]
     search = cost.get("search_ms") or {}
     return {
-        **{name: entry[name] for name in ("run", "system", "version", "by", "sees_answer_key")},
+        **{
+            name: entry[name]
+            for name in ("run", "system", "version", "submitted_by", "sees_gold_labels")
+        },
         "label": label,
         "params": params,
         "submitted": provenance["submitted"],
@@ -81,9 +84,7 @@ def _entry(entry: Mapping[str, Any], label: str, params: Mapping[str, Any]) -> d
             "p50_ms": search.get("p50"),
             "p99_ms": search.get("p99"),
             "usd_ingestion": (cost.get("ingestion") or {}).get("usd"),
-            "usd_a_thousand_questions": (cost.get("searching") or {}).get(
-                "usd_a_thousand_questions"
-            ),
+            "usd_per_1000_queries": (cost.get("searching") or {}).get("usd_per_1000_queries"),
         },
     }
 

@@ -31,7 +31,7 @@ def _board(board: dict[str, Any], style: str) -> str:
     first = metrics[0] if metrics else ""
     cells.sort(
         key=lambda row: (
-            "rank" not in row[2].get(first, {}) and not row[0]["sees_answer_key"],
+            "rank" not in row[2].get(first, {}) and not row[0]["sees_gold_labels"],
             -(row[2].get(first, {}).get("value") or 0),
         )
     )
@@ -101,7 +101,7 @@ def _whole(board: dict[str, Any]) -> bool:
 def _usd(cost: dict[str, Any]) -> tuple[str, str]:
     """US dollars for taking the haystacks in, and for a thousand questions."""
     ingestion, searching = (cost.get(name) or {} for name in ("ingestion", "searching"))
-    values = (ingestion.get("usd"), searching.get("usd_a_thousand_questions"))
+    values = (ingestion.get("usd"), searching.get("usd_per_1000_queries"))
     first, second = ("-" if value is None else f"{value:.4g}" for value in values)
     return first, second
 

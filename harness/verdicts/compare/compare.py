@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError, near
-from harness.runs.folder.run_folder import called
+from harness.records.run import RunRecord
 from harness.scoring.grid import grid
 from harness.scoring.uncertainty import named
 from harness.statistics.corrections import CORRECTIONS, holm
@@ -51,7 +51,7 @@ def compare(
 
     `compare([old, new])["recall@10"].pairs[0].found.difference` is the mean of the new run less
     that of the old one, with its interval: above 0 is an improvement. Raises UsageError for fewer
-    than two folders, one that is no scored run, unknown options, and, unless `options.anyway`, runs
+    than two folders, one that is no scored run, unknown options, and, unless `options.force`, runs
     that do not compare: the message names each difference.
     """
     options = options or Options()
@@ -73,14 +73,14 @@ def compare(
             {**found, "k": str(run.scores.depth)} for run, found in zip(runs, required, strict=True)
         ]
     differences = differing(required)
-    if differences and not options.anyway:
+    if differences and not options.force:
         asked = [{*run.asked} for run in runs]
         if {row.what for row in differences} == {"queries asked"} and not set.intersection(*asked):
             raise UsageError(_NOTHING_COMMON)
         names = " / ".join(labels)
         raise UsageError(
             f"these runs do not compare ({names}): {'; '.join(map(str, differences))}; "
-            f"{f'{remedy}; ' if remedy else ''}`harness compare --anyway` shows them apart"
+            f"{f'{remedy}; ' if remedy else ''}`harness compare --force` shows them apart"
         )
     groups: dict[tuple[Any, ...], list[int]] = {}
     for at, found in enumerate(required):
@@ -115,7 +115,7 @@ def _group(
     depths = dict.fromkeys(str(run.scores.depth) for run in runs)
     return Group(
         runs=tuple(labels),
-        systems=tuple(called(run.record) for run in runs),
+        systems=tuple(run.title for run in runs),
         failed=tuple(run.scores.queries.failed for run in runs),
         returned=tuple(run.scores.returned for run in runs),
         essentials=essentials(runs, blocks)[0] | {"k": " / ".join(depths)},
@@ -127,13 +127,18 @@ def _group(
 def names_of(folders: Sequence[Path]) -> list[str]:
     """What to call each run: the name that it was given, else its folder's, and the whole path
     where two are the same."""
-    given = [record_of(folder).get("name") for folder in folders]
+    given = [_name(folder) for folder in folders]
     names = [
         str(name or folder.resolve().name) for name, folder in zip(given, folders, strict=True)
     ]
     if len(set(names)) < len(names):
         return [str(folder) for folder in folders]
     return names
+
+
+def _name(folder: Path) -> str | None:
+    record = record_of(folder)
+    return record.name if isinstance(record, RunRecord) else record.get("name")
 
 
 def _check_metrics(

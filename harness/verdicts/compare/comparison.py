@@ -21,7 +21,7 @@ class Options:
     independent: `haystacks`, `queries`, or `auto`: haystacks where several queries share one of
     several. `average` is what a mean is over: `queries`, each of which counts the same, or
     `haystacks`, each of which counts once, by the mean of its queries. `correction` is `holm` or
-    `benjamini-hochberg`. `anyway` puts runs that do not compare in groups of their own instead of
+    `benjamini-hochberg`. `force` puts runs that do not compare in groups of their own instead of
     refusing them.
     """
 
@@ -37,7 +37,7 @@ class Options:
     seed: int = 0
     tests: tuple[str, ...] = ()
     equivalence: float | None = None
-    anyway: bool = False
+    force: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class Group:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Groups of runs that compare: one, or several when asked for `anyway`.
+    """Groups of runs that compare: one, or several when asked for `force`.
 
     `comparison["recall@10"]` and `comparison["recall@10", "temporal"]` are the cells of the first
     protocol that has them: the mean of each run, and each pair's difference, interval and p.

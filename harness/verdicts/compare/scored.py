@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from harness.errors import UsageError
 from harness.rankings.arrow import read_parquet
 from harness.records.base import to_plain
+from harness.records.run import RunRecord
 from harness.records.scores import ProtocolResult, ScoreReport
 from harness.runs.answering.folder import AnswersFolder, is_answers
 from harness.runs.folder.run_folder import RunFolder, read_scores, scores_by_query
@@ -34,7 +35,7 @@ class ScoredRun:
     who they are in answers.json. Nothing else of it is read."""
 
     folder: Path
-    record: dict[str, Any]
+    record: RunRecord | dict[str, Any]
     scores: ScoreReport
     table: pa.Table
 
@@ -48,6 +49,19 @@ class ScoredRun:
                 raise UsageError(f"{folder}: has no {name}; `harness score {folder}` makes it")
         scores = read_scores(folder)
         return cls(folder, record, scores, read_parquet(scores_by_query(folder, scores)))
+
+    @property
+    def run_record(self) -> RunRecord:
+        """The record of a run. Raises UsageError for a folder of answers."""
+        if not isinstance(self.record, RunRecord):
+            raise UsageError(f"{self.folder}: holds answers, and is no run")
+        return self.record
+
+    @property
+    def title(self) -> str:
+        """The name of the run or the answers in tables and pages."""
+        found = self.record
+        return found.title if isinstance(found, RunRecord) else str(found["name"])
 
     @cached_property
     def blocks(self) -> dict[Block, ProtocolResult]:
@@ -78,7 +92,7 @@ class ScoredRun:
         return BlockRows(self.table.filter(mine))
 
 
-def record_of(folder: Path) -> dict[str, Any]:
+def record_of(folder: Path) -> RunRecord | dict[str, Any]:
     """Who made what is scored in a folder. Raises UsageError for one of no run and no answers."""
     if not is_answers(folder):
         return RunFolder(folder).record
@@ -247,7 +261,8 @@ def differing(maps: Sequence[Mapping[str, str]]) -> list[Differing]:
 
 def settings(run: ScoredRun) -> dict[str, str]:
     """The system, its parameters, settings and versions of a run, as flat text."""
-    parts = {name: run.record.get(name) for name in ("retriever", "settings", "versions")}
+    record = to_plain(run.record)
+    parts = {name: record.get(name) for name in ("retriever", "settings", "versions")}
     flat: dict[str, str] = {}
     _flatten("", parts, flat)
     if "retriever.name" in flat:  # a run has a name of its own

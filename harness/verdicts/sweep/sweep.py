@@ -190,7 +190,7 @@ class _Runner:
             swept
             and swept <= tunable(spec)
             and (options.workers or 1) == 1
-            and options.on == "processes"
+            and options.backend == "processes"
         ):
             self._keeping = Keeping(spec, options.seed)
 

@@ -66,7 +66,7 @@ def _table(verdict: Verdict) -> str:
         ]
         for line in verdict.lines
     ]
-    names = ["protocol", "unit", "number", "by", "metrics", "slices", "values", "off by", "digits"]
+    names = ["protocol", "level", "number", "by", "metrics", "slices", "values", "off by", "digits"]
     table = grid(rows, names, keys=2)
     levels = dict.fromkeys(kind for line in verdict.lines for kind in line.levels)
     return f"{table}\nlevels: {', '.join(levels)}" if levels else table

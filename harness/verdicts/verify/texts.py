@@ -67,7 +67,7 @@ def read_hits(path: Path, key: Key, k: int) -> Hits:
         found.texts[query] = [
             hit["text"] or " ".join(_text(key, query, d) for d in hit["documents"]) for hit in hits
         ]
-    found.numbers["documents_beyond_k_left_out",] = beyond
+    found.numbers["documents_beyond_k",] = beyond
     return found
 
 

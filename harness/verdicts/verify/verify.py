@@ -257,7 +257,7 @@ class Recount:
         folder, material = self._folder, self._material
         yield signature_check(folder, material.counted, list(self._key.queries))
         returned = material.outcomes.returned
-        if returned and self._hits is None and "rankings_from" not in folder.record:
+        if returned and self._hits is None:
             sizes = {q: len(self._run[q].documents) if q in self._run else 0 for q in returned}
             odd = [q for q, n in returned.items() if sizes[q] != n]
             found = f"{sum(returned.values()):,} documents returned, as many as the rankings hold"

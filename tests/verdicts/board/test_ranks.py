@@ -57,7 +57,7 @@ def board(
         }
         block = {"protocol": "memory/1", "unit": "turn", "ties": "order", "missing": "zero"}
         block.slices = {"all": {"recall@10": cells[name]}}  # type: ignore[assignment]
-        entry = {"run": name, "sees_answer_key": name == saw_the_key, "protocols": [block]}
+        entry = {"run": name, "sees_gold_labels": name == saw_the_key, "protocols": [block]}
         entries.append(entry)
     add_ranks(folder, entries)
     return cells

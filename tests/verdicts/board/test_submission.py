@@ -43,7 +43,7 @@ class Rewrites(BM25):
 @pytest.fixture
 def theirs(sample_run: Callable[..., Path], tmp_path: Path) -> Path:
     """A whole run folder that somebody sent."""
-    made = sample_run("bm25", k=21, by="a group")
+    made = sample_run("bm25", k=21, submitted_by="a group")
     return Path(shutil.copytree(made, tmp_path / "theirs" / made.name))
 
 
@@ -62,7 +62,7 @@ def test_an_honest_run_stands_on_the_board_with_its_own_numbers(
     assert taken_in(theirs, tmp_path / "results") == 0
     (board,) = read_boards(tmp_path / "results" / "leaderboard.json")["boards"]
     (entry,) = board["entries"]
-    assert (entry["system"], entry["by"], entry["provenance"]["submitted"]) == (
+    assert (entry["system"], entry["submitted_by"], entry["provenance"]["submitted"]) == (
         "bm25",
         "a group",
         True,
@@ -79,7 +79,7 @@ def test_rankings_and_a_few_lines_by_hand_are_enough(theirs: Path, tmp_path: Pat
         "system": "mine",
         "dataset": "sample",
         "granularity": "turn",
-        "fingerprint": RunFolder(theirs).record["dataset"]["fingerprint"][:12],
+        "fingerprint": RunFolder(theirs).record.dataset.fingerprint[:12],
         "k": 21,
     }
     (folder / "run.json").write_bytes(orjson.dumps(about))
@@ -196,7 +196,7 @@ def _queries(change: Callable[[Any], Any]) -> Edit:
         (_no_number, "'all' is no number"),
         (_record(retriever__params=[1]), "run.json: params must be an object, not '[1]'"),
         (_record(retriever="bm25"), "run.json: retriever must be an object"),
-        (_record(by={"a": "group"}), "run.json: by must be a text"),
+        (_record(submitted_by={"a": "group"}), "run.json: submitted_by must be a text"),
         (_record(settings__k=True), "run.json: k must be a whole number"),
         (_record(dataset__fingerprint="0"), "fingerprint must have 8 characters or more"),
         (_record(dataset__granularity="session"), "the data differ"),

@@ -138,7 +138,7 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference(
     assert f"queries asked {sample.n_queries} (#" in said
     assert "/ 20 (#" in said
     assert "fingerprint" not in said
-    assert said.endswith("`harness compare --anyway` shows them apart")
+    assert said.endswith("`harness compare --force` shows them apart")
     with pytest.raises(UsageError, match=r"data fingerprint .* text official / dated"):
         compare([deep, dated])
     session = Bench(bench.results, open_dataset("sample", granularity="session")).bm25()
@@ -149,7 +149,7 @@ def test_runs_that_do_not_compare_are_refused_with_each_difference(
 @pytest.mark.slow
 def test_anyway_they_stand_apart_and_are_not_paired(bench: Bench) -> None:
     folders = [bench.bm25(), bench.bm25(Settings(k=10)), bench.bm25(k1=0.9)]
-    found = compare(folders, Options(metrics=("mrr",), anyway=True))
+    found = compare(folders, Options(metrics=("mrr",), force=True))
     assert [row.what for row in found.differences] == ["k"]
     assert [group.runs for group in found.groups] == [
         (folders[0].name, folders[2].name),

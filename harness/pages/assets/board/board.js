@@ -135,7 +135,7 @@ function show({ at, board: chosenBoard }) {
   // Who fails on the hard ones must not rise by it.
   if (/^-?metric$/.test(chosen.sort))
     shown = shown.sort((a, b) => ofFewer(a, metric) - ofFewer(b, metric));
-  const outside = (row) => row.entry.sees_answer_key || ofFewer(row, metric);
+  const outside = (row) => row.entry.sees_gold_labels || ofFewer(row, metric);
   replace(
     find("table"),
     table(columns, shown, {
@@ -173,7 +173,7 @@ function rowOf({ entry }, outside) {
 
 function said(rows, metric, { dataset, scoring }) {
   const cells = (some) => some.map(({ now }) => now[metric]);
-  const ranked = rows.filter(({ entry }) => !entry.sees_answer_key);
+  const ranked = rows.filter(({ entry }) => !entry.sees_gold_labels);
   const cell = cells(ranked.length ? ranked : rows).find((one) => one?.interval);
   const few = cells(ranked).find((one) => one?.rank)?.rank_note;
   find("said").textContent = cell

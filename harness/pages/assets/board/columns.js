@@ -22,7 +22,7 @@ export const anyLost = (rows) =>
 /** It lacks queries that others were measured on, so that its mean does not rank. */
 export function ofFewer({ entry, now }, metric) {
   const cell = now[metric];
-  return Boolean(cell?.interval && !cell.rank && !entry.sees_answer_key);
+  return Boolean(cell?.interval && !cell.rank && !entry.sees_gold_labels);
 }
 
 export function columnsOf(now, rows) {
@@ -38,7 +38,7 @@ export function columnsOf(now, rows) {
         el(
           "td",
           { class: "rank", title: row.now[metric]?.rank_note },
-          rankSaid(row.now[metric]?.rank, row.entry.sees_answer_key || ofFewer(row, metric)),
+          rankSaid(row.now[metric]?.rank, row.entry.sees_gold_labels || ofFewer(row, metric)),
         ),
       by: ({ now: cells }) => cells[metric]?.rank,
     },
@@ -174,7 +174,7 @@ const timeColumn = {
 /** What taking the haystacks in cost, and what a thousand questions cost. */
 const usdOf = ({ entry: { cost } }) => [
   cost.ingestion?.usd,
-  cost.searching?.usd_a_thousand_questions,
+  cost.searching?.usd_per_1000_queries,
 ];
 
 /** Whether it is known of any run what it cost. */
@@ -253,7 +253,7 @@ function system({ entry, now }, metric) {
         el("a", { href: downTo(report), "aria-label": `Report of ${entry.label}` }, "report"),
     ),
     el("span", { class: `params${entry.alone ? " alone" : ""}` }, parameters(entry.told)),
-    entry.sees_answer_key && el("span", { class: "tag" }, "saw the answer key"),
+    entry.sees_gold_labels && el("span", { class: "tag" }, "saw the answer key"),
     fromElsewhere(entry) && el("span", { class: "tag" }, "rankings from elsewhere, scored here"),
     ofFewer({ entry, now }, metric) && el("span", { class: "tag bad" }, now[metric].rank_note),
     beyond(entry, metric) && el("span", { class: "tag bad" }, beyond(entry, metric)),
@@ -261,7 +261,7 @@ function system({ entry, now }, metric) {
 }
 
 /** Somebody else ran it: its rankings were taken in. */
-const fromElsewhere = ({ provenance }) => provenance.submitted || provenance.rankings_from;
+const fromElsewhere = ({ provenance }) => provenance.submitted || provenance.imported_from;
 
 /** What came, where the metric's k is beyond it; null where it is not, or nobody counted. */
 function beyond({ returned }, metric) {

@@ -33,7 +33,7 @@ export function entryDetails(entry, cells, metric) {
           ["Version", entry.version],
           ["Parameters", parameters(entry.params)],
           ["Revision", entry.revision],
-          ["Run by", entry.by],
+          ["Run by", entry.submitted_by],
           [
             "Taken in from elsewhere",
             provenance.submitted ? "yes, and scored here from its rankings" : null,
@@ -66,12 +66,12 @@ export function entryDetails(entry, cells, metric) {
           ["Machine", provenance.machine ? flat(provenance.machine) : null],
           ["Versions", provenance.versions ? flat(provenance.versions) : null],
           ["Files", provenance.files ? flat(provenance.files) : null],
-          ["Rankings from", provenance.rankings_from ? flat(provenance.rankings_from) : null],
+          ["Rankings from", provenance.imported_from ? flat(provenance.imported_from) : null],
         ]),
         true,
       ),
-      entry.repeat
-        ? part("Do it again", el("code", { class: "repeat" }, entry.repeat), true)
+      entry.command
+        ? part("Do it again", el("code", { class: "command" }, entry.command), true)
         : null,
     ].filter(Boolean),
   );

@@ -10,7 +10,7 @@ export function scaleEnd(rows, metric, slices) {
   const reach = (cells) => cells?.[metric]?.interval?.high ?? cells?.[metric]?.value ?? 0;
   const highest = Math.max(
     ...rows
-      .filter(({ entry }) => !entry.sees_answer_key)
+      .filter(({ entry }) => !entry.sees_gold_labels)
       .flatMap(({ now, slices: of }) => [reach(now), ...slices.map((name) => reach(of[name]))]),
     0,
   );

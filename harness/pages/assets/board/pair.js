@@ -40,7 +40,7 @@ const placeOf = (a, b, n) => a * n - (a * (a + 1)) / 2 + (b - a - 1);
 const cellOf = (columns, at) =>
   Object.fromEntries(Object.entries(columns ?? {}).map(([name, values]) => [name, values[at]]));
 
-const whyNot = ({ sees_answer_key: saw }) =>
+const whyNot = ({ sees_gold_labels: saw }) =>
   saw
     ? "was shown the answer key, and is compared with none"
     : "is not compared here: it has no scores by question that the board is shown by, or old ones";

@@ -52,7 +52,7 @@ function head() {
   );
   const notes = runs.flatMap((run, at) =>
     [
-      ...(run.sees_answer_key ? ["was shown the answer key: no competitor"] : []),
+      ...(run.sees_gold_labels ? ["was shown the answer key: no competitor"] : []),
       ...run.warnings,
     ].map((words) => who(at) + words),
   );
@@ -89,7 +89,7 @@ const about = (run) =>
     ["Failed", count(run.failed)],
     ["Without a ranking", run.without_ranking ? count(run.without_ranking) : null],
     ["Finished", `${moment(run.finished)} UTC`],
-    ["By", run.by],
+    ["By", run.submitted_by],
   ]);
 
 function headline() {

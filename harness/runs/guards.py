@@ -1,4 +1,4 @@
-"""What somebody else's code says: its errors, and what it reports of itself."""
+"""Guards calls into third-party code: its errors, forks, and reports of itself."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from harness.errors import ResponseMismatchError, shortened
 from harness.masking import masked, masked_in
+from harness.records.run import Params
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import FAILURES, raised_at
@@ -22,7 +23,7 @@ _LONGEST_TRACE = 40_000  # characters
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def stay(own: int) -> None:
+def exit_if_forked(own: int) -> None:
     """End this process if it is not `own`: code under test forked, and the child goes on too."""
     if os.getpid() != own:
         os._exit(1)
@@ -66,7 +67,7 @@ def trace() -> str:
     return shortened(masked(well_formed(said)), _LONGEST_TRACE)
 
 
-def closed(retriever: Retriever) -> None:
+def close_quietly(retriever: Retriever) -> None:
     """Close it; all its answers are there by then, so that a failure to is said and no more.
     Raises ResponseMismatchError where they may be those to other questions."""
     try:
@@ -83,7 +84,7 @@ def counts(retriever: Retriever) -> Counts:
     return counted(reported(report)) if callable(report) else {}
 
 
-def reported(report: Callable[[], Any]) -> dict[str, Any]:
+def reported(report: Callable[[], Any]) -> Params:
     """What the system says of itself as plain JSON values without secrets, or the trace of its
     failure to."""
     import orjson
@@ -91,6 +92,6 @@ def reported(report: Callable[[], Any]) -> dict[str, Any]:
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
     try:
         plain = orjson.loads(orjson.dumps(dict(awaited(report())), default=str, option=options))
-        return cast(dict[str, Any], masked_in(plain))
+        return cast(Params, masked_in(plain))
     except FAILURES:
         return {"error": trace()}

@@ -1,4 +1,4 @@
-"""Calls that may take so long and no longer, made in a thread that can be left.
+"""Timeouts of calls to retrievers, made in a thread that can be abandoned.
 
 What hangs in a thread cannot be ended. So a retriever with limits has a thread of its own, in which
 it is built and every call of it is made; a call that takes too long is a failure, and until it has
@@ -27,8 +27,8 @@ _SECONDS_TO_CANCEL = 1.0
 """In which what is awaited may end after it was cancelled."""
 
 
-class LateError(Exception):
-    """A call took longer than it may."""
+class CallTimeoutError(Exception):
+    """Raised when a call exceeds its time limit."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ class Limits:
         }
 
 
-class Here:
-    """Makes calls in the thread that asks for them."""
+class InlineCalls:
+    """Makes calls in the caller's thread."""
 
     stuck = False
 
@@ -68,7 +68,7 @@ class Here:
         return work()
 
 
-class InThread:
+class CallThread:
     """Makes calls in a thread of its own, one after the other."""
 
     def __init__(self) -> None:
@@ -93,7 +93,7 @@ class InThread:
                 wait([self._last], self._late)
 
     def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
-        """What it returns. Raises LateError after `limit` seconds by the clock, and what it raises.
+        """Returns what `work` returns. Raises CallTimeoutError after `limit` seconds by the clock.
 
         Where the call before is late too, that is waited for first: as long as it might take, and
         once.
@@ -101,7 +101,7 @@ class InThread:
         clock = current()
         self.wait()
         if self.stuck:
-            raise LateError("a call before it took too long, and has not come back")
+            raise CallTimeoutError("a call before it took too long, and has not come back")
         context, coming = copy_context(), Future[T]()
         self._last = coming
         self._work.put(partial(context.run, _fulfil, coming, work))
@@ -116,7 +116,7 @@ class InThread:
         if clock.pending is not None:
             clock.pending.cancel()
             wait([coming], _SECONDS_TO_CANCEL)
-        raise LateError(f"it took longer than {limit:g} s")
+        raise CallTimeoutError(f"it took longer than {limit:g} s")
 
 
 def side_by_side(work: Callable[[P], T], parts: Sequence[P], n: int) -> Iterator[T]:

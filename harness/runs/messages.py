@@ -1,0 +1,120 @@
+"""Messages between a run and the sandboxed process of a retriever: a line of JSON each."""
+
+from __future__ import annotations
+
+import json
+from operator import index
+from typing import Any, Literal
+
+import msgspec
+
+from harness.records.base import Record, convert
+from harness.records.run import Params
+
+
+class BuildRequest(Record, tag="build", tag_field="type"):
+    """Asks for the retriever to be built and described."""
+
+    name: str
+    params: Params
+    plugins: list[str]
+    seed: int
+
+
+class IndexRequest(Record, tag="index", tag_field="type"):
+    """Asks for a corpus to be indexed, which follows as an Arrow stream."""
+
+
+class SearchRequest(Record, tag="search", tag_field="type"):
+    """Asks for the results of questions: text and timestamp each."""
+
+    questions: list[tuple[str, int | None]]
+    k: int
+
+
+class ReportRequest(Record, tag="report", tag_field="type"):
+    """Asks for what the retriever reports of itself."""
+
+
+Request = BuildRequest | IndexRequest | SearchRequest | ReportRequest
+
+
+class RetrieverDescription(Record, tag="built", tag_field="type"):
+    """What a run needs to know of a retriever beside index and search."""
+
+    params: Params = msgspec.field(default_factory=dict)
+    version: str | None = None
+    revision: str | None = None
+    is_oracle: bool = False
+    batch_size: int = 1
+    returns_dataset_ids: bool = False
+    reports: bool = False
+
+
+class Indexed(Record, tag="indexed", tag_field="type"):
+    """The corpus is indexed."""
+
+    seconds: float
+
+
+class RawResult(Record):
+    """The result of a question in plain values, not validated; `error` is a trace instead."""
+
+    ids: Any = None
+    scores: Any = None
+    confidence: Any = None
+    abstain: bool = False
+    hits: list[tuple[Any, Any, Any]] | None = None
+    answer: Any = None
+    error: str | None = None
+
+
+class Found(Record, tag="found", tag_field="type"):
+    """Results of questions, in their order."""
+
+    results: list[RawResult]
+    seconds: float
+
+
+class Reported(Record, tag="reported", tag_field="type"):
+    """What the retriever reports of itself."""
+
+    report: Params
+
+
+class Failed(Record, tag="failed", tag_field="type"):
+    """The retriever raised; `rate_limit`: seconds to wait, where a rate limit was exceeded."""
+
+    trace: str
+    rate_limit: float | None = None
+
+
+class Ended(Record, tag="ended", tag_field="type"):
+    """An error that ends the run: of wrong use, or of the run."""
+
+    kind: Literal["usage", "run"]
+    message: str
+
+
+Response = RetrieverDescription | Indexed | Found | Reported | Failed | Ended
+
+
+def dump(message: Record) -> bytes:
+    """Encodes a message as a line. JSON of the standard library also holds NaN and big integers."""
+    return json.dumps(msgspec.to_builtins(message, enc_hook=plain), default=plain).encode() + b"\n"
+
+
+def load(line: bytes, kind: Any, where: str) -> Any:
+    """Decodes a message of this kind. Raises UsageError for another, ValueError for no JSON."""
+    return convert(json.loads(line), kind, where)
+
+
+def plain(value: Any) -> Any:
+    """Converts a value that JSON does not know: to numbers, a list, or else its text."""
+    if hasattr(value, "tolist"):  # NumPy's, torch's
+        return value.tolist()
+    if hasattr(value, "__index__"):
+        return index(value)
+    if hasattr(value, "__float__"):
+        return float(value)
+    return list(value) if hasattr(value, "__iter__") else str(value)
