@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
+from harness.records.scores import MetricResult
 from harness.retrievers.contract import Corpus, Question
-from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.run_folder import RunFolder, read_scores
 
 Records = list[dict[str, Any]]
 
@@ -46,12 +47,10 @@ def gold_first(folder: Path, haystacks: int, size: int, **common: Any) -> Datase
     return labelled(folder, documents, queries, gold)
 
 
-def cell(folder: Path, metric: str, protocol: str = "memory", part: str = "all") -> dict[str, Any]:
-    """One number of a scored run, with its chance level."""
-    summary = orjson.loads((folder / "scores.json").read_bytes())
-    block = next(b for b in summary["protocols"] if b.protocol == protocol)
-    found: dict[str, Any] = block.slices[part].metrics[metric]
-    return found
+def cell(folder: Path, metric: str, protocol: str = "memory", part: str = "all") -> MetricResult:
+    """One number of a scored run, with its random baseline."""
+    block = next(b for b in read_scores(folder).protocols if b.protocol == protocol)
+    return block.slices[part].metrics[metric]
 
 
 def ranked(folder: Path) -> dict[str, list[str]]:

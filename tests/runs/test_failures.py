@@ -18,6 +18,7 @@ from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
+from harness.records.scores import AnsweredOnly
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
