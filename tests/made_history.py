@@ -83,10 +83,10 @@ def made_line(
         },
         "k": 100,
         "protocol": "memory/1",
-        "unit": "turn",
+        "level": "turn",
         "versions": {"retriever": "1.0", "revision": None, "harness": "0.1.0", "commit": "-"},
         "cells": cells,
-        "intervals": {"over": "haystacks", "units": 50, "rough": None},
+        "intervals": {"cluster_by": "haystacks", "clusters": 50, "approximate": ""},
         "times": {"index_seconds": 1.5, "run_seconds": 4.0, "search_ms": 0.8},
         "change": {"state": "first"} if last is None else compared(cells, last),
         "changed": [],
@@ -108,12 +108,12 @@ def compared(cells: dict[str, Any], last: Line, p: float = 0.4) -> dict[str, Any
             part: {
                 metric: {
                     "before": last["cells"][part][metric]["value"],
-                    "difference": round(cell.value - last["cells"][part][metric]["value"], 6),
+                    "difference": round(cell["value"] - last["cells"][part][metric]["value"], 6),
                     "low": -0.02,
                     "high": 0.02,
                     "p": p,
                     "smallest": 0.0001,
-                    "n": cell.n,
+                    "n": cell["n"],
                     "won": 5,
                     "lost": 4,
                 }

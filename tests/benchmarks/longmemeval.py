@@ -26,6 +26,8 @@ from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
 
+from harness.records.base import read_json_record
+from harness.records.scores import ScoreReport
 from tests.benchmarks import make_longmemeval
 from tests.benchmarks.measure import DATA, Cost, command, harness, machine, markdown, median
 
@@ -92,11 +94,11 @@ def run(path: Path, scratch: Path, home: Path, workers: int = 1) -> tuple[Cost, 
         home=home,
     )
     (scores,) = out.glob("*/scores.json")
-    protocols = json.loads(scores.read_text())["protocols"]
+    protocols = read_json_record(scores, ScoreReport).protocols
     shutil.rmtree(out)
-    block = next(p for p in protocols if p["protocol"] == "longmemeval-official").slices["all"]
+    block = next(p for p in protocols if p.protocol == "longmemeval-official").slices["all"]
     means = {name: cell.value for name, cell in block.metrics.items()}
-    return cost, {"n": block["n"], **means}
+    return cost, {"n": block.n, **means}
 
 
 def rounds(path: Path, scratch: Path) -> Iterator[tuple[str, Cost, dict[str, float]]]:

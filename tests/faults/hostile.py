@@ -10,10 +10,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import orjson
 from forked import ended
 from kills import left_over
 from serving import serving
+
+from harness.records.base import read_json_record
+from harness.records.scores import ScoreReport
 
 SYSTEM = """
 import gc, os, random, signal, sys, threading, time, warnings
@@ -174,7 +176,7 @@ def _look(about: str, done: Any, place: Path, found: Counter[str], wrong: list[s
         found["tracebacks"] += 1
         wrong.append(f"{about}: {done.status} {done.err[-700:]}")
     for path in place.glob("results/[!.]*/scores.json"):
-        odd = [one for one in _numbers(orjson.loads(path.read_bytes())) if not 0 <= one <= 1]
+        odd = [one for one in _numbers(read_json_record(path, ScoreReport)) if not 0 <= one <= 1]
         if odd:
             found["silent"] += 1
             wrong.append(f"{about}: numbers {odd[:3]}")
@@ -188,8 +190,8 @@ def _look(about: str, done: Any, place: Path, found: Counter[str], wrong: list[s
     shutil.rmtree(place)
 
 
-def _numbers(scores: dict[str, Any]) -> Iterator[float]:
-    for block in scores["protocols"]:
+def _numbers(scores: ScoreReport) -> Iterator[float]:
+    for block in scores.protocols:
         for part in block.slices.values():
             for name, cell in part.metrics.items():
                 if name.startswith(("recall", "ndcg", "mrr")) and cell.value is not None:

@@ -62,7 +62,7 @@ def _rankings(place: Path) -> Any:
 def _numbers(place: Path) -> Any:
     scores = sorted(place.glob("results/[!.]*/scores.json"))
     found = [orjson.loads(path.read_bytes()) for path in scores]
-    return [[one["protocols"][0].slices, one["queries"]] for one in found], _rankings(place)
+    return [[one["protocols"][0]["slices"], one["queries"]] for one in found], _rankings(place)
 
 
 def _night(place: Path) -> Any:

@@ -11,6 +11,9 @@ import orjson
 import pytest
 from environments import LINK, TOP, Environment, Make, succeeded
 
+from harness.records.base import convert
+from harness.records.scores import ScoreReport
+
 pytestmark = pytest.mark.packaging
 
 MAIN_JOB = ("run", "--dataset", "sample", "--retriever", "bm25")
@@ -23,8 +26,9 @@ def does_the_main_job(
     out = f"results-{len(list(folder.iterdir()))}"  # every time anew
     more = ("--workers", workers, "--out", out, "--json")
     said = environment.runs(folder, *command, *MAIN_JOB, *more)
-    blocks = orjson.loads(said)["scores"]["protocols"]
-    value = blocks[0].slices["all"].metrics["recall@10"].value
+    scores = convert(orjson.loads(said)["scores"], ScoreReport, "output")
+    value = scores.protocols[0].slices["all"].metrics["recall@10"].value
+    assert value is not None
     figures = orjson.loads((TOP / "docs" / "figures" / "sample.json").read_bytes())
     assert round(value, 5) == figures["bm25"]["memory"]["all"]["recall@10"]
 

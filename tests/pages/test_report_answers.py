@@ -18,6 +18,7 @@ from resealed import reseal
 from harness.dataset.reader import Dataset
 from harness.pages.report import report_data
 from harness.runs.answering.templates import built_in_template
+from harness.runs.folder.run_folder import read_scores
 from harness.verdicts.board.summary import SCHEMA as LEADERBOARD
 
 HOSTILE = "<img src=https://example.org/x onerror=hit()>"
@@ -53,9 +54,9 @@ def test_answers_stand_in_the_report_and_texts_stay_out_of_a_shared_one(
     (rows,) = data["answered"]
     names = ["bm25", "no context", "newest documents", "random documents", "evidence only"]
     assert [row["system"] for row in rows] == names
-    scores = orjson.loads(next(run.parent.glob("*-bm25.plain-*/scores.json")).read_bytes())
-    cell = scores["protocols"][-1].slices["all"].metrics["accuracy"]
-    shown = rows[0]["blocks"][-1].slices["all"]["accuracy"]
+    scores = read_scores(next(run.parent.glob("*-bm25.plain-*")))
+    cell = scores.protocols[-1].slices["all"].metrics["accuracy"]
+    shown = rows[0]["blocks"][-1]["slices"]["all"]["accuracy"]
     assert (shown["value"], shown["n"]) == (cell.value, cell.n)
     (questions,) = data["queries"]["answered"]
     texts, own = data["queries"]["texts"], questions[0]
@@ -125,8 +126,8 @@ def test_a_board_has_answers_in_groups_of_one_reader_and_judge(
     )
     arms = ["retrieved", "none", "newest", "random", "evidence"]
     assert [row["arm"] for row in group["rows"]] == arms
-    scores = orjson.loads(next(results.glob("*-bm25.plain-*/scores.json")).read_bytes())
-    cell = scores["protocols"][-1].slices["all"].metrics["accuracy"]
+    scores = read_scores(next(results.glob("*-bm25.plain-*")))
+    cell = scores.protocols[-1].slices["all"].metrics["accuracy"]
     shown = group["rows"][0]["values"]["all"]
     assert (shown["n"], shown["value"]) == (cell.n, pytest.approx(cell.value, abs=1e-5))
     assert [entry["system"] for entry in board["entries"]] == ["bm25"], "no row of the board"
@@ -145,7 +146,7 @@ def test_the_range_over_judges_and_what_was_shown_stand_where_they_must(
     with OpenAIEndpoint(lambda _: "WRONG") as endpoint:
         asked = ["--model", "m", "--endpoint", endpoint.url]
         told = harness("judge", own, "--judge", tmp_path / "strict.toml", *asked)
-    first = orjson.loads((own / "scores.json").read_bytes())["protocols"]
+    first = read_scores(own).protocols
     rates = [b.slices["all"].metrics["accuracy"].value for b in first[1:]]
     assert min(rates) == 0
     assert f"0.000 to {max(rates):.3f}" in told.out

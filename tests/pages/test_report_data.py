@@ -12,9 +12,11 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import read_json
 from harness.pages.report import report_data
+from harness.records.scores import MetricResult
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.run_folder import read_scores
 from harness.runs.folder.scored import score_run
 from harness.verdicts.analyze.analyze import analyze
 
@@ -26,17 +28,16 @@ def data(bm25: Path, sample: Dataset) -> dict[str, Any]:
     return report_data([bm25], sample)
 
 
-def cells(folder: Path, protocol: str) -> dict[str, Any]:
-    blocks = read_json(folder / "scores.json")["protocols"]
-    slices = next(b for b in blocks if b.protocol == protocol).slices
+def cells(folder: Path, protocol: str) -> dict[str, dict[str, MetricResult]]:
+    slices = next(b for b in read_scores(folder).protocols if b.protocol == protocol).slices
     return {name: part.metrics for name, part in slices.items()}
 
 
 def test_curves_by_k_pass_through_the_scores(data: dict[str, Any], bm25: Path) -> None:
     curves, scored = data["by_k"][0], cells(bm25, "memory")
     assert data["by_k_of"] == "memory/1"
-    assert {"all", "lookup", "temporal"} <= set(curves.slices)
-    for name, part in curves.slices.items():
+    assert {"all", "lookup", "temporal"} <= set(curves["slices"])
+    for name, part in curves["slices"].items():
         for k in (1, 10, 50):
             at = curves["ks"].index(k)
             for family in ("recall", "precision", "hit", "recall_all", "ndcg"):
@@ -44,28 +45,30 @@ def test_curves_by_k_pass_through_the_scores(data: dict[str, Any], bm25: Path) -
                 assert series["value"][at] == cell.value
                 assert series["chance"][at] == cell.random_baseline
                 assert series["ceiling"][at] == cell.upper_bound
-            interval = scored[name][f"recall@{k}"]["interval"]
+            interval = scored[name][f"recall@{k}"].interval
+            assert interval is not None
             found = part["families"]["recall"]
-            assert (found["low"][at], found["high"][at]) == (interval["low"], interval["high"])
+            assert (found["low"][at], found["high"][at]) == (interval.low, interval.high)
 
 
 def test_recall_by_tokens_and_risk_are_those_of_the_scores(
     data: dict[str, Any], bm25: Path
 ) -> None:
-    scores = read_json(bm25 / "scores.json")
+    scores = read_scores(bm25)
+    assert scores.tokens is not None
+    assert scores.abstention is not None
     curve = data["by_tokens"][0]
-    for tokens, found in scores["tokens"]["recall_within_budget"].items():
+    for tokens, found in scores.tokens.recall_within_budget.items():
         at = curve["budgets"].index(int(tokens))
-        assert curve.slices["answerable"]["recall"]["value"][at] == found["recall"]
-        assert (
-            curve.slices["lookup"]["recall"]["value"][at]
-            == (found["by_ability"]["lookup"]["recall"])
-        )
-    scored = scores["abstention"]["confidence"]
-    assert data["risk"][0]["aurc"] == scored["aurc"]
-    assert data["risk"][0]["risk"][-1] == scored["risk_coverage"][-1]["risk"]
+        assert curve["slices"]["answerable"]["recall"]["value"][at] == found.recall
+        of_lookup = curve["slices"]["lookup"]["recall"]["value"][at]
+        assert of_lookup == found.by_ability["lookup"].recall
+    scored = scores.abstention.confidence
+    assert scored is not None
+    assert data["risk"][0]["aurc"] == scored.aurc
+    assert data["risk"][0]["risk"][-1] == scored.risk_coverage[-1].risk
     at_ten = curve_at(data["by_k"][0]["ks"], data["by_k"][0]["tokens"], 10)
-    assert at_ten == pytest.approx(scores["tokens"]["retrieved_a_query_top_10"]["mean"])
+    assert at_ten == pytest.approx(scores.tokens.per_query_top_10.mean)
 
 
 def curve_at(ks: list[int], values: list[float], k: int) -> float:
@@ -131,7 +134,7 @@ def test_a_query_that_is_not_scored_says_why(data: dict[str, Any], bm25: Path) -
     for reason, names in left_out.items():
         for name in names:
             at = ids.index(name)
-            assert block["reasons"][0][block.excluded[0][at]] == reason
+            assert block["reasons"][0][block["left_out"][0][at]] == reason
             assert block["values"][0]["recall@10"][at] is None
 
 

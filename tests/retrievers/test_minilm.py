@@ -18,6 +18,8 @@ from notes import ask, corpus
 from polling import HANGS
 
 from harness.errors import UsageError
+from harness.records.base import convert
+from harness.records.scores import ScoreReport
 from harness.retrievers.bert import Bert
 from harness.retrievers.minilm import PACKAGED, LightEncoder, MiniLM
 from harness.retrievers.models import locate
@@ -70,7 +72,7 @@ def test_it_finds_what_shares_no_word() -> None:
 @pytest.mark.usefixtures("weights")
 def test_it_finds_more_than_words_do_in_the_sample(harness: Callable[..., Any]) -> None:
     said = harness("run", "--dataset", "sample", "--retriever", "minilm", "--json")
-    assert _of(said.out).metrics["recall@10"].value > 0.75  # bm25 stays below 0.6 there
+    assert _of(said.out)["metrics"]["recall@10"].value > 0.75  # bm25 stays below 0.6 there
 
 
 @pytest.mark.usefixtures("home", "weights")
@@ -199,7 +201,8 @@ def _run(
 def _of(printed: str) -> dict[str, Any]:
     """What a run said of itself, and left."""
     said = json.loads(printed)
-    block = next(b for b in said["scores"]["protocols"] if b.protocol == "memory")
+    scores = convert(said["scores"], ScoreReport, "output")
+    block = next(b for b in scores.protocols if b.protocol == "memory")
     return {
         "rankings": (Path(said["folder"]) / "rankings.trec").read_bytes(),
         "reported": said["run"]["reported"][0],

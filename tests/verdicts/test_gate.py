@@ -22,9 +22,9 @@ from small import in_three_haystacks
 from harness.__main__ import main
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.run_folder import read_scores
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
 from harness.verdicts.compare.compare import compare
@@ -59,7 +59,7 @@ slice = "knowledge-update"
 value = 0.1
 [[at_most]]
 metric = "recall@10"
-unit = "turn>session"
+level = "turn>session"
 value = 1.0
 """
 
@@ -81,9 +81,10 @@ def test_what_fell_is_named_with_its_number_and_its_signature(
     arguments = ["gate", str(good), "--config", config, "--junit", str(junit)]
     assert main([*arguments, "--quiet"]) == 1
     said = capsys.readouterr().out
-    value = read_json(good / "scores.json")["protocols"][0].slices["all"].metrics["recall@10"]
-    assert f"{value['value']:.4f}, 95% {value['interval']['low']:.4f}" in said
-    assert value["signature"] in said
+    found = read_scores(good).protocols[0].slices["all"].metrics["recall@10"]
+    assert found.interval is not None
+    assert f"{found.value:.4f}, 95% {found.interval.low:.4f}" in said
+    assert found.signature in said
     assert "3 of 4 checks passed" in said
     suite = ElementTree.parse(junit).getroot()
     assert (suite.get("tests"), suite.get("failures")) == ("4", "1")

@@ -181,7 +181,7 @@ class Hearing:
                 for what, where, found in (*beside(ours, haystack, failed), *over):
                     if what == ENDS and method not in METHODS:
                         continue  # of an older harness
-                    if (*place, *where) in self._published:
+                    if self._published.get((*place, *where)) is not None:
                         said = f"{'.'.join(where)} of {metric}"
                         self._hold(line, (*place, *where), found, said, slice_)
                         kinds.add(what)

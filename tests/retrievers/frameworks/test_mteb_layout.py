@@ -166,9 +166,10 @@ def test_the_mean_over_subsets_is_the_number_of_mteb(
         value = scores["ndcg@10", f"category:{subset}", "trec"]
         assert value == pytest.approx(exact[subset], abs=1e-9)
         assert round(value, 5) == rounded[subset]
-    over = scores.result("ndcg@10", "all", "trec")["over_categories"]
-    assert over["value"] == pytest.approx(np.mean([*exact.values()]), abs=1e-9)
-    assert over["categories"] == len(subsets) == 5
+    over = scores.result("ndcg@10", "all", "trec").macro_category
+    assert over is not None
+    assert over.value == pytest.approx(np.mean([*exact.values()]), abs=1e-9)
+    assert over.groups == len(subsets) == 5
 
 
 def test_what_mteb_loads_by_code_of_its_own_is_written_by_the_lines_of_the_page(

@@ -16,6 +16,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import read_json
 from harness.retrievers.bm25 import BM25
+from harness.runs.folder.run_folder import read_scores
 from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
 from harness.verdicts.analyze.analysis import Analysis
@@ -101,10 +102,10 @@ def test_all_156_faults_of_the_audit_map_to_questions_and_both_numbers_are_there
     assert (both.named, both.corrected, both.confirmed, both.unknown) == (156, 92, 63, 1)
     assert both.kinds["wrong citation"] == 57
     original, corrected = (key["all"]["recall@10"] for key in (both.by_original, both.by_corrected))
-    summary = read_json(locomo.folder / "scores.json")["protocols"][0].slices["all"].metrics
+    summary = read_scores(locomo.folder).protocols[0].slices["all"].metrics
     assert original == summary["recall@10"]
-    assert (original["n"], corrected["n"]) == (1982, 1981)
-    assert corrected["value"] != original["value"]
+    assert (original.n, corrected.n) == (1982, 1981)
+    assert corrected.value != original.value
     doubtful = {piece.query for piece in found.missed if piece.cause is Cause.LABEL}
     assert doubtful <= {erratum.query for erratum in errata.entries.values()}
     assert 0 < len(doubtful) <= 93

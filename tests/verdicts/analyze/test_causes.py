@@ -208,7 +208,7 @@ def test_evidence_may_be_in_a_text_that_no_document_was_found_for(tmp_path: Path
     lost = run_of_texts(dataset, tmp_path / "lost", {"q": [own]}, k=4)
     nothing = analyze(lost, dataset, 2)
     assert (nothing.missed, nothing.scored) == ([], 0)
-    assert list(nothing.left_out.values()) == [1]  # not measurable: no text was resolved
+    assert list(nothing.excluded.values()) == [1]  # not measurable: no text was resolved
 
 
 def test_a_piece_that_several_documents_carry_is_missed_once_by_its_best(tmp_path: Path) -> None:

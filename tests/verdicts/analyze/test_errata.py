@@ -60,10 +60,10 @@ def test_both_keys_are_scored_and_a_question_nobody_can_mend_is_left_out_of_one(
     assert (both.named, both.corrected, both.confirmed, both.unknown) == (3, 1, 1, 1)
     assert both.kinds == {"wrong citation": 1, "ambiguous": 1, "wrong answer": 1}
     original, corrected = (key["all"]["recall@2"] for key in (both.by_original, both.by_corrected))
-    assert (original["n"], original["value"]) == (3, pytest.approx(1 / 3))  # 0, 0, 1
-    assert (corrected["n"], corrected["value"]) == (2, pytest.approx(3 / 4))  # 1/2, left out, 1
-    assert both.by_corrected["all"]["hit@2"]["value"] == 1
-    assert found.cells["all"]["recall@2"]["value"] == original["value"]
+    assert (original.n, original.value) == (3, pytest.approx(1 / 3))  # 0, 0, 1
+    assert (corrected.n, corrected.value) == (2, pytest.approx(3 / 4))  # 1/2, left out, 1
+    assert both.by_corrected["all"]["hit@2"].value == 1
+    assert found.results["all"]["recall@2"].value == original.value
     # Of q0, `c` is in doubt and `d` is not; all of q1 is.
     causes = {(piece.query, piece.documents[0]): piece.cause for piece in found.missed}
     assert causes == {
@@ -80,7 +80,7 @@ def test_the_corrected_number_has_a_signature_of_its_own(
     both = analyze(run, dataset, 2, errata=file).errata
     assert both is not None
     signed = [
-        Signature.parse(key["all"]["recall@2"]["signature"])
+        Signature.parse(key["all"]["recall@2"].signature)
         for key in (both.by_original, both.by_corrected)
     ]
     assert signed[0].protocol == "memory/1"

@@ -21,6 +21,7 @@ from harness import Hit, Settings, open_dataset, score_run
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import read_json
+from harness.runs.folder.run_folder import read_scores
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Cell, Comparison, Options, Table
 from harness.verdicts.compare.render import render
@@ -59,20 +60,20 @@ def unresolved_on_some(text: str, k: int, corpus: object) -> list[Any]:
 
 
 def tables(comparison: Comparison) -> dict[str, Table]:
-    return {f"{t.protocol} {t.unit}": t for t in comparison.groups[0].tables}
+    return {f"{t.protocol} {t.level}": t for t in comparison.groups[0].tables}
 
 
 def test_means_are_those_of_the_runs_scores(bench: Bench, pair: tuple[Path, Path]) -> None:
     found = compare(pair, Options(categories=True, resamples=50))
-    scores = [read_json(folder / "scores.json")["protocols"] for folder in pair]
+    scores = [read_scores(folder).protocols for folder in pair]
     seen = 0
     for at, table in enumerate(found.groups[0].tables):
         for each in table.cells:
             for run, interval in enumerate(each.means):
                 block = scores[run][at]
                 expected = block.slices[each.slice].metrics[each.metric]
-                assert interval.value == pytest.approx(expected["value"], abs=1e-12)
-                assert interval.n == expected["n"]
+                assert interval.value == pytest.approx(expected.value, abs=1e-12)
+                assert interval.n == expected.n
                 seen += 1
     assert seen > 1000
 
@@ -166,8 +167,8 @@ def test_runs_of_two_depths_compare_by_the_metrics_that_depth_cannot_change(benc
     same = bench.bm25(Settings(k=20), k1=0.9)
     found = compare([shallow, deep])
     assert [str(row) for row in found.groups[0].settings] == ["params.k1 1.2 / 0.9", "k 20 / 100"]
-    by_unit = {(t.protocol, t.unit): t for t in found.groups[0].tables}
-    left_out = by_unit["trec/1", "turn"].left_out
+    by_level = {(t.protocol, t.level): t for t in found.groups[0].tables}
+    left_out = by_level["trec/1", "turn"].left_out
     remedy = f"run {shallow} (at most 20 deep) again with --k 100"
     assert {name for name in left_out if not name.endswith("@100")} == {"ndcg", "map", "mrr"}
     assert left_out["map"] == f"depth could change it: {remedy}"
@@ -193,23 +194,6 @@ def test_whole_rankings_of_two_depths_compare_by_every_metric(bench: Bench) -> N
     found = compare([bench.bm25(), bench.bm25(Settings(k=500))])
     assert not any(table.left_out for table in found.groups[0].tables)
     assert found["map"].pairs[0].found.difference.value == 0
-
-
-def test_scores_that_do_not_say_what_depth_changes_compare_at_their_own_depth_alone(
-    bench: Bench, tmp_path: Path
-) -> None:
-    folders = [bench.bm25(), bench.bm25(Settings(k=20))]
-    old = [tmp_path / folder.name for folder in folders]
-    for folder, copy in zip(folders, old, strict=True):
-        shutil.copytree(folder, copy)
-        scores = read_json(copy / "scores.json")
-        for block in scores["protocols"]:
-            del block.depth_sensitive
-        (copy / "scores.json").write_bytes(orjson.dumps(scores))
-        reseal(copy)
-    with pytest.raises(UsageError, match=f"k 100 / 20; `harness score {old[1]}` says which"):
-        compare(old)
-    assert compare([old[0], folders[0]])["map"].pairs[0].found.difference.value == 0
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ def test_longmemevals_own_functions_give_the_same(data: Path) -> None:
         answer = Answer(judged(dict.fromkeys(case["gold"], 1)), case["ranked_ids"])
         if len(set(case["ranked_ids"])) < len(case["ranked_ids"]) or not case["gold"]:
             continue  # what those are worth is for the rules
-        for name, theirs in case.metrics.items():
+        for name, theirs in case["metrics"].items():
             theirs_name, _, k = name.partition("@")
             ours = value(metric(f"{OFFICIAL[theirs_name]}@{k}"), answer)
             assert ours == pytest.approx(theirs, abs=1e-12), (name, case)

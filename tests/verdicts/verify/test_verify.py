@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from edited_scores import edit_scores, result
 
 from harness.dataset.block_checksums import read_sums, write_sums
 from harness.dataset.prepare import open_dataset
@@ -83,9 +84,9 @@ def test_every_mean_of_an_honest_run_is_recomputed_and_what_is_not_is_named(fold
     assert {line.digits for line in verdict.lines} <= {14, 15}
     assert set(verdict.not_verified) == {
         "expected value of ties",
-        "chance",
-        "chance of knowledge_update",
-        "chance of tokens",
+        "random baseline",
+        "random baseline of knowledge_update",
+        "random baseline of tokens",
         "abstention at a threshold",
     }
 
@@ -237,17 +238,17 @@ def test_documents_with_the_querys_own_id_are_left_out_as_the_dataset_says(
     assert_honest(verify(made))
 
 
-def test_a_folder_of_an_older_version_with_fewer_numbers_is_verified(folder: Path) -> None:
-    def older(scores: Any) -> None:
-        del scores["missing"], scores["tokens"]["chance_is"], scores["knowledge_update"]["chance"]
+def test_a_folder_with_fewer_numbers_is_verified(folder: Path) -> None:
+    def fewer(scores: Any) -> None:
+        scores["knowledge_update"]["random_baseline"].clear()
         for block in scores["protocols"]:
-            for part in block.slices.values():
-                for one in part.metrics.values():
-                    one.pop("over_haystacks", None)
-                    one.get("interval", {}).pop("effective", None)
-                    one.pop("chance_is", None)
+            for part in block["slices"].values():
+                for one in part["metrics"].values():
+                    one.pop("macro_haystack", None)
+                    one.get("interval", {}).pop("effective_clusters", None)
+                    one.pop("random_method", None)
 
-    edit_scores(folder, older)
+    edit_scores(folder, fewer)
     (folder / "rankings.parquet").unlink()
     assert_honest(verify(folder))
 
@@ -284,14 +285,12 @@ def test_a_submission_by_hand_is_recomputed_if_it_claims_scores(
 # -- what was altered ------------------------------------------------------------------------------
 
 
-def edit_scores(folder: Path, edit: Callable[[Any], None]) -> None:
-    scores = read_json(folder / "scores.json")
-    edit(scores)
-    (folder / "scores.json").write_bytes(orjson.dumps(scores))
-
-
 def cell(scores: Any, metric: str = "recall@10") -> Any:
-    return scores["protocols"][0].slices["all"].metrics[metric]
+    return scores["protocols"][0]["slices"]["all"]["metrics"][metric]
+
+
+def add_to_signature(protocol: dict[str, Any]) -> None:
+    protocol["signature"] += "0"
 
 
 def wrong(verdict: Verdict) -> list[str]:
@@ -309,7 +308,8 @@ def queries_told(verdict: Verdict) -> set[str]:
 
 
 def test_a_mean_that_is_off_in_the_fifth_digit_is_told_with_both_values(folder: Path) -> None:
-    before = cell(read_json(folder / "scores.json")).value
+    before = result(folder).value
+    assert before is not None
     edit_scores(folder, lambda scores: cell(scores).update(value=before + 2e-5))
     verdict = verify(folder)
     assert {
@@ -370,9 +370,9 @@ def test_means_and_values_altered_to_fit_each_other_are_told(folder: Path) -> No
 
     def edit(scores: Any) -> None:
         for block in scores["protocols"]:
-            for part in block.slices.values():
-                if "recall@10" in part.metrics:
-                    part.metrics["recall@10"].value = 1.0
+            for part in block["slices"].values():
+                if "recall@10" in part["metrics"]:
+                    part["metrics"]["recall@10"]["value"] = 1.0
 
     edit_scores(folder, edit)
     verdict = verify(folder)
@@ -406,36 +406,37 @@ def test_a_judgement_that_was_altered_is_told(home: Path, tmp_path: Path) -> Non
     dataset.manifest.write(dataset.folder)
     verdict = verify(made)
     assert wrong(verdict) == ["dataset"]
-    assert names[at] in queries_told(verdict) or "ceiling of recall@10" in told(verdict)
+    assert names[at] in queries_told(verdict) or "upper_bound of recall@10" in told(verdict)
 
 
 def test_every_kind_of_number_is_held(folder: Path) -> None:
     def edit(scores: Any) -> None:
         ten = cell(scores)
-        ten.update(n=80, chance=0.01, ceiling=0.9)
-        ten["over_haystacks"].update(value=0.9, high=0.95)
-        ten["interval"].update(units=65, low=ten["interval"]["low"] + 1e-6)
-        scores["knowledge_update"].update({"update_recall@5": 1.0})
+        ten.update(n=80, random_baseline=0.01, upper_bound=0.9)
+        ten["macro_haystack"].update(value=0.9)
+        ten["macro_haystack"]["interval"].update(high=0.95)
+        ten["interval"].update(clusters=65, low=ten["interval"]["low"] + 1e-6)
+        scores["knowledge_update"]["values"].update({"update_recall@5": 1.0})
         scores["abstention"]["confidence"].update(auroc=0.9)
         scores["tokens"]["recall_within_budget"]["500"].update(recall=0.9)
         scores["queries"].update(asked=41)
-        scores["protocols"][0]["left_out"].update({"no evidence in the answer key": 1})
-        scores["protocols"][0].slices.pop("temporal")
+        scores["protocols"][0]["excluded"].update({"no evidence in the answer key": 1})
+        scores["protocols"][0]["slices"].pop("temporal")
 
     edit_scores(folder, edit)
     assert told(verify(folder)) >= {
         "n of recall@10",
-        "chance of recall@10",
-        "ceiling of recall@10",
-        "over_haystacks.value of recall@10",
-        "over_haystacks.high of recall@10",
-        "interval.units of recall@10",
+        "random_baseline of recall@10",
+        "upper_bound of recall@10",
+        "macro_haystack.value of recall@10",
+        "macro_haystack.interval.high of recall@10",
+        "interval.clusters of recall@10",
         "interval.low of recall@10",
         "update_recall@5",
         "confidence.auroc",
         "recall_within_budget.500.recall",
         "queries.asked",
-        "protocols.0.left_out.no evidence in the answer key",
+        "protocols.0.excluded.no evidence in the answer key",
         "hit@10",
     }
 
@@ -447,12 +448,14 @@ def test_numbers_of_changes_are_recomputed_and_held(tmp_path: Path) -> None:
     verdict = verify(made)
     assert_honest(verdict)
     assert ("changes/1", "turn", OURS) in witnesses(verdict)
-    assert "chance of changes" in verdict.not_verified
+    assert "random baseline of changes" in verdict.not_verified
 
     def edit(scores: Any) -> None:
-        for name, number in scores["changes"].items():
-            if type(number) in (int, float):
-                scores["changes"][name] = number + 1
+        changes = scores["changes"]
+        for numbers in (changes, changes["values"]):
+            for name, number in numbers.items():
+                if type(number) in (int, float):
+                    numbers[name] = number + 1
 
     edit_scores(made, edit)
     kinds = ("outdated_returned", "outdated_above", "forgotten_returned", "future_returned")
@@ -471,7 +474,7 @@ def test_a_folder_that_publishes_no_mean_is_not_said_to_agree(folder: Path) -> N
 @pytest.mark.parametrize(
     ("what", "edit"),
     [
-        ("signatures", lambda s: cell(s).update(signature=cell(s).signature + "0")),
+        ("signatures", lambda s: add_to_signature(s["protocols"][0])),
         ("signatures", lambda s: s.update(depth=99)),
         ("dataset", lambda s: s["dataset"].update(fingerprint="0" * 64)),
     ],
@@ -487,7 +490,7 @@ def test_files_that_do_not_belong_together_are_told(
 def test_what_nobody_recomputes_is_named_and_not_passed(folder: Path) -> None:
     def edit(scores: Any) -> None:
         scores["protocols"].append({**scores["protocols"][0], "protocol": "mine"})
-        cells = scores["protocols"][0].slices["all"].metrics
+        cells = scores["protocols"][0]["slices"]["all"]["metrics"]
         cells["goodness@10"] = {**cells["recall@10"], "value": 1.0}
 
     edit_scores(folder, edit)
@@ -530,8 +533,8 @@ def test_what_cannot_be_verified_is_refused(folder: Path, tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="cannot be read"):
         verify(folder)
     (folder / "queries.parquet").write_bytes(queries)
-    (folder / "scores.json").write_text('{"score_version": 1, "protocols": [{}]}')
-    with pytest.raises(UsageError, match="not as the harness writes it"):
+    (folder / "scores.json").write_text('{"version": 1, "protocols": [{}]}')
+    with pytest.raises(UsageError, match="is missing; `harness score"):
         verify(folder)
     with pytest.raises(UsageError, match="no such folder"):
         verify(tmp_path / "nowhere")
