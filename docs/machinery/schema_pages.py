@@ -15,7 +15,14 @@ import harness
 from harness.records.base import json_schema
 
 PACKAGE = Path(harness.__file__).parent
-RECORDS = {"wire": ("harness.retrievers.wire_records", ("Request", "Reply"))}
+_BOARD = "harness.verdicts.board.records"
+RECORDS = {
+    "wire": ("harness.retrievers.wire_records", ("Request", "Reply")),
+    "leaderboard": (_BOARD, ("Leaderboard",)),
+    "board": (_BOARD, ("Board",)),
+    "pairs": (_BOARD, ("Pairs",)),
+    "claims": ("harness.verdicts.claims", ("ClaimsFile",)),
+}
 """Modules and records from which the schemas of pages are generated."""
 
 

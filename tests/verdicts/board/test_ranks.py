@@ -43,7 +43,7 @@ def board(
             "category": [""] * n,
             "haystack": [f"h{i}" for i in haystacks or range(n)],
             "protocol": ["memory"] * n,
-            "unit": ["turn"] * n,
+            "level": ["turn"] * n,
             "recall@10": pa.array(values, pa.float64()),
         }
         columns.pop(leave_out, None)
@@ -53,10 +53,10 @@ def board(
         units = len(set(haystacks or range(n)))
         cells[name] = {
             "n": n - list(values).count(None),
-            "interval": {"over": over, "units": units},
+            "interval": {"cluster_by": over, "clusters": units},
         }
-        block = {"protocol": "memory/1", "unit": "turn", "ties": "order", "missing": "zero"}
-        block.slices = {"all": {"recall@10": cells[name]}}  # type: ignore[assignment]
+        block: dict[str, Any] = {"protocol": "memory/1", "level": "turn", "ties": "order"}
+        block |= {"missing": "zero", "slices": {"all": {"recall@10": cells[name]}}}
         entry = {"run": name, "sees_answer_key": name == saw_the_key, "protocols": [block]}
         entries.append(entry)
     add_ranks(folder, entries)
@@ -84,7 +84,7 @@ def test_systems_with_as_many_queries_but_other_ones_are_not_ranked_together(
         "late": weak + [None] * 60 + [0.7] * 120,
     }
     cells = board(tmp_path, scores)
-    assert {cell.n for cell in cells.values()} == {180}
+    assert {cell["n"] for cell in cells.values()} == {180}
     for cell in cells.values():
         assert "rank" not in cell
         assert cell["rank_note"] == "lacks 60 of the queries that others were measured on"
@@ -150,8 +150,8 @@ def test_who_is_measured_on_fewer_questions_has_no_rank(
     (made,) = build(tmp_path)[0]["boards"]
     found = {}
     for entry in made["entries"]:
-        cell = entry["protocols"][0].slices["all"]["recall@10"]
-        found[entry["system"]] = (cell.n, cell.get("rank"))
+        cell = entry["protocols"][0]["slices"]["all"]["recall@10"]
+        found[entry["system"]] = (cell["n"], cell.get("rank"))
     assert found["BM25"] == (with_evidence, [1, 1])
     # A failure counts 0, so a system that fails on hard queries is ranked below.
     assert found["fails"] == (with_evidence, [2, 2])
