@@ -89,8 +89,11 @@ def test_every_metric_of_a_scored_run_is_on_the_page(
 
 def _signatures(report: ScoreReport) -> set[str]:
     """All signatures of a report."""
-    assert report.semantic and report.tokens
-    assert report.knowledge_update and report.changes and report.abstention
+    assert report.semantic is not None
+    assert report.tokens is not None
+    assert report.knowledge_update is not None
+    assert report.changes is not None
+    assert report.abstention is not None
     protocols = [*report.protocols, report.semantic.results]
     parts = [part for protocol in protocols for part in protocol.slices.values()]
     found = {result.signature for part in parts for result in part.metrics.values()}
