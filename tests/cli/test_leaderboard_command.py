@@ -221,8 +221,8 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
     ("name", "content", "said"),
     [
         ("scores.json", b"{", "scores.json: not valid JSON"),
-        ("scores.json", b"{}", "has no seal, so it was written by an older version, or by hand"),
-        ("scores.json", b"[]", "a JSON object was expected"),
+        ("scores.json", b"{}", "scores.json: harness: is missing"),
+        ("scores.json", b"[]", "scores.json: expected object, got array"),
         ("run.json", b"", "run.json: not valid JSON"),
         ("run.json", b'{"run_version": 99}', "not a run folder of this version"),
         (

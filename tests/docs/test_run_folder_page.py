@@ -17,6 +17,9 @@ from docs_tables import differences, documented, paths
 from mteb_files import write
 from polling import HANGS
 
+from harness.records.base import read_json_record, to_tree
+from harness.records.scores import ScoreReport
+
 PAGE = ROOT / "docs" / "reference" / "formats" / "run-folder.md"
 
 _MEMORY = """
@@ -136,7 +139,7 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
     for name in ("rankings", "queries", "hits", "scores", "semantic"):
         wrong |= _columns(folders, f"{name}.parquet")
     for name in ("run.json", "scores.json", "feedback.json"):
-        found = {p for f in folders if (f / name).is_file() for p in paths(load(f / name))}
+        found = {p for f in folders if (f / name).is_file() for p in paths(_whole(f / name))}
         wrong |= {f"{name}: {said}" for said in differences(documented(PAGE, name), found)}
     (failed,) = (f / "errors.jsonl" for f in folders if (f / "errors.jsonl").is_file())
     keys = {key for line in failed.read_text("utf-8").splitlines() for key in json.loads(line)}
@@ -145,6 +148,13 @@ def test_the_page_has_every_file_column_and_key_of_run_folders_and_no_other(
     reasons = {r for f in folders for one in load(f / "excluded.json").values() for r in one}
     wrong |= {f"excluded.json: {r}" for r in reasons if r not in " ".join(text.split())}
     assert wrong == set()
+
+
+def _whole(file: Path) -> Any:
+    """What a JSON file holds; of scores.json also the fields that have their default."""
+    if file.name == "scores.json":
+        return to_tree(read_json_record(file, ScoreReport))
+    return load(file)
 
 
 def _files(folders: list[Path]) -> set[str]:
