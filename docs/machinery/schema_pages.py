@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def _object(kind: str, one: dict[str, Any]) -> Iterator[str]:
     yield f"### {kind}"
     yield ""
     if "description" in one:
-        yield text(one["description"])
+        yield text(cleandoc(one["description"]))
         yield ""
     rows = list(_rows(one, ""))
     if rows:
