@@ -259,7 +259,7 @@ def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:
     table = read_parquet(scores_by_query(folder, read_scores(folder))).to_pylist()
     found = np.full(len(labels), np.nan)
     for protocol in ("memory", "trec"):
-        rows = [r for r in table if r["protocol"] == protocol and r["unit"] != "turn>session"]
+        rows = [r for r in table if r["protocol"] == protocol and r["level"] != "turn>session"]
         values = {row["query"]: row[metric] for row in rows if row.get(metric) is not None}
         if values:
             at = [i for i, name in enumerate(labels.ids) if name in values]

@@ -116,7 +116,7 @@ def _metrics(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     path = scores_by_query(folder, read_scores(folder))
     found: dict[str, dict[str, dict[str, float]]] = {}
     for row in read_parquet(path, filters=[("protocol", "=", _PROTOCOL)]).to_pylist():
-        level = found.setdefault(row["query"], {"session": {}, "turn": {}})[_LEVELS[row["unit"]]]
+        level = found.setdefault(row["query"], {"session": {}, "turn": {}})[_LEVELS[row["level"]]]
         for column, value in row.items():
             metric, at, k = column.partition("@")
             if at and metric in _NAMES and value is not None:

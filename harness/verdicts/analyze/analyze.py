@@ -173,7 +173,7 @@ class ScoredAt:
         rankings, _ = cleaned(self._rankings, dataset)
         self.scores = self.score(dataset)
         table = self.scores.per_query
-        table = table.filter(np.array(table["unit"]) == dataset.manifest.granularity)
+        table = table.filter(np.array(table["level"]) == dataset.manifest.granularity)
         row = {name: at for at, name in enumerate(dataset.query_ids)}
         recall = np.full(dataset.n_queries, np.nan)
         at = [row[name] for name in table["query"].to_pylist()]
