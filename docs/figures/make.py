@@ -2,7 +2,8 @@
 
 They are scores of runs that take seconds. A key is retriever, protocol, slice, metric:
 `bm25.memory.all.recall@10`; `memory>session` is turns scored as sessions. Beside the metrics of a
-slice stands `n`; in the slice `all` also `chance`, `ceiling`, `low` and `high`, each by metric.
+slice stands `n`; in the slice `all` also `random_baseline`, `upper_bound`, `low` and `high`, each
+by metric.
 LoCoMo is read from the cache, or from the file that --locomo names.
 """
 
@@ -16,6 +17,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness import RetrieverSpec, Settings, open_dataset, run, score_run
+from harness.records.scores import MetricResult
 
 HERE = Path(__file__).parent
 
@@ -48,28 +50,28 @@ def _scores(
     dataset = open_dataset(name, source=source, quiet=True)
     with TemporaryDirectory() as out:
         folder = run(dataset, spec, settings, out=Path(out), quiet=True)
-        summary = score_run(folder, dataset).summary
+        report = score_run(folder, dataset).report
     found = {}
-    for protocol in summary["protocols"]:
-        of_sessions = ">session" if ">" in protocol["unit"] else ""
-        found[protocol["protocol"] + of_sessions] = {
-            name: _slice(cells["metrics"], whole=name == "all")
-            for name, cells in protocol["slices"].items()
+    for protocol in report.protocols:
+        of_sessions = ">session" if ">" in protocol.level else ""
+        found[protocol.protocol + of_sessions] = {
+            name: _slice(part.metrics, whole=name == "all")
+            for name, part in protocol.slices.items()
             if ":" not in name  # categories of the dataset's own
         }
     return found
 
 
-def _slice(cells: Mapping[str, Any], whole: bool) -> dict[str, Any]:
+def _slice(results: Mapping[str, MetricResult], whole: bool) -> dict[str, Any]:
     """Values of the metrics of a slice and, of the whole, what stands beside them."""
-    found: dict[str, Any] = {"n": next(iter(cells.values()))["n"]}
-    for metric, cell in cells.items():
+    found: dict[str, Any] = {"n": next(iter(results.values())).n}
+    for metric, result in results.items():
         if metric.partition("@")[2] not in _KS:
             continue
-        found[metric] = _rounded(cell["value"])
-        beside = {"chance": cell.get("chance"), "ceiling": cell.get("ceiling")}
-        interval = cell.get("interval") or {}
-        beside |= {"low": interval.get("low"), "high": interval.get("high")}
+        found[metric] = _rounded(result.value)
+        beside = {"random_baseline": result.random_baseline, "upper_bound": result.upper_bound}
+        if result.interval is not None:
+            beside |= {"low": result.interval.low, "high": result.interval.high}
         for what, value in beside.items():
             if whole and value is not None:
                 found.setdefault(what, {})[metric] = _rounded(value)

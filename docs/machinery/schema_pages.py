@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from importlib import import_module
+from inspect import cleandoc
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,14 @@ import harness
 from harness.records.base import json_schema
 
 PACKAGE = Path(harness.__file__).parent
-RECORDS = {"wire": ("harness.retrievers.wire_records", ("Request", "Reply"))}
+_BOARD = "harness.verdicts.board.records"
+RECORDS = {
+    "wire": ("harness.retrievers.wire_records", ("Request", "Reply")),
+    "leaderboard": (_BOARD, ("Leaderboard",)),
+    "board": (_BOARD, ("Board",)),
+    "pairs": (_BOARD, ("Pairs",)),
+    "claims": ("harness.verdicts.claims", ("ClaimsFile",)),
+}
 """Modules and records from which the schemas of pages are generated."""
 
 
@@ -68,7 +76,7 @@ def _object(kind: str, one: dict[str, Any]) -> Iterator[str]:
     yield f"### {kind}"
     yield ""
     if "description" in one:
-        yield text(one["description"])
+        yield text(cleandoc(one["description"]))
         yield ""
     rows = list(_rows(one, ""))
     if rows:

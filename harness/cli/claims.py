@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec import structs
+
 from harness.cli.options import Verbs, parameters
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError, near
@@ -90,13 +92,11 @@ def call(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
-    from dataclasses import asdict
-
     from harness.scoring.grid import grid
     from harness.scoring.uncertainty import counted
 
     if options.json:
-        print_json("claims", {"claims": [asdict(one) for one in claims]})
+        print_json("claims", {"claims": list(claims)})
     elif not options.quiet:
         ordered = sorted(claims, key=lambda one: (one.dataset, not one.compares))
         rows = [
@@ -224,4 +224,4 @@ def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> Ours:
         choices = Choices(metrics=tuple(parse_metrics(claim.ours.metric)))
         scores = score_run(folder, dataset, choices)
     result, value = scores.result(claim.ours.metric), scores[claim.ours.metric]
-    return replace(claim.ours, value=value, n=result.n, signature=result.signature)
+    return structs.replace(claim.ours, value=value, n=result.n, signature=result.signature)

@@ -37,7 +37,7 @@ _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "m
 
 
 Claims = Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
-"""What authors say of systems on a board, in the form of `claim` in leaderboard.schema.json."""
+"""What authors say of systems on a board, in the form of `records.BoardClaim`."""
 
 
 def write_board(

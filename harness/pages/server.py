@@ -31,7 +31,8 @@ from harness.runs.folder.run_folder import CHECKPOINT, PLAN, dataset_of_run
 from harness.runs.folder.tidy import clear
 from harness.verdicts.board.leaderboard import gather
 from harness.verdicts.board.pairs import pairs
-from harness.verdicts.board.summary import SCHEMA_VERSION, board_id, summary
+from harness.verdicts.board.records import BOARD_VERSION
+from harness.verdicts.board.summary import board_id, summary
 from harness.verdicts.history import NAME
 
 _HOME = "/"
@@ -166,7 +167,7 @@ class Pages:
         """A file that leaderboard.json names: a board, or its pairs (null where no two compare)."""
         for board in self._results.board()[0]["boards"]:
             if name == board_id(board):
-                return JSON, orjson.dumps({"schema_version": SCHEMA_VERSION, **board})
+                return JSON, orjson.dumps({"schema_version": BOARD_VERSION, **board})
             if name == f"{board_id(board)}.pairs":
                 return JSON, orjson.dumps(pairs(self._results.folder, board))
         return None

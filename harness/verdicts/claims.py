@@ -2,78 +2,86 @@
 
 A claim is one number, with what it really is as far as anybody can tell, whether it compares with a
 number of ours and why, and, where its rankings are published, what our instrument gives for them.
-The form is `claims.schema.json` beside this file.
 """
 
 from __future__ import annotations
 
-import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from harness.errors import UsageError, near
+from msgspec import Meta
+
+from harness.errors import UsageError
 from harness.files import read_toml
+from harness.records.base import Record, convert
 
-SCHEMA = Path(__file__).with_name("claims.schema.json")
-_SHA256 = re.compile(r"[0-9a-f]{64}")
 _SAME_DATA = {"longmemeval/s-ids": "longmemeval/s"}
 """Datasets of which the questions and evidence are those of another."""
 
-
-@dataclass(frozen=True)
-class PublishedFile:
-    """Where the rankings behind a claim are published, and the file that they are."""
-
-    url: str
-    sha256: str
+Text = Annotated[str, Meta(pattern=r"\S")]
+Share = Annotated[float, Meta(ge=0, le=1)]
+Count = Annotated[int, Meta(ge=1)]
 
 
-@dataclass(frozen=True)
-class Ours:
-    """What our instrument gives: a metric on a dataset, its value, n and signature."""
+class PublishedFile(Record):
+    """The published rankings behind a claim."""
 
-    metric: str
-    dataset: str
-    value: float
-    n: int
-    signature: str
+    url: Text
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
-@dataclass(frozen=True)
-class Claim:
-    """One number that is claimed of a system.
+class Ours(Record):
+    """What the published file scores here, to six decimals; `metric` is of memory/1."""
 
-    `measure` is as its authors name it, `protocol` what it really is; `compares` with numbers of
-    ours on `dataset`, or not, and `why`. `n` None: not known. `reproducible`: True where the
-    rankings are published in `file`, else what there is instead. `checked`: when the row was last
-    held against its source.
-    """
+    metric: Text
+    dataset: Text
+    value: Share
+    n: Count
+    signature: Text
 
-    id: str
-    system: str
-    dataset: str
-    granularity: str
-    measure: str
-    value: float
-    protocol: str
-    compares: bool
-    why: str
-    source: str
-    reproducible: bool | str
-    n: int | None = None
-    version: str | None = None
-    date: str | None = None
-    checked: str | None = None
+
+class Claim(Record):
+    """One number that is claimed of a system."""
+
+    id: Annotated[Text, Meta(description="Unique; it never changes.")]
+    system: Annotated[Text, Meta(description="As its authors name it.")]
+    version: Text | None = None
+    dataset: Annotated[Text, Meta(description="The dataset here that it is about.")]
+    granularity: Annotated[Text, Meta(description="What a document is: turn, session.")]
+    measure: Annotated[Text, Meta(description="As its authors name it.")]
+    value: Share
+    n: Annotated[Count | None, Meta(description="Questions; left out if unknown.")] = None
+    protocol: Annotated[Text, Meta(description="What it is, as far as anybody can tell.")]
+    compares: Annotated[
+        bool, Meta(description="Whether our numbers on that dataset mean the same.")
+    ]
+    why: Annotated[Text, Meta(description="Why it compares, or does not.")]
+    source: Annotated[Text, Meta(description="Where it is claimed: an address, or words.")]
+    date: Annotated[Text | None, Meta(description="When it was claimed.")] = None
+    checked: Annotated[
+        Text | None, Meta(description="When the row was last compared with its source.")
+    ] = None
+    reproducible: Annotated[
+        bool | Text,
+        Meta(description="true where the rankings are published in `file`, else what there is."),
+    ]
     file: PublishedFile | None = None
     ours: Ours | None = None
 
 
+class ClaimsFile(Record):
+    """claims.toml: each claim is a table, `[[claims]]`."""
+
+    claims: list[Claim]
+
+
 def read_claims(path: Path) -> list[Claim]:
-    """The claims of a TOML file. Raises UsageError, naming the row, for what is not as it must be:
-    unknown and missing fields, values beyond 0 to 1, an id that stands twice."""
+    """Reads the claims of a TOML file.
+
+    Raises UsageError, which names the row, for unknown, missing and wrong fields, and for an id
+    that occurs twice.
+    """
     table = read_toml(path)
     rows = table.get("claims")
     if not isinstance(rows, list) or set(table) != {"claims"}:
@@ -83,83 +91,19 @@ def read_claims(path: Path) -> list[Claim]:
         where = f"{path}, claim {number}"
         if isinstance(row, dict) and isinstance(row.get("id"), str):
             where += f" ({row['id']})"
-        claim = _claim(row, where)
+        claim = convert(row, Claim, where)
+        if (claim.reproducible is True) != (claim.file is not None):
+            raise UsageError(f"{where}: what is reproducible has a file, and nothing else has")
+        if claim.ours is not None and claim.file is None:
+            raise UsageError(f"{where}: ours is what a file gives; name the file")
         if claim.id in found:
             raise UsageError(f"{where}: the id stands twice; give each claim its own")
         found[claim.id] = claim
     return list(found.values())
 
 
-def _claim(row: Any, where: str) -> Claim:
-    values = _fields(Claim, row, where)
-    texts = ("id", "system", "dataset", "granularity", "measure", "protocol", "why", "source")
-    given = (one for one in ("version", "date", "checked") if one in values)
-    _texts(values, (*texts, *given), where)
-    if not isinstance(values["compares"], bool):
-        raise UsageError(f"{where}: compares must be true or false, and why says why")
-    if not isinstance(values["reproducible"], bool | str) or values["reproducible"] == "":
-        raise UsageError(f"{where}: reproducible must be true, or what there is instead")
-    if (values["reproducible"] is True) != ("file" in values):
-        raise UsageError(f"{where}: what is reproducible has a file, and nothing else has")
-    values["value"] = _share(values["value"], where)
-    if "n" in values:
-        _count(values["n"], where)
-    if "file" in values:
-        file = _fields(PublishedFile, values["file"], f"{where}, file")
-        _texts(file, ("url", "sha256"), f"{where}, file")
-        if not _SHA256.fullmatch(file["sha256"]):
-            raise UsageError(f"{where}, file: sha256 must be 64 digits of 0-9a-f, as sha256sum has")
-        values["file"] = PublishedFile(**file)
-    if "ours" in values:
-        if "file" not in values:
-            raise UsageError(f"{where}: ours is what a file gives; name the file")
-        ours = _fields(Ours, values["ours"], f"{where}, ours")
-        _texts(ours, ("metric", "dataset", "signature"), f"{where}, ours")
-        ours["value"] = _share(ours["value"], f"{where}, ours")
-        _count(ours["n"], f"{where}, ours")
-        values["ours"] = Ours(**ours)
-    return Claim(**values)
-
-
-def _texts(values: Mapping[str, Any], names: Iterable[str], where: str) -> None:
-    for name in names:
-        if not isinstance(values[name], str) or not values[name].strip():
-            raise UsageError(f"{where}: {name} must be a text")
-
-
-def _fields(kind: type[Any], row: Any, where: str) -> dict[str, Any]:
-    """The fields of a table. Raises UsageError for unknown ones and for those that are missing."""
-    if not isinstance(row, dict):
-        raise UsageError(f"{where}: must be a table")
-    known = [one.name for one in fields(kind)]
-    needed = [one.name for one in fields(kind) if not _may_be_absent(kind, one.name)]
-    for name in row:
-        if name not in known:
-            raise UsageError(f"{where}: unknown field {name!r}{near(name, known)}")
-    for name in needed:
-        if name not in row:
-            raise UsageError(f"{where}: no {name}; add it")
-    return dict(row)
-
-
-def _may_be_absent(kind: type[Any], name: str) -> bool:
-    return hasattr(kind, name)  # it has a default
-
-
-def _share(value: Any, where: str) -> float:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or not math.isfinite(value) or not 0 <= value <= 1:
-        raise UsageError(f"{where}: value must be a number from 0 to 1, not {value!r}")
-    return float(value)
-
-
-def _count(value: Any, where: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise UsageError(f"{where}: n must be a whole number above 0, not {value!r}")
-
-
 def claims_for(claims: Sequence[Claim], board: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The claims that stand beside a board, in the form of `claim` in leaderboard.schema.json.
+    """The claims that stand beside a board, in the form of `records.BoardClaim`.
 
     Those on its dataset, whatever their granularity: one on another unit does not compare, and says
     so. LongMemEval-S and its ids are one.
@@ -193,6 +137,6 @@ def _beside(claim: Claim, granularity: str) -> dict[str, Any]:
         if ours is None
         else {
             "system": f"{claim.system}, {ours.metric}",
-            **{name: asdict(ours)[name] for name in ("value", "n", "signature")},
+            **{name: getattr(ours, name) for name in ("value", "n", "signature")},
         },
     }

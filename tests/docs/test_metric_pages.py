@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
@@ -14,6 +13,8 @@ from docs_tables import documented
 
 from harness import Metric
 from harness.errors import UsageError
+from harness.records.scores import ScoreReport
+from harness.runs.folder.run_folder import read_scores
 from harness.scoring.metrics import FUNCTIONS
 from harness.scoring.protocols import PROTOCOLS
 from harness.scoring.ranks import Ties
@@ -28,7 +29,7 @@ OF_TEXTS = ("Of updates", "Of changes", "Of abstention", "Of cost", "Of texts ag
 
 def _signature(metric: str) -> str:
     """As it is printed, with that metric."""
-    rest = "data:a#b|unit:turn|text:official|split:test|slice:all|n:1|queries:all|ties:order"
+    rest = "data:a#b|level:turn|text:official|split:test|slice:all|n:1|queries:all|ties:order"
     return f"{metric}|protocol:memory/1|{rest}|depth:1|missing:zero|v:0.1.0"
 
 
@@ -80,19 +81,26 @@ def test_every_metric_of_a_scored_run_is_on_the_page(
     known = {
         name for heading in ("Of documents", *OF_TEXTS) for name in documented(METRICS, heading)
     }
-    printed = _signatures(json.loads((folder / "scores.json").read_text("utf-8")))
+    printed = _signatures(read_scores(folder))
     seen = {Signature.parse(one).metric.partition("@")[0] for one in printed}
     assert seen <= known
     assert known - seen <= {"f1", "precision_returned", "ndcg_exp", "ndcg_b2"}
 
 
-def _signatures(value: object) -> set[str]:
-    """All signatures in a JSON value."""
-    if isinstance(value, dict):
-        return {one for inner in value.values() for one in _signatures(inner)}
-    if isinstance(value, list):
-        return {one for inner in value for one in _signatures(inner)}
-    return {value} if isinstance(value, str) and "|protocol:" in value else set()
+def _signatures(report: ScoreReport) -> set[str]:
+    """All signatures of a report."""
+    assert report.semantic is not None
+    assert report.tokens is not None
+    assert report.knowledge_update is not None
+    assert report.changes is not None
+    assert report.abstention is not None
+    protocols = [*report.protocols, report.semantic.results]
+    parts = [part for protocol in protocols for part in protocol.slices.values()]
+    found = {result.signature for part in parts for result in part.metrics.values()}
+    for section in (report.knowledge_update, report.changes, report.abstention):
+        found.update(section.signatures.values())
+    budgets = report.tokens.recall_within_budget
+    return found | {report.tokens.signature_of(budget) for budget in budgets}
 
 
 def test_every_protocol_and_order_of_ties_has_its_place() -> None:

@@ -232,7 +232,7 @@ def test_at_no_width_anything_is_cut_off_or_a_letter_wide(
     entries = boards["boards"][1]["entries"]
     entries[0]["name"] = "one-word-that-is-longer-than-any-column-could-be-on-a-telephone"
     entries[1]["params"] = {"prompt": "a text of many words that goes on and on " * 9}
-    entries[2]["queries"] |= {"failed": 12_345, "not_measurable": 678}
+    entries[2]["queries"] |= {"failed": 12_345, "unmeasurable": 678}
     (tmp_path / "leaderboard.html").write_bytes(board_page(boards))
     with opened(tmp_path / "leaderboard.html", width=width) as page:
         page.get_by_role("button", name="tfidf").click()

@@ -11,15 +11,15 @@ import orjson
 import pytest
 from answering_rule import DECLINED, Rule
 from browsers import opened
-from jsonschema import Draft202012Validator
 from openai_endpoint import OpenAIEndpoint
 from resealed import reseal
 
 from harness.dataset.reader import Dataset
 from harness.pages.report import report_data
+from harness.records.base import decode
 from harness.runs.answering.templates import built_in_template
 from harness.runs.folder.run_folder import read_scores
-from harness.verdicts.board.summary import SCHEMA as LEADERBOARD
+from harness.verdicts.board.records import Leaderboard
 
 HOSTILE = "<img src=https://example.org/x onerror=hit()>"
 JUDGED = "judge:plain(m)"
@@ -115,8 +115,7 @@ def test_a_board_has_answers_in_groups_of_one_reader_and_judge(
     results = run.parent
     assert harness("leaderboard", "--results", results, "--quiet").status == 0
     data = (results / "leaderboard.json").read_bytes()
-    forms = Draft202012Validator(orjson.loads(LEADERBOARD.read_bytes()))
-    assert not [error.message for error in forms.iter_errors(orjson.loads(data))]
+    decode(data, Leaderboard, "leaderboard.json")
     (board,) = orjson.loads(data)["boards"]
     (group,) = board["answers"]
     assert (group["reader"], group["protocol"], group["metric"]) == (

@@ -165,8 +165,8 @@ def _runs(found: Mapping[str, Any]) -> str:
 def _way(run: Run) -> str:
     """How the intervals of a run's means were made."""
     made = run["intervals"]
-    rough = f" (rough: {made['rough']})" if made["rough"] else ""
-    return f"over {counted(made['units'], made['over'])} of {run['dataset']}{rough}"
+    rough = f" (approximate: {made['approximate']})" if made["approximate"] else ""
+    return f"over {counted(made['clusters'], made['cluster_by'])} of {run['dataset']}{rough}"
 
 
 def _changes(found: Mapping[str, Any]) -> list[tuple[Run, str, dict[str, Any]]]:

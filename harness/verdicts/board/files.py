@@ -1,8 +1,8 @@
 """Boards as files: leaderboard.json, which sums up, and beside it a folder with all the rest.
 
-    leaderboard.json                     what people read (`leaderboard.schema.json`)
-    leaderboard-files/BOARD.json         everything of one board (`board.schema.json`)
-    leaderboard-files/BOARD.pairs.json   every two of its systems (`pairs.schema.json`)
+    leaderboard.json                     what people read (`records.Leaderboard`)
+    leaderboard-files/BOARD.json         everything of one board (`records.Board`)
+    leaderboard-files/BOARD.pairs.json   every two of its systems (`records.Pairs`)
 
 The same boards give the same bytes; an entry is a line, so that a new run is a new line for who
 compares files.
@@ -18,9 +18,10 @@ import orjson
 
 from harness.errors import UsageError
 from harness.files import read_json, write_bytes
-from harness.verdicts.board.summary import SCHEMA_VERSION, board_id, summary
+from harness.records.base import convert
+from harness.verdicts.board.records import BOARD_VERSION, Board, Leaderboard
+from harness.verdicts.board.summary import board_id, summary
 
-BOARD_SCHEMA = Path(__file__).with_name("board.schema.json")
 _BESIDE = ("answers", "claims")
 
 Pairs = Mapping[str, Mapping[str, Any] | None]
@@ -36,14 +37,14 @@ def write_boards(out: Path, built: Mapping[str, Any], pairs: Pairs) -> None:
     before = _named(out)
     found = summary(built, folder.name, {name for name, one in pairs.items() if one is not None})
     for board, summed in zip(built["boards"], found["boards"], strict=True):
-        whole = {"schema_version": SCHEMA_VERSION, **board}
+        whole = {"schema_version": BOARD_VERSION, **board}
         for name in _BESIDE:
             whole.pop(name, None)  # no part of its entries: they stand in the summary
         write_bytes(out.parent / summed["file"], _lines(whole) + b"\n")
         if (compared := pairs.get(summed["id"])) is not None:
             write_bytes(out.parent / summed["pairs"], _plain(compared) + b"\n")
     boards = b",\n".join(_lines(board) for board in found["boards"])
-    start = b'{"schema_version":%d,"boards":[\n' % SCHEMA_VERSION
+    start = b'{"schema_version":%d,"boards":[\n' % BOARD_VERSION
     write_bytes(out, start + boards + b"\n]}\n")
     for gone in before - _named(out):
         (out.parent / gone).unlink(missing_ok=True)
@@ -75,17 +76,19 @@ def _plain(value: Any) -> bytes:
 def read_boards(path: Path) -> dict[str, Any]:
     """Boards in full from a leaderboard.json and the files beside it.
 
-    Raises UsageError for other versions, and where a file beside it is missing or of another board.
+    Raises UsageError for other versions and kinds, and where a file beside it is missing or of
+    another board.
     """
     read = read_json(path)
     version = read.get("schema_version") if isinstance(read, dict) else None
-    if version != SCHEMA_VERSION:
+    if version != BOARD_VERSION:
         raise UsageError(
-            f"{path}: has schema_version {version}, and {SCHEMA_VERSION} is read here; `harness "
+            f"{path}: has schema_version {version}, and {BOARD_VERSION} is read here; `harness "
             "leaderboard` makes it again from the runs"
         )
+    convert(read, Leaderboard, str(path))
     boards = [_board(path, one) for one in read["boards"]]
-    return {"schema_version": SCHEMA_VERSION, "boards": boards}
+    return {"schema_version": BOARD_VERSION, "boards": boards}
 
 
 def _board(path: Path, summed: Mapping[str, Any]) -> dict[str, Any]:
@@ -95,8 +98,8 @@ def _board(path: Path, summed: Mapping[str, Any]) -> dict[str, Any]:
             f"{file}: is missing; {path.name} is a summary, so the folder beside it belongs to it"
         )
     board = read_json(file)
-    if not isinstance(board, dict) or board.pop("schema_version", None) != SCHEMA_VERSION:
-        raise UsageError(f"{file}: is no board of schema_version {SCHEMA_VERSION}")
+    convert(board, Board, str(file))
+    del board["schema_version"]
     runs = [entry["run"] for entry in summed["entries"]]
     if board_id(board) != summed["id"] or [entry["run"] for entry in board["entries"]] != runs:
         raise UsageError(

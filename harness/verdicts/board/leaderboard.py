@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.verdicts.board.answers import answers_below, key_of_dataset
 from harness.verdicts.board.entries import read_entry
 from harness.verdicts.board.ranks import add_ranks
-from harness.verdicts.board.summary import SCHEMA_VERSION
+from harness.verdicts.board.records import BOARD_VERSION
 
 
 def build(results: Path) -> tuple[dict[str, Any], dict[str, str]]:
@@ -53,7 +53,7 @@ def gather(results: Path) -> tuple[dict[str, Any], dict[str, str]]:
         add_ranks(results, board["entries"])
         if answers := beside.get(key_of_dataset(board["dataset"])):
             board["answers"] = answers
-    built = {"schema_version": SCHEMA_VERSION, "boards": [boards[key] for key in sorted(boards)]}
+    built = {"schema_version": BOARD_VERSION, "boards": [boards[key] for key in sorted(boards)]}
     return built, broken
 
 

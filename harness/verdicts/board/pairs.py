@@ -23,7 +23,6 @@ from harness.verdicts.board.ranks import haystacks_of, rows_of, values_of
 from harness.verdicts.compare.scored import Names, Values
 from harness.verdicts.compare.table import slice_masks
 
-SCHEMA = Path(__file__).with_name("pairs.schema.json")
 _LEVEL = 0.95
 _DIGITS = 6  # of a difference and its interval: more would only make the file larger
 # Values of pairs by query that are compared at once: 16 MB.

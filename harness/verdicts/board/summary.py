@@ -8,7 +8,6 @@ its board, and every two of its systems, question by question, in the one of its
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -17,10 +16,8 @@ from harness.schema import Ability
 from harness.scoring.signature import digest
 from harness.verdicts.board.entries import labels, told
 from harness.verdicts.board.leading import leading
+from harness.verdicts.board.records import BOARD_VERSION
 from harness.verdicts.board.table import title
-
-SCHEMA_VERSION = 1
-SCHEMA = Path(__file__).with_name("leaderboard.schema.json")
 
 
 def in_short(value: float) -> float:
@@ -44,7 +41,7 @@ def summary(built: Mapping[str, Any], folder: str, paired: Collection[str] = ())
     `paired` are the ids of the boards that have a file of pairs.
     """
     boards = [_board(board, folder, paired) for board in built["boards"]]
-    return {"schema_version": SCHEMA_VERSION, "boards": boards}
+    return {"schema_version": BOARD_VERSION, "boards": boards}
 
 
 def _board(board: Mapping[str, Any], folder: str, paired: Collection[str]) -> dict[str, Any]:
