@@ -105,7 +105,8 @@ class Worker:
             now = monotonic()
             if now - given > _SECONDS_A_PART:
                 result.complete = False
-                if now - told > SECONDS_A_REPORT:
+                # What indexing used is part of all that was used: both, or neither, are known.
+                if result.ingestion_usage or now - told > SECONDS_A_REPORT:
                     put_report(bench, result)
                     told = now
                 self.begun = None
