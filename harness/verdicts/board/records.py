@@ -7,6 +7,16 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, field
 
 from harness.records.base import Record
+from harness.records.run import (
+    GitState,
+    ImportSource,
+    IndexTimes,
+    Machine,
+    Params,
+    PeakMemory,
+    Percentiles,
+    Usage,
+)
 from harness.records.scores import (
     AbstentionResult,
     AnsweredOnly,
@@ -95,11 +105,11 @@ class QueryCounts(Record):
 class EntryCost(Record):
     """What a run took, as in its run.json."""
 
-    index: Any
-    ingestion: Any
-    searching: Any
-    search_ms: Any
-    peak_memory_bytes: Any
+    index: IndexTimes | None
+    ingestion: Usage | None
+    searching: Usage | None
+    search_ms: Percentiles | None
+    peak_memory_bytes: PeakMemory | None
     embeddings: Annotated[
         dict[str, float] | None,
         Meta(description="Texts asked for and embedded; the others came from the cache."),
@@ -110,13 +120,13 @@ class Provenance(Record):
     """Where an entry comes from, as in its run.json."""
 
     finished: str
-    versions: dict[str, Any] | None = None
-    machine: dict[str, Any] | None = None
-    git: dict[str, Any] | None = None
+    versions: dict[str, str] | None = None
+    machine: Machine | None = None
+    git: GitState | None = None
     files: Annotated[
         dict[str, str] | None, Meta(description="sha256 of the code files that were named.")
     ] = None
-    rankings_from: dict[str, Any] | None = None
+    imported_from: ImportSource | None = None
     submitted: Annotated[
         bool, Meta(description="Taken in from elsewhere and scored here from its rankings.")
     ] = False
@@ -132,10 +142,10 @@ class Entry(Record):
     revision: Annotated[
         str | None, Meta(description="What fixes its model's weights or its code.")
     ] = None
-    params: dict[str, Any]
-    sees_answer_key: bool
-    by: Annotated[str | None, Meta(description="Who ran it.")]
-    repeat: Annotated[str | None, Meta(description="The command that makes it again.")]
+    params: Params
+    sees_gold_labels: bool
+    submitted_by: Annotated[str | None, Meta(description="Who ran it.")]
+    command: Annotated[str | None, Meta(description="The command that repeats it.")]
     queries: QueryCounts
     returned: ReturnedStats | None
     protocols: list[BoardProtocol]
@@ -223,8 +233,8 @@ class ShortEntry(Record):
     params: Annotated[
         dict[str, Any], Meta(description="Those that differ between entries of this system.")
     ]
-    by: Annotated[str | None, Meta(description="Who ran it.")]
-    sees_answer_key: bool
+    submitted_by: Annotated[str | None, Meta(description="Who ran it.")]
+    sees_gold_labels: bool
     submitted: bool
     finished: str
     failed: Annotated[Count, Meta(description="Queries that raised an error; they count 0.")]
