@@ -106,18 +106,12 @@ def test_few_haystacks_show_no_order_and_the_note_says_so(tmp_path: Path) -> Non
         assert note.startswith("5 haystacks can show no order") == (n == 5)
 
 
-@pytest.mark.parametrize(
-    ("lacking", "said"),
-    [("recall@10", "scores by query are not in"), ("haystack", "which queries share a haystack")],
-)
-def test_without_scores_by_query_there_is_no_rank_and_the_reason_is_given(
-    tmp_path: Path, lacking: str, said: str
-) -> None:
+def test_without_scores_by_query_there_is_no_rank_and_the_reason_is_given(tmp_path: Path) -> None:
     scores = {"a": [0.9] * 60, "b": [0.1] * 60}
-    cells = board(tmp_path, scores, [i // 6 for i in range(60)], leave_out=lacking)
+    cells = board(tmp_path, scores, [i // 6 for i in range(60)], leave_out="recall@10")
     for cell in cells.values():
         assert "rank" not in cell
-        assert said in cell["rank_note"]
+        assert "scores by query are not in" in cell["rank_note"]
 
 
 class Picks:
