@@ -66,14 +66,14 @@ def test_what_was_missed_is_said_with_all_that_helps(scored: dict[str, Any]) -> 
         assert_quality(folder, ability="temporal", recall_at_10=0.999, hit_at_1=0.0)
     said = str(error.value)
     assert f"{folder}: 1 of 3 checks missed" in said
-    low, high = found["interval"]["low"], found["interval"]["high"]
+    low, high = found.interval.low, found.interval.high
     assert (
-        f"MISSED recall@10 (temporal) {found['value']:.4f} < 0.9990, "
-        f"95% {low:.4f} to {high:.4f}, n {found['n']}"
+        f"MISSED recall@10 (temporal) {found.value:.4f} < 0.9990, "
+        f"95% {low:.4f} to {high:.4f}, n {found.n}"
     ) in said
     assert ("within noise" if high >= 0.999 else "beyond noise") in said
     assert "the interval is rough" in said
-    assert found["signature"] in said
+    assert found.signature in said
     assert "by memory/1, turn" in said
     assert said.partition("worst: ")[2].split()[1] == "0.00,"
     assert "ok     hit@1 (temporal)" in said

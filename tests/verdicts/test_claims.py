@@ -222,7 +222,7 @@ def test_every_published_file_gives_what_stands_beside_its_claim(
     told = harness("claims", changed, "--score", data / "published", "--source", source)
     assert told.status == 1
     assert "mempalace-hybrid-locomo: 0.888908 in the claims, 0.888907 now" in told.err
-    letta = "data:locomo#c98bc0a6|unit:turn"
+    letta = "data:locomo#c98bc0a6|level:turn"
     other = CLAIMS.read_text().replace(letta, letta.replace("turn", "word"))
     changed.write_text(
         other.replace("n = 1982, sig", "n = 1981, sig").replace("v:0.1.0", "v:0.2.0")

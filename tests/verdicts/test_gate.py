@@ -288,7 +288,7 @@ def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
             '[[at_least]]\nmetric = "recall@10"\nvalue = 1\nslice = "temporl"',
             "did you mean temporal",
         ),
-        ('[[at_least]]\nmetric = "recall@10"\nvalue = 1\nunit = "page"', "was not scored by"),
+        ('[[at_least]]\nmetric = "recall@10"\nvalue = 1\nlevel = "page"', "was not scored by"),
         ("not toml", "not valid TOML"),
     ],
 )

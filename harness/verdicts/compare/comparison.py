@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from harness.errors import UsageError, near
+from harness.records.base import to_tree
 from harness.records.scores import ReturnedStats
 from harness.statistics.intervals import Interval
 from harness.statistics.paired import Equivalence, PairedComparison
@@ -155,7 +156,10 @@ class Comparison:
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
-        return asdict(self)
+        plain = asdict(self)
+        for group in plain["groups"]:
+            group["returned"] = to_tree(group["returned"])
+        return plain
 
     def __repr__(self) -> str:
         """The runs, and whether they compare; `harness compare` prints the tables."""

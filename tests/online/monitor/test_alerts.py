@@ -154,8 +154,8 @@ def test_a_change_against_a_run_of_the_same_labels(
     rule = ChangeRule(metric="recall@10", reference=str(folder))
     with pytest.raises(UsageError, match="is not scored"):
         Monitor(labels=sample, rules=Rules(changes=(rule,)))
-    summary = score_run(folder, sample).summary
-    mean = summary["protocols"][0]["slices"]["all"]["metrics"]["recall@10"]["value"]
+    report = score_run(folder, sample).report
+    mean = report.protocols[0].slices["all"].metrics["recall@10"].value
     one = Monitor(labels=sample, rules=Rules(changes=(rule,)))
     (test,) = one.snapshot().tests
     assert test.reference == pytest.approx(mean)

@@ -194,7 +194,7 @@ def _queries(change: Callable[[Any], Any]) -> Edit:
         ),
         (_rankings(lambda lines: lines[40:]), "rankings give"),
         (_failed, "rankings give"),
-        (_no_number, "expected float | null, got str"),
+        (_no_number, "protocols[0].slices[...].value[0]: expected float | null, got str"),
         (_record(retriever__params=[1]), "run.json: params must be an object, not '[1]'"),
         (_record(retriever="bm25"), "run.json: retriever must be an object"),
         (_record(submitted_by={"a": "group"}), "run.json: submitted_by must be a text"),
