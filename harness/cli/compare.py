@@ -206,7 +206,7 @@ def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
     first, second = names_of(folders[:2])
     names = (first, second)
     counts = ", ".join(f"{part} {n}" for part, n in found["counts"].items())
-    parts = [f"{found['metric']} of {found['protocol']} {found['unit']}: {names[1]} {counts}"]
+    parts = [f"{found['metric']} of {found['protocol']} {found['level']}: {names[1]} {counts}"]
     for title in ("won", "lost"):
         if found[title]:
             shown = render_queries(found[title], names, dataset)
