@@ -299,7 +299,7 @@ class RunRecord(ChecksummedRecord):
     system says of itself, an item a process. `run` names the folder that a kept copy is of.
     """
 
-    version: Literal[1]
+    run_version: Literal[1]
     finished: str
     dataset: DatasetRef
     retriever: RetrieverRecord

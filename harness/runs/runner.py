@@ -234,7 +234,7 @@ def run(
                     release(built)
         _stop_without_answer(done, dataset, checkpoint.folder)
         record = RunRecord(
-            version=1,
+            run_version=1,
             finished="",
             dataset=dataset_ref(dataset),
             retriever=replace(

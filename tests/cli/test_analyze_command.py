@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from output import protocols
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
@@ -135,7 +136,7 @@ def test_errata_are_shown_beside_the_key(
     assert "name 2 of these queries: 1 wrong citation, 1 ambiguous" in said.out
     rows = [line.split() for line in said.out.splitlines()]
     (row,) = (row for row in rows if row[:2] == ["all", str(with_evidence)])
-    block = json.loads((run / "scores.json").read_text())["protocols"][0]
+    block = protocols(json.loads((run / "scores.json").read_text()))[0]
     recall = block.slices["all"].metrics["recall@10"].value
     assert (row[2], row[4]) == (f"{recall:.4f}", str(with_evidence - 1))
     share = f"{len(named) / missed:.0%}"

@@ -13,6 +13,7 @@ import pytest
 from answering_rule import DECLINED, Rule
 from jsonschema import Draft202012Validator
 from openai_endpoint import CHAT, Failure, OpenAIEndpoint
+from output import protocols
 
 import harness.cli as harness_cli
 from harness.dataset.prepare import open_dataset
@@ -65,7 +66,7 @@ def _answered(told: Any) -> dict[str, dict[str, Any]]:
 
 
 def _cells(one: dict[str, Any], protocol: str, part: str = "all") -> dict[str, Any]:
-    block = next(b for b in one["scores"]["protocols"] if b.protocol == protocol)
+    block = next(b for b in protocols(one["scores"]) if b.protocol == protocol)
     found: dict[str, Any] = block.slices[part].metrics
     return found
 
@@ -168,7 +169,7 @@ def test_the_same_again_costs_nothing_and_another_judge_asks_no_reader(
         told = harness("judge", folder, "--judge", judge, *_asked(endpoint), "--json")
         assert told.status == 0, told.err
     assert (folder / "answers.parquet").read_bytes() == answers
-    found = _answered(told)["bm25"]["scores"]["protocols"]
+    found = protocols(_answered(told)["bm25"]["scores"])
     names = [block.protocol for block in found]
     assert names[0] == "answers-text"
     assert sorted(name.partition("(")[0].partition("#")[0] for name in names[1:]) == [
@@ -196,7 +197,7 @@ def test_what_is_neither_yes_nor_no_is_counted_and_what_is_filtered_left_out(
     assert 30 < neither < 100
     assert f"318 judgements, {neither} undecided replies excluded" in told.out
     scores = orjson.loads((folder / "scores.json").read_bytes())
-    (block,) = [b for b in scores["protocols"] if b.protocol == JUDGED]
+    (block,) = [b for b in protocols(scores) if b.protocol == JUDGED]
     assert block.slices["all"].metrics["accuracy"].n == 318 - neither
     assert block.excluded == {"no answer came": 3}
 
@@ -368,7 +369,7 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     for rate in (beside["corrected"], beside["prediction_powered"]):
         assert rate["low"] < true < rate["high"]
         assert (rate["n"], rate["human"]) == (321, 119)
-    people = next(b for b in scores["protocols"] if b["protocol"] == "human")
+    people = next(b for b in protocols(scores) if b["protocol"] == "human")
     assert people["slices"]["all"]["metrics"]["accuracy"]["n"] == 119
 
     for words, said in (

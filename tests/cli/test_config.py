@@ -9,6 +9,7 @@ from typing import Any
 
 import orjson
 import pytest
+from output import protocols
 from places import ROOT
 
 from harness.cli import parser
@@ -45,9 +46,9 @@ def test_every_option_may_stand_in_the_file_and_the_command_line_wins(
     }
     assert values["run"]["retriever"]["params"]["b"] == 0.4
     assert values["folder"].startswith("there/")
-    metrics = values["scores"]["protocols"][0].slices["all"].metrics
+    metrics = protocols(values["scores"])[0].slices["all"].metrics
     assert {"recall@2", "recall@4", "ndcg@7"} <= set(metrics)
-    assert {block.protocol for block in values["scores"]["protocols"]} == {"memory"}
+    assert {block.protocol for block in protocols(values["scores"])} == {"memory"}
 
     more = ["--seed", 0, "--k", 5, "--param", "k1=2", "--ks", "3", "--protocol", "trec"]
     values = _run(harness, *more, "--retriever", "bm25")
@@ -55,7 +56,7 @@ def test_every_option_may_stand_in_the_file_and_the_command_line_wins(
     assert values["run"]["settings"]["k"] == 5
     assert values["run"]["retriever"]["params"]["k1"] == 2
     assert values["run"]["retriever"]["params"]["b"] == 0.4
-    assert {block.protocol for block in values["scores"]["protocols"]} == {"trec"}
+    assert {block.protocol for block in protocols(values["scores"])} == {"trec"}
 
 
 def test_paths_are_taken_from_the_file_s_own_folder(

@@ -7,6 +7,7 @@ from typing import Any
 
 import orjson
 import pytest
+from output import protocols
 
 
 def test_every_signature_that_is_written_is_explained(harness: Callable[..., Any]) -> None:
@@ -14,7 +15,7 @@ def test_every_signature_that_is_written_is_explained(harness: Callable[..., Any
     scores = orjson.loads(said.out)["scores"]
     signatures = {
         metric: cell.signature
-        for block in scores["protocols"]
+        for block in protocols(scores)
         for part in block.slices.values()
         for metric, cell in part.metrics.items()
     }

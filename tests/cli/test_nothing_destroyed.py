@@ -8,6 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
+from output import protocols
 
 from harness.runs.folder.run_folder import OURS
 
@@ -31,7 +32,7 @@ def finished(harness: Callable[..., Any], tmp_path: Path) -> Path:
 
 def _metrics(folder: Path) -> set[str]:
     scores = orjson.loads((folder / "scores.json").read_bytes())
-    return set(scores["protocols"][0].slices["all"].metrics)
+    return set(protocols(scores)[0].slices["all"].metrics)
 
 
 def _bytes(folder: Path, *but: str) -> dict[str, bytes]:

@@ -10,6 +10,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from output import protocols
 
 from harness.dataset.reader import Dataset
 
@@ -26,7 +27,7 @@ def _values(scores: Scores) -> dict[tuple[str, str, str, str], tuple[float, int]
     """Every number, by protocol, unit, slice and metric."""
     return {
         (block.protocol, block.level, part, metric): (cell.value, cell.n)
-        for block in scores["protocols"]
+        for block in protocols(scores)
         for part, found in block.slices.items()
         for metric, cell in found.metrics.items()
     }
@@ -273,13 +274,12 @@ def test_a_run_folder_is_scored_again_without_the_retriever(
         harness("score", values["folder"], "--protocol", "memory", "--ks", "2,8", "--json")
     )
     assert ("memory", "session", "all", "recall@8") in _values(other["scores"])
-    assert {block.protocol for block in other["scores"]["protocols"]} == {"memory"}
+    assert {block.protocol for block in protocols(other["scores"])} == {"memory"}
     stored = orjson.loads((Path(values["folder"]) / "scores.json").read_bytes())
     # What is kept is whole, whatever was shown.
-    assert [b for b in stored["protocols"] if b.protocol == "memory"] == other["scores"][
-        "protocols"
-    ]
-    assert len(stored["protocols"]) > len(other["scores"]["protocols"])
+    memory = [b for b in protocols(stored) if b.protocol == "memory"]
+    assert memory == protocols(other["scores"])
+    assert len(protocols(stored)) > len(protocols(other["scores"]))
 
 
 def test_a_run_folder_is_not_scored_by_another_dataset(

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from output import protocols
 
 from harness import run, score_run
 from harness.dataset.reader import Dataset
@@ -60,7 +61,7 @@ def scores(said: Any) -> Any:
 
 def cells(found: Any) -> Any:
     """Values and n of the protocol `memory`, by slice and metric."""
-    (block,) = [b for b in found["scores"]["protocols"] if b.protocol == "memory"][:1]
+    (block,) = [b for b in protocols(found["scores"]) if b.protocol == "memory"][:1]
     return {
         (name, metric): (cell.value, cell.n)
         for name, part in block.slices.items()
@@ -107,16 +108,16 @@ def test_scores_are_over_the_queries_that_were_asked(
     path = write(tmp_path / "some.jsonl", asked)
     command = ("score", path, "--log", "--dataset", "sample")
     some = scores(harness(*command, "--json"))
-    n = some["scores"]["protocols"][0].slices["all"].n
+    n = protocols(some["scores"])[0].slices["all"].n
     assert n <= 20
     said = harness(*command)
     assert f"20 queries of {every}" in said.out
     share = f"20 of {every} labelled queries were asked ({20 / every:.1%})"
     assert f"{share}; scores are over those" in said.out
     zero = scores(harness(*command, "--missing", "zero", "--json"))
-    assert zero["scores"]["protocols"][0].slices["all"].n == with_evidence
-    total = some["scores"]["protocols"][0].slices["all"].metrics["recall@10"].value * n
-    value = zero["scores"]["protocols"][0].slices["all"].metrics["recall@10"].value
+    assert protocols(zero["scores"])[0].slices["all"].n == with_evidence
+    total = protocols(some["scores"])[0].slices["all"].metrics["recall@10"].value * n
+    value = protocols(zero["scores"])[0].slices["all"].metrics["recall@10"].value
     assert value == pytest.approx(total / with_evidence)
 
 

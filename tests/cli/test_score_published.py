@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 import pyarrow.parquet as pq
 import pytest
+from output import protocols
 
 Harness = Callable[..., Any]
 IDS = ["--dataset", "longmemeval/s-ids"]
@@ -20,7 +21,7 @@ def _scored(harness: Harness, *options: Any) -> tuple[dict[str, Any], dict[str, 
     told = harness("score", *options, "--json")
     assert told.status == 0, told.err
     values = orjson.loads(told.out)
-    block = next(b for b in values["scores"]["protocols"] if b.protocol == "memory")
+    block = next(b for b in protocols(values["scores"]) if b.protocol == "memory")
     record = {**values["run"], "folder": values["folder"]}
     return block.slices["all"].metrics, record, told.err
 
@@ -286,7 +287,7 @@ def test_the_official_log_is_written_and_read_back_as_the_same_run(
     assert (twisted > 0) == (granularity == "turn")
     official = next(
         block
-        for block in run["scores"]["protocols"]
+        for block in protocols(run["scores"])
         if (block.protocol, block.level) == ("longmemeval-470", granularity)
     )
     metrics = [entry["retrieval_results"].metrics[granularity] for entry in entries]
@@ -305,7 +306,7 @@ def test_a_log_is_of_longmemeval_alone(harness: Harness, sample_run: Any, tmp_pa
 def _all_values(scores: dict[str, Any]) -> dict[tuple[str, ...], Any]:
     return {
         (block.protocol, block.level, part, metric): (cell.value, cell.n)
-        for block in scores["protocols"]
+        for block in protocols(scores)
         for part, found in block.slices.items()
         for metric, cell in found.metrics.items()
     }

@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import pyarrow.parquet as pq
 import pytest
+from output import protocols
 
 from harness.dataset.reader import Dataset
 from harness.files import read_json
@@ -17,6 +18,7 @@ from harness.verdicts.board.entries import read_entry
 Harness = Callable[..., Any]
 
 MEMORY = """
+from output import protocols
 from harness import Hit
 
 
@@ -61,13 +63,13 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
     assert scores.pop("checksums") != before.pop("checksums")  # which now knows one file more
     assert scores == before  # nothing else has changed
     cell = found.slices["all"].metrics["semantic_recall@10"]
-    by_ids = before["protocols"][0].slices["all"].metrics["recall@10"]
+    by_ids = protocols(before)[0].slices["all"].metrics["recall@10"]
     beside = found["beside_ids"]["semantic_recall@10"]
     assert beside["mean_by_ids"] == pytest.approx(by_ids["value"], abs=1e-12)
     assert beside["n"] == cell.n == by_ids["n"]
     assert cell.value >= by_ids["value"]  # documents are returned as they are
     assert cell.random_baseline >= by_ids["chance"]
-    precision = before["protocols"][0].slices["all"].metrics["precision@10"].value
+    precision = protocols(before)[0].slices["all"].metrics["precision@10"].value
     assert found["beside_ids"]["semantic_precision@10"]["mean_by_ids"] == pytest.approx(precision)
     assert beside["pearson"]["over"] == "haystacks"
     assert "lookup" in found.slices

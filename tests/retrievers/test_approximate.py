@@ -41,7 +41,7 @@ def test_the_result_says_what_it_left_out_over_all_processes() -> None:
         reported | {"checked_questions": n, "recall_of_exact": r} for n, r in ((50, 1), (150, 0.8))
     ]
     record = RunRecord(
-        version=1,
+        run_version=1,
         finished="",
         dataset=DatasetRef(
             name="d", granularity="turn", text="official", split="test", fingerprint="f"

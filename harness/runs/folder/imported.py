@@ -144,7 +144,7 @@ def import_record(
     """Creates run.json of rankings from elsewhere; `asked` None: every query of the dataset."""
     n = dataset.n_queries if asked is None else asked
     return RunRecord(
-        version=1,
+        run_version=1,
         finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
         dataset=dataset_ref(dataset),
         retriever=RetrieverRecord(name=name),

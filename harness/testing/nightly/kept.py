@@ -78,7 +78,7 @@ def keep(folder: Path, series: Series, run: ScoredRun, name: str) -> None:
         last,
         run,
         RunRecord(
-            version=1,
+            run_version=1,
             finished=record.finished,
             dataset=record.dataset,
             retriever=record.retriever,

@@ -220,7 +220,7 @@ class ShortCost(Record):
     p50_ms: float | None
     p99_ms: float | None
     usd_ingestion: float | None
-    usd_a_thousand_questions: float | None
+    usd_per_1000_queries: float | None
 
 
 class ShortEntry(Record):
