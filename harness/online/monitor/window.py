@@ -162,7 +162,7 @@ def as_columns(
     unanswerable = np.full(len(rows), -1)
     if labels is not None:
         unanswerable[labelled] = labels.unanswerable[at[labelled]]
-    found: dict[str, Any] = {
+    found: dict[str, npt.ArrayLike] = {
         "time": [_float(r.time) for r in events],
         "seconds": [_float(r.seconds) for r in events],
         "ability": abilities,
