@@ -15,14 +15,14 @@ function render(data) {
     (data.labels
       ? `; ${count(data.labels)} labelled queries.`
       : "; no labels: recall, precision and rank are unknown.");
-  alerts(data);
+  activeAlerts(data);
   find("tiles").replaceChildren(...tiles(data));
   find("abilities-table").replaceChildren(abilities(data));
   overTime(data);
   find("drift-facts").replaceChildren(...drift(data));
   find("feedback-facts").replaceChildren(...feedback(data));
   find("tests-table").replaceChildren(tests(data));
-  find("history-list").replaceChildren(history(data));
+  find("history-list").replaceChildren(pastAlerts(data));
   find("footer").replaceChildren(
     ...data.notes.map((note) => el("p", {}, note)),
     el(
@@ -38,16 +38,16 @@ function render(data) {
   );
 }
 
-const moment = ({ time, request_number: number }) =>
+const alertTime = ({ time, request_number: number }) =>
   time === null ? `request ${count(number)}` : when(time);
 
-function alerts(data) {
+function activeAlerts(data) {
   const made = data.alerts.map((alert) =>
     el(
       "p",
       { class: "alert" },
       el("strong", {}, "Alert: "),
-      `${alert.message}. Since ${moment(alert)}.`,
+      `${alert.message}. Since ${alertTime(alert)}.`,
     ),
   );
   const text = made.map((one) => one.textContent).join();
@@ -57,14 +57,12 @@ function alerts(data) {
   box.replaceChildren(...(made.length ? made : [el("p", { class: "calm" }, "No active alert.")]));
 }
 
-function history(data) {
+function pastAlerts(data) {
   if (!data.history.length) return el("p", { class: "note" }, "None so far.");
   return el(
     "ul",
     {},
-    data.history.map((alert) =>
-      el("li", {}, `${moment(alert)}: ${alert.message}`),
-    ),
+    data.history.map((alert) => el("li", {}, `${alertTime(alert)}: ${alert.message}`)),
   );
 }
 
