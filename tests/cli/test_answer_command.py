@@ -21,6 +21,7 @@ from harness.dataset.reader import Dataset
 from harness.labelling.annotations import Annotation
 from harness.labelling.project import Project
 from harness.records.base import to_plain
+from harness.records.scores import MetricResult
 from harness.schema import Ability
 
 Harness = Callable[..., Any]
@@ -65,10 +66,9 @@ def _answered(told: Any) -> dict[str, dict[str, Any]]:
     return {one["answers"]["name"]: one for one in orjson.loads(told.out)["results"]}
 
 
-def _cells(one: dict[str, Any], protocol: str, part: str = "all") -> dict[str, Any]:
+def _cells(one: dict[str, Any], protocol: str, part: str = "all") -> dict[str, MetricResult]:
     block = next(b for b in protocols(one["scores"]) if b.protocol == protocol)
-    found: dict[str, Any] = block.slices[part].metrics
-    return found
+    return block.slices[part].metrics
 
 
 JUDGED = "judge:plain(gpt-4o-mini)"
@@ -92,10 +92,10 @@ def test_answers_stand_beside_baselines_and_are_judged_and_compared(
     right = {id_: rule.truth(rows_of[id_], rows[id_]["answer"]) for id_ in rows}
     mine = [right[id_] for id_ in rows if not without[rows_of[id_]]]
     cells = _cells(answered["bm25"], "answers-text")
-    assert cells["exact_match"]["value"] == pytest.approx(sum(mine) / len(mine))
-    assert (cells["exact_match"]["n"], cells["abstained"]["n"]) == (len(mine), sample.n_queries)
+    assert cells["exact_match"].value == pytest.approx(sum(mine) / len(mine))
+    assert (cells["exact_match"].n, cells["abstained"].n) == (len(mine), sample.n_queries)
     declined = sum(row["answer"] == DECLINED for row in table) / len(table)
-    assert cells["abstained"]["value"] == pytest.approx(declined)
+    assert cells["abstained"].value == pytest.approx(declined)
     assert 1 <= max(row["items"] for row in table) <= 10
 
     # With a judge that never errs: the same, of all questions; and where each was lost.
@@ -109,11 +109,11 @@ def test_answers_stand_beside_baselines_and_are_judged_and_compared(
     for name in judged:
         _check_losses(_cells(judged[name], JUDGED))
     losses = _cells(judged["bm25"], JUDGED)
-    interval = losses["accuracy_given_evidence"]["interval"]
-    assert interval["low"] < 0.85 < interval["high"]
-    assert _cells(judged["evidence only"], JUDGED)["retrieval_error"]["value"] == 0
-    assert _cells(judged["no context"], JUDGED)["correct_given_evidence"]["value"] == 0
-    assert _cells(judged["no context"], JUDGED)["retrieval_headroom"]["value"] > 0.8
+    interval = losses["accuracy_given_evidence"].interval
+    assert interval.low < 0.85 < interval.high
+    assert _cells(judged["evidence only"], JUDGED)["retrieval_error"].value == 0
+    assert _cells(judged["no context"], JUDGED)["correct_given_evidence"].value == 0
+    assert _cells(judged["no context"], JUDGED)["retrieval_headroom"].value > 0.8
 
     # As rankings are compared: paired, by ability; the reader is part of what must agree.
     two = [judged[name]["folder"] for name in ("random documents", "bm25")]
@@ -135,10 +135,10 @@ def _check_losses(cells: dict[str, Any]) -> None:
         "wrong_abstention",
     )
     classes += ("partial_retrieval_error", "retrieval_error")
-    assert sum(cells[name]["value"] for name in classes) == pytest.approx(1)
-    assert cells["correct_abstention"]["value"] + cells["hallucinated"]["value"] == pytest.approx(1)
-    lost = cells["partial_retrieval_error"]["value"] + cells["retrieval_error"]["value"]
-    assert cells["retrieval_headroom"]["value"] == pytest.approx(lost)
+    assert sum(cells[name].value for name in classes) == pytest.approx(1)
+    assert cells["correct_abstention"].value + cells["hallucinated"].value == pytest.approx(1)
+    lost = cells["partial_retrieval_error"].value + cells["retrieval_error"].value
+    assert cells["retrieval_headroom"].value == pytest.approx(lost)
 
 
 def test_the_same_again_costs_nothing_and_another_judge_asks_no_reader(
@@ -244,7 +244,7 @@ def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
     assert len(endpoint.calls) == 3 * sample.n_queries
     seeds = {call.body["seed"] for call in endpoint.calls}
     assert (seeds, {call.body["temperature"] for call in endpoint.calls}) == ({0, 1, 2}, {0.7})
-    assert _cells(one, "answers-text")["abstained"]["n"] == sample.n_queries
+    assert _cells(one, "answers-text")["abstained"].n == sample.n_queries
     assert one["scores"]["reader"] == "plain/1(gpt-4o-mini),temperature:0.7,repeat:3"
     # The rule answers a prompt in one way, whatever the seed: all varies between questions.
     found = one["scores"]["repeats"]["answers-text"]
@@ -369,8 +369,8 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     for rate in (beside["corrected"], beside["prediction_powered"]):
         assert rate["low"] < true < rate["high"]
         assert (rate["n"], rate["human"]) == (321, 119)
-    people = next(b for b in protocols(scores) if b["protocol"] == "human")
-    assert people["slices"]["all"]["metrics"]["accuracy"]["n"] == 119
+    people = next(b for b in protocols(scores) if b.protocol == "human")
+    assert people.slices["all"].metrics["accuracy"].n == 119
 
     for words, said in (
         (("label", "export", "labels-of-answers"), "are not a dataset"),

@@ -35,7 +35,7 @@ def test_two_runs_are_compared_query_by_query_in_every_format(
     assert "\\toprule" in capsys.readouterr().out
     assert main(["compare", *runs[:2], "--format", "csv", "--metrics", "recall@10"]) == 0
     rows = list(csv.DictReader(capsys.readouterr().out.splitlines()))
-    row = next(r for r in rows if r["slice"] == "all" and r["unit"] == "turn")
+    row = next(r for r in rows if r["slice"] == "all" and r["level"] == "turn")
     difference = float(row["mean_b"]) - float(row["mean_a"])
     assert float(row["difference"]) == pytest.approx(difference, abs=1e-12)
     assert int(row["won"]) + int(row["lost"]) + int(row["tied"]) == int(row["n"])

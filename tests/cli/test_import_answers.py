@@ -13,6 +13,7 @@ import pytest
 from output import protocols
 
 from harness.dataset.prepare import open_dataset
+from harness.records.scores import MetricResult
 from harness.scoring.answered.locomo import f1
 
 Harness = Callable[..., Any]
@@ -25,9 +26,9 @@ def _one(told: Any) -> dict[str, Any]:
     return dict(found)
 
 
-def _cell(one: dict[str, Any], protocol: str, metric: str, part: str = "all") -> dict[str, Any]:
+def _cell(one: dict[str, Any], protocol: str, metric: str, part: str = "all") -> MetricResult:
     block = next(b for b in protocols(one["scores"]) if b.protocol == protocol)
-    return dict(block.slices[part].metrics[metric])
+    return block.slices[part].metrics[metric]
 
 
 def test_the_official_scripts_output_gives_its_own_aggregates(
@@ -55,7 +56,7 @@ def test_the_official_scripts_output_gives_its_own_aggregates(
     }
     cell = _cell(one, judge, "accuracy")
     assert (cell.n, cell.value) == (500, pytest.approx(np.mean([*labels.values()])))
-    assert cell["over_categories"]["value"] == pytest.approx(np.mean([*by_kind.values()]))
+    assert cell.macro_category.value == pytest.approx(np.mean([*by_kind.values()]))
     for kind, value in by_kind.items():
         assert _cell(one, judge, "accuracy", f"category:{kind}").value == pytest.approx(value)
     abstention = [label for id_, label in labels.items() if "_abs" in id_]
@@ -78,9 +79,9 @@ def test_locomo_predictions_have_its_official_f1(
     path.write_bytes(orjson.dumps([{k: t[k] for k in ("sample_id", "qa")} for t in talks]))
     one = _one(harness("answer", path, *locomo, "--json"))
     cell = _cell(one, "locomo-answers", "f1")
-    assert (cell["n"], cell["value"]) == (1986, pytest.approx(np.mean(expected), abs=1e-12))
+    assert (cell.n, cell.value) == (1986, pytest.approx(np.mean(expected), abs=1e-12))
     assert one["answers"]["imported"]["format"] == "locomo"
-    assert set(protocols(one["scores"])[1]["slices"]) >= {"category:adversarial", "multi-hop"}
+    assert set(protocols(one["scores"])[1].slices) >= {"category:adversarial", "multi-hop"}
 
 
 def test_mem0s_results_bring_their_judgements(
@@ -108,9 +109,9 @@ def test_mem0s_results_bring_their_judgements(
     assert "1 answers may be of several questions, ignored" in told.err
     labels = [r["llm_score"] for records in results.values() for r in records]
     cell = _cell(one, "judge:imported(llm_score)", "accuracy")
-    assert cell["n"] == len(labels) - 1 == 1539
-    assert cell["value"] == pytest.approx(np.mean(labels), abs=1e-3)
-    assert _cell(one, "answers-text", "exact_match")["value"] == 1.0
+    assert cell.n == len(labels) - 1 == 1539
+    assert cell.value == pytest.approx(np.mean(labels), abs=1e-3)
+    assert _cell(one, "answers-text", "exact_match").value == 1.0
 
 
 def test_retrieved_text_that_stands_for_answers_is_told(

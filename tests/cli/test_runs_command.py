@@ -41,7 +41,7 @@ def test_runs_lists_the_newest_first_with_number_interval_and_state(
     assert base["metric"] == "recall@10"
     assert base["low"] < base["value"] < base["high"]
     lines = harness("runs").out.splitlines()
-    assert lines[0].split()[:3] == ["run", "dataset", "unit"]
+    assert lines[0].split()[:3] == ["run", "dataset", "level"]
     assert f"recall@10 {base['value']:.4f}" in lines[3]
     assert lines[3].endswith(two["base"].name.rpartition("-")[2])
 

@@ -47,8 +47,8 @@ def test_rankings_on_longmemeval_s_give_their_values_without_its_texts(
     names = ["hit@1", "hit@5", "recall@5", "recall_all@5", "ndcg@5", "mrr"]
     (path,) = (data / "published").glob(f"*/{file}.json")
     cells, record, _ = _scored(harness, path, *IDS, "--ks", "1,5", "--metrics", "mrr")
-    assert [round(cells[name]["value"], 4) for name in names] == expected
-    assert {cells[name]["n"] for name in names} == {470}
+    assert [round(cells[name].value, 4) for name in names] == expected
+    assert {cells[name].n for name in names} == {470}
     assert not any("chance" in cell for cell in cells.values())
     assert harness("verify", record["folder"]).status == 0
     assert record["dataset"]["text"] == "ids-only"
@@ -72,8 +72,8 @@ def test_rankings_on_locomo_give_their_values(
 ) -> None:
     (path,) = (data / "published").glob(file)
     cells, record, _ = _scored(harness, path, *locomo, *options)
-    assert {name: round(cells[name]["value"], 4) for name in expected} == expected
-    assert {cells[name]["n"] for name in expected} == {1982}
+    assert {name: round(cells[name].value, 4) for name in expected} == expected
+    assert {cells[name].n for name in expected} == {1982}
     deepest = record["settings"]["k"]
     assert all(int(name.partition("@")[2] or 0) <= deepest for name in cells)
 
@@ -90,7 +90,7 @@ def test_ids_alone_and_the_texts_agree_to_the_last_digit(
     assert record["queries"]["asked"] == 4
     shared = of_ids.keys() & of_texts.keys()
     assert len(shared) > 20
-    assert {m: of_ids[m]["value"] for m in shared} == {m: of_texts[m]["value"] for m in shared}
+    assert {m: of_ids[m].value for m in shared} == {m: of_texts[m].value for m in shared}
 
 
 def test_what_was_asked_is_what_is_scored(
@@ -102,11 +102,11 @@ def test_what_was_asked_is_what_is_scored(
     about = record["imported_from"]
     names = ("asked", "queries", "haystacks_asked", "silent")
     assert [about[name] for name in names] == [199, 1986, 1, 2]
-    assert cells["recall@5"]["n"] == 197
+    assert cells["recall@5"].n == 197
     zero, _, _ = _scored(harness, path, *locomo, "--missing", "zero")
-    assert zero["recall@5"]["n"] > 1500
-    ratio = zero["recall@5"]["value"] * zero["recall@5"]["n"]
-    assert ratio == pytest.approx(cells["recall@5"]["value"] * 197)
+    assert zero["recall@5"].n > 1500
+    ratio = zero["recall@5"].value * zero["recall@5"].n
+    assert ratio == pytest.approx(cells["recall@5"].value * 197)
 
 
 def test_what_came_without_an_id_counts_as_wrong_and_not_as_unasked(
@@ -124,10 +124,10 @@ def test_what_came_without_an_id_counts_as_wrong_and_not_as_unasked(
     lines = path.read_bytes().splitlines()
     path.write_bytes(b"\n".join([*lines[:19], lines[19][: len(lines[19]) // 2]]))
     cells, run, err = _scored(harness, path, *locomo)
-    assert (cells["hit@5"]["n"], run["queries"]["asked"]) == (20, 20)
+    assert (cells["hit@5"].n, run["queries"]["asked"]) == (20, 20)
     right = sum("D" in str(record["retrieved_turn_ids"]) for record in records[:10])
     assert right == 10
-    assert 0 < cells["hit@5"]["value"] < whole["hit@5"]["value"]
+    assert 0 < cells["hit@5"].value < whole["hit@5"].value
     assert "6 records name nothing that was retrieved" in err
     assert (
         "4 records cannot be read and count 0 (line 17: retrieved_turn_ids is not a list, ...)"
@@ -154,7 +154,7 @@ def test_misses_are_in_the_mean_however_they_are_written(
     for nothing in (None, {}, "none"):
         other = [r if right[r["qid"]] else {**r, "s2_top5_ids": nothing} for r in records]
         cells, _, _ = _scored(harness, _lines(tmp_path / "run.jsonl", other), *IDS)
-        assert (cells["hit@5"]["value"], cells["hit@5"]["n"]) == (whole["hit@5"]["value"], 470)
+        assert (cells["hit@5"].value, cells["hit@5"].n) == (whole["hit@5"].value, 470)
 
 
 def test_every_empty_ranking_and_every_broken_file_is_told(
@@ -189,9 +189,9 @@ def test_doubled_broken_and_unknown_records_are_counted_and_named(
     assert [about[name] for name in counts] == [6, 1, 1, 2, 1, 2]
     assert "line 6: not valid JSON" in err
     assert "conv-99" in err
-    latest = cells["recall@1"]["value"]
+    latest = cells["recall@1"].value
     earlier, _, _ = _scored(harness, path, *locomo, "--repeats", "first")
-    assert earlier["recall@1"]["value"] > latest
+    assert earlier["recall@1"].value > latest
     for option in (["--repeats", "refuse"], ["--strict"]):
         told = harness("score", path, *locomo, *option)
         assert told.status == 2
@@ -204,8 +204,8 @@ def test_a_stage_or_a_granularity_is_asked_for_by_name(
     cogito = data / "published" / "cogito" / "runP-v35_per_question.json"
     first, record, _ = _scored(harness, cogito, *IDS, "--ranking", "s1_top5_ids")
     last, _, _ = _scored(harness, cogito, *IDS)
-    assert first["recall@5"]["value"] == last["recall@5"]["value"]  # re-ranked, of the same five
-    assert first["mrr@5"]["value"] < last["mrr@5"]["value"]
+    assert first["recall@5"].value == last["recall@5"].value  # re-ranked, of the same five
+    assert first["mrr@5"].value < last["mrr@5"].value
     assert record["imported_from"]["ranking"] == "s1_top5_ids"
     letta = data / "published" / "letta" / "results.jsonl"
     _, record, _ = _scored(harness, letta, *locomo, "--granularity", "session")
