@@ -165,7 +165,7 @@ def of(found: dict[str, Any], dataset: str, system: str) -> dict[str, Any]:
 
 def values(folder: Path, metric: str) -> np.ndarray:
     table = pq.read_table(folder / "scores.parquet").to_pandas()
-    mine = table[(table.protocol == "memory") & (table.unit == "turn")]
+    mine = table[(table.protocol == "memory") & (table.level == "turn")]
     return mine.sort_values("query")[metric].to_numpy()
 
 

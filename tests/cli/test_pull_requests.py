@@ -54,7 +54,8 @@ def submit(checkout: Path, run: Path, name: str, system: str | None = None) -> P
 def claim(folder: Path, run: Path) -> None:
     """Claim another recall than the run's."""
     scores = orjson.loads((run / "scores.json").read_bytes())
-    scores["protocols"][0].slices["all"].metrics["recall@10"].value = 0.99
+    protocol = scores["protocols"][0]
+    protocol["slices"]["all"]["value"][protocol["metrics"].index("recall@10")] = 0.99
     (folder / "scores.json").write_bytes(orjson.dumps(scores))
 
 

@@ -56,9 +56,9 @@ def test_the_export_is_a_labelled_dataset_that_runs(judged: Project, tmp_path: P
         (j["query"], j["document"]): j["grade"] for j in lines(made.folder / "qrels.jsonl")
     } == KEY
     scores = score_run(run(dataset, "bm25", Settings(k=10), out=tmp_path / "results"), dataset)
-    memory = next(one for one in scores.summary["protocols"] if one["protocol"] == "memory")
-    assert memory["slices"]["all"]["n"] == 2
-    assert memory["left_out"] == {"no evidence in the answer key": 1}
+    memory = next(one for one in scores.report.protocols if one.protocol == "memory")
+    assert memory.slices["all"].n == 2
+    assert memory.excluded == {"no evidence in the answer key": 1}
     assert made.manifest.counts.grades == {"0": 1, "1": 1, "2": 1, "3": 1}
     readme = (made.folder / "README.md").read_text("utf-8")
     assert "fewer than two annotators judged" in readme

@@ -154,8 +154,8 @@ def test_a_memory_is_told_each_session_once_in_time_order_and_asked_when_the_tim
         assert kinds == ["reset", *["add"] * 2, "search", *["add"] * 2, *["search"] * 3]
         moments = [line[1] if line[0] == "search" else line[1][-1] for line in lines[2:8]]
         assert moments == sorted(moments)
-    scores = score_run(told, dataset).summary
-    assert "split:test-as-of" in json.dumps(scores)
+    report = score_run(told, dataset).report
+    assert "split:test-as-of" in report.protocols[0].signature
 
 
 def test_a_haystack_as_of_many_times_is_one_haystack_to_intervals_and_comparisons(
@@ -169,8 +169,8 @@ def test_a_haystack_as_of_many_times_is_one_haystack_to_intervals_and_comparison
     (plain, _), (as_of, folder) = found("test"), found("test-as-of")
     # All evidence of `sample` is older than its question, and nothing else is newer.
     cell, same = (part.metrics["recall@10"] for part in (as_of, plain))
-    assert cell.value == same["value"]
-    assert cell.interval == same["interval"]
+    assert cell.value == same.value
+    assert cell.interval == same.interval
     assert cell.interval.clusters == 12
     verdict = verify(folder)
     assert verdict.differences == []

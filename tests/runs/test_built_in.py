@@ -20,11 +20,12 @@ from rank_bm25 import BM25Okapi
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.records.scores import PrecisionRecallF1
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.okapi import Okapi
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.runs.folder.scored import score_run
 from harness.runs.plan import Settings
 from harness.runs.runner import run
@@ -243,12 +244,11 @@ def test_the_oracle_reaches_the_ceiling_of_every_metric(
     folder = run(dataset, "oracle", Settings(k=50), out=tmp_path)
     score_run(folder, dataset, Choices(["memory"]))
     assert RunFolder(folder).record.retriever.sees_gold_labels is True
-    summary = orjson.loads((folder / "scores.json").read_bytes())
-    cells = summary["protocols"][0].slices["all"].metrics
+    cells = read_scores(folder).protocols[0].slices["all"].metrics
     assert len(cells) > 20
     for metric, one in cells.items():
         if not metric.startswith("precision"):  # over k; the oracle returns the gold and no more
-            assert one["value"] == pytest.approx(one["ceiling"], abs=1e-12), metric
+            assert one.value == pytest.approx(one.upper_bound, abs=1e-12), metric
 
 
 PEEPS = """
@@ -340,9 +340,9 @@ def test_the_oracle_abstains_where_there_is_no_answer(home: Path, tmp_path: Path
     folder = run(dataset, "oracle", out=tmp_path)
     scores = score_run(folder, dataset)
     abstention = scores.report.abstention
-    assert abstention["false_positive_rate"] == 0
-    assert abstention["as_returned"] == {"precision": 1.0, "recall": 1.0, "f1": 1.0}
-    assert scores.report.knowledge_update["update_recall@5"] == 1.0
+    assert abstention.false_positive_rate == 0
+    assert abstention.as_returned == PrecisionRecallF1(precision=1.0, recall=1.0, f1=1.0)
+    assert scores.report.knowledge_update.values["update_recall@5"] == 1.0
 
 
 @pytest.mark.parametrize(

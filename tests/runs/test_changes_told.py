@@ -62,8 +62,7 @@ def returned(spec: RetrieverSpec, out: Path, split: str, **settings: Any) -> dic
     dataset = open_dataset("changes", split=split)
     folder = run(dataset, spec, Settings(k=10, **settings), out=out)
     assert RunFolder(folder).record.queries.failed == 0
-    found = score_run(folder, dataset).report.changes
-    return found
+    return score_run(folder, dataset).report.changes.values
 
 
 @pytest.mark.parametrize("split", ["test", "test-as-of"])

@@ -18,7 +18,7 @@ def test_a_repository_runs_no_program_when_it_is_read(
     monkeypatch.chdir(tmp_path / "repository")
     state = git_state()
     assert state is not None
-    assert state["changed"]
+    assert state.changed
     assert not proof.exists()
 
 
@@ -28,8 +28,8 @@ def test_a_clean_repository_is_unchanged_and_a_folder_is_none(
     monkeypatch.chdir(clean_repository(tmp_path / "repository"))
     state = git_state()
     assert state is not None
-    assert len(state["commit"]) == 40
-    assert not state["changed"]
+    assert len(state.commit) == 40
+    assert not state.changed
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(tmp_path))
     (tmp_path / "folder").mkdir()
     monkeypatch.chdir(tmp_path / "folder")

@@ -16,7 +16,7 @@ from harness.errors import RunError
 from harness.files import read_json
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.runs.folder.scored import score_run
 from harness.runs.plan import Settings
 from harness.runs.runner import run
@@ -83,13 +83,13 @@ def test_texts_score_as_the_documents_that_they_were_made_of(home: Path, tmp_pat
     texts = run(dataset, Rewrites(), Settings(limit=80), out=tmp_path / "texts")
     ids = run(dataset, BM25(), Settings(limit=80), out=tmp_path / "ids")
     assert ranked(texts) == ranked(ids)
-    ours, theirs = (score_run(folder, dataset).summary for folder in (texts, ids))
-    assert set(ours["hits"]["by_way"]) == {"exact"}
-    assert ours["protocols"][-1]["protocol"] == "answers"  # which texts get, and ids when asked
-    for mine, other in zip(ours["protocols"][:-1], theirs["protocols"], strict=True):
+    ours, theirs = (score_run(folder, dataset).report for folder in (texts, ids))
+    assert set(ours.hits["by_way"]) == {"exact"}
+    assert ours.protocols[-1].protocol == "answers"  # which texts get, and ids when asked
+    for mine, other in zip(ours.protocols[:-1], theirs.protocols, strict=True):
         for name, part in other.slices.items():
-            values = {m: c["value"] for m, c in mine.slices[name].metrics.items()}
-            assert values == {m: c["value"] for m, c in part.metrics.items()}
+            values = {m: c.value for m, c in mine.slices[name].metrics.items()}
+            assert values == {m: c.value for m, c in part.metrics.items()}
 
 
 def test_sources_come_first_then_the_text_and_a_lost_text_keeps_its_place(
@@ -111,7 +111,7 @@ def test_sources_come_first_then_the_text_and_a_lost_text_keeps_its_place(
     assert cell(folder, "mrr@4").value == pytest.approx(1 / 3)
     assert cell(folder, "recall@4").value == 1
     assert cell(folder, "recall@4").signature.endswith("|match:token-f1>=0.3")
-    assert read_json(folder / "scores.json")["unknown_documents_in_run"] == 0
+    assert read_scores(folder).unknown_documents == 0
 
 
 def test_a_source_that_is_a_handle_of_another_haystack_is_an_error(
@@ -134,7 +134,7 @@ def test_a_text_of_several_documents_takes_a_place_for_each_and_repeats_none(
     folder = scored(notes(tmp_path / "data"), hits, tmp_path)
     assert ranked(folder) == {"goats": ["n2", "n3", "n0", "n1"]}
     # What a prompt would cost is the texts that were returned, or the document where there is none.
-    tokens = read_json(folder / "scores.json")["tokens"]["retrieved_a_query"]["mean"]
+    tokens = read_scores(folder).tokens.per_query.mean
     assert tokens == len(["A", "summary", "."]) + len(NOTES[1].split()) + 1
 
 
@@ -156,7 +156,7 @@ def test_a_question_of_which_no_text_is_found_is_not_measurable_and_never_zero(
     folder = run(dataset, Mixed(lambda _: []), out=tmp_path)  # type: ignore[arg-type]
     score_run(folder, dataset, Choices(ks=(4,)))
     found = cell(folder, "recall@4", "trec")
-    assert (found["value"], found["n"]) == (0.5, 2)  # silence is an answer, and found nothing
+    assert (found.value, found.n) == (0.5, 2)  # silence is an answer, and found nothing
     left_out = read_json(folder / "excluded.json")["trec"]
     assert left_out == {"not measurable: no text was resolved": ["choir"]}
 
