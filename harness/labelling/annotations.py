@@ -38,7 +38,7 @@ class Scale:
 
     def next_command(self, folder: object) -> str:
         """Returns the command that uses the finished annotations."""
-        what = "label export" if self.target == "document" else "judge ANSWERS --people"
+        what = "label export" if self.target == "document" else "judge ANSWERS --human-labels"
         return f"harness {what} {folder}"
 
 

@@ -224,7 +224,7 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
         ("scores.json", b"{}", "scores.json: harness: is missing"),
         ("scores.json", b"[]", "scores.json: expected object, got array"),
         ("run.json", b"", "run.json: not valid JSON"),
-        ("run.json", b'{"version": 99}', "run.json: version: invalid enum value 99"),
+        ("run.json", b'{"run_version": 99}', "run.json: run_version: invalid enum value 99"),
         ("run.json", b'{"run_version": 1}', "run.json: finished: is missing; get the folder again"),
         ("run.json", b"[]", "run.json: expected object, got array"),
     ],

