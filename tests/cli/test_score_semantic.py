@@ -75,7 +75,7 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
     assert cell.random_baseline >= by_ids.random_baseline
     precision = protocols(before)[0].slices["all"].metrics["precision@10"].value
     assert found.versus_ids["semantic_precision@10"].mean_by_ids == pytest.approx(precision)
-    assert beside["pearson"]["over"] == "haystacks"
+    assert beside.pearson.cluster_by == "haystacks"
     assert "lookup" in found.results.slices
     rows = pq.read_table(folder / "semantic.parquet")
     assert rows.num_rows == 60
