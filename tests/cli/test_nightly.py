@@ -540,7 +540,7 @@ def test_again_has_no_meaning_for_a_list_with_a_history(
     place: Path, harness: Callable[..., Any]
 ) -> None:
     told = harness(*SLOW_NIGHT, "--overwrite")
-    assert (told.status, "is measured anew in any case" in told.err) == (2, True)
+    assert (told.status, "always runs again" in told.err) == (2, True)
 
 
 def test_an_untestable_drop_is_open_and_ends_with_status_2(
