@@ -21,10 +21,17 @@ import pyarrow.parquet as pq
 
 from harness import RetrieverSpec, open_dataset, run, score_run
 from harness.records.base import to_tree
-from harness.runs.folder.run_folder import read_scores
+from harness.runs.folder.run_folder import RunFolder, read_scores
 
 KEYS: dict[str, str | None] = {
     "unit": "level",
+    "counts/judgements": "counts/qrels",
+    "answers_sorted_by_score": "sorted_by_score",
+    "answers_whose_scores_were_dropped": "scores_dropped",
+    "documents_beyond_k_left_out": "documents_beyond_k",
+    "own_document_left_out": "self_excluded",
+    "padding_left_out": "padding",
+    "repeated_documents_left_out": "duplicate_documents",
     "left_out": "excluded",
     "left_out.json": "excluded.json",
     "chance": "random_baseline",
@@ -171,9 +178,13 @@ def _numbers(folder: Path) -> Iterator[tuple[str, float]]:
     rest = {name: one for name, one in to_tree(report).items() if name not in apart}
     yield from _walk(rest, "scores")
     yield from _walk(json.loads((folder / "excluded.json").read_bytes()), "excluded")
-    record = json.loads((folder / now("run.json")).read_bytes())
-    for part in map(now, ("queries", "dataset", "notes")):
-        yield from _walk(record[part], f"run/{part}")
+    record = RunFolder(folder).record
+    for name, part in (
+        ("queries", record.queries),
+        ("dataset", record.dataset),
+        ("notes", record.notes),
+    ):
+        yield from _walk(to_tree(part), f"run/{name}")
     yield from _per_query(folder)
 
 
