@@ -11,6 +11,7 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.rankings.tables import is_frame
+from harness.records.run import RunRecord
 from harness.scoring.evaluate import Evaluation, evaluate
 from harness.scoring.scores import Scores
 from harness.statistics.intervals import Interval, mean_intervals
@@ -139,7 +140,8 @@ class OfScoredRun:
                 found.n_unanswerable,
                 found.signatures[FALSE_POSITIVE_RATE],
             )
-        measured = self.run.run_record.measured
+        record = self.run.record  # scores without a folder have none
+        measured = record.measured if isinstance(record, RunRecord) else None
         times = measured.search_ms if measured else None
         value = getattr(times, limit.name.removesuffix("_ms"), None)
         n = self.run.scores.queries.asked
