@@ -10,11 +10,13 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from polling import HANGS
 
 import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.records.scores import MetricResult, ProtocolResult, SliceResult
 from harness.scoring.scores import Scores
 
 
@@ -73,7 +75,7 @@ def test_the_number_that_everybody_wants_is_one_step_away(scores: Scores, datase
     value = sessions.slices["all"].metrics["recall@10"].value
     assert scores["recall@10", "all", "memory:turn>session"] == value
     cell = scores.result("recall@10", "temporal")
-    assert cell.n == whole["temporal"]["n"] == (dataset.abilities == "temporal").sum()
+    assert cell.n == whole["temporal"].n == (dataset.abilities == "temporal").sum()
     assert cell.signature.startswith("recall@10|protocol:memory/1|data:sample")
 
 
@@ -137,11 +139,14 @@ def test_a_comparison_is_asked_by_metric_and_slice(folders: list[Path], scores: 
         comparison["recall@11"]
 
 
-def test_a_mean_over_nothing_is_nan() -> None:
-    nothing = {"value": None, "n": 0}
-    block = {"protocol": "memory", "version": 1, "unit": "turn", "slices": {}}
-    block.slices = {"all": {"n": 0, "metrics": {"recall@10": nothing}}}
-    empty = Scores({"protocols": [block]}, pa.table({}))
+def test_a_mean_over_nothing_is_nan(scores: Scores) -> None:
+    nothing = SliceResult(n=0, metrics={"recall@10": MetricResult(value=None, n=0)})
+    memory = scores.report.protocols[0]
+    about = {name: getattr(memory, name) for name in ("version", "description", "ties")}
+    empty = ProtocolResult.build(
+        {"all": nothing}, protocol="memory", level="turn", signature=memory.signature, **about
+    )
+    empty = Scores(replace(scores.report, protocols=[empty]), pa.table({}))
     assert math.isnan(empty["recall@10"])
-    assert empty.cell("recall@10").value is None
+    assert empty.result("recall@10").value is None
     assert "recall@10 -" in repr(empty)

@@ -173,7 +173,7 @@ def test_each_view_holds_its_documents_and_both_answer_keys(
 def test_a_shared_session_is_stored_once_and_dated_by_each_haystack(
     home: Path, tmp_path: Path
 ) -> None:
-    later = [date.replace("/05/", "/06/") for date in _record().haystack_dates]
+    later = [date.replace("/05/", "/06/") for date in _record()["haystack_dates"]]
     records = [_record(), _record(question_id="q2", haystack_dates=later)]
     dataset = _prepared(tmp_path / "s.json", records, "turn", "official")
     assert len(dataset.documents) == 5

@@ -194,7 +194,7 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
     assert [reason.split()[:2] for reason in other["change"]["reasons"]] == [
         ["data", "fingerprint"]
     ]
-    assert not any("change" in cell for cell in other.metrics["all"].values())
+    assert not any("change" in cell for cell in other["metrics"]["all"].values())
 
     fell = of(found, "sample", "mine.py:Mine")
     assert [row["what"] for row in fell["changed"]] == ["files.mine.py"]

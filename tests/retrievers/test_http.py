@@ -22,6 +22,7 @@ from harness.dataset.prepare import open_dataset
 from harness.errors import RunError, UsageError
 from harness.rankings.rankings import read_rankings
 from harness.records.base import json_schema
+from harness.records.run import Usage
 from harness.retrievers import calls
 from harness.retrievers.contract import Question, Result
 from harness.retrievers.http import TOKEN, Http
@@ -196,7 +197,7 @@ def test_what_a_service_says_its_replies_cost_is_in_the_record(home: Path, tmp_p
         folder = run(open_dataset("sample"), RetrieverSpec("http", {"url": url}), out=tmp_path)
     record = RunFolder(folder).record
     taken_in = record.measured.index.documents
-    assert record.measured.ingestion == {"calls": taken_in, "prompt_tokens": 7 * taken_in}
+    assert record.measured.ingestion == Usage(calls=taken_in, prompt_tokens=7 * taken_in)
 
 
 @pytest.mark.parametrize("url", ["http://me:secret@127.0.0.1:9", "http://127.0.0.1:9/?key=secret"])

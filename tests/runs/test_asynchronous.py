@@ -214,7 +214,7 @@ def test_so_many_searches_at_once_as_were_asked_for_and_each_has_its_own_time(
     assert ranked(folder) == ranked(alone)
     one, eight = record(alone), record(folder)
     assert one.queries == eight.queries
-    reported = [max(part["most"] for part in r["reported"]) for r in (one, eight)]
+    reported = [max(part["most"] for part in r.reported) for r in (one, eight)]
     assert reported[0] == 1
     assert 2 <= reported[1] <= 8
     assert eight.measured.search_ms.p50 >= 20
