@@ -201,7 +201,7 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
     folder = place / "runs" / fell["run"]
     for metric, old in before.items():
         both = values(folder, metric) - old
-        cell = fell.metrics["all"][metric]
+        cell = fell["metrics"]["all"][metric]
         assert cell["change"]["difference"] == pytest.approx(np.nanmean(both), abs=1e-6)
         assert cell["change"]["n"] == cell.n == np.isfinite(both).sum()
         assert (cell["change"]["verdict"], cell["change"]["p_corrected"] < 0.05) == ("fell", True)
