@@ -203,9 +203,9 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
         both = values(folder, metric) - old
         cell = fell["metrics"]["all"][metric]
         assert cell["change"]["difference"] == pytest.approx(np.nanmean(both), abs=1e-6)
-        assert cell["change"]["n"] == cell.n == np.isfinite(both).sum()
+        assert cell["change"]["n"] == cell["n"] == np.isfinite(both).sum()
         assert (cell["change"]["verdict"], cell["change"]["p_corrected"] < 0.05) == ("fell", True)
-        assert cell["low"] < cell.value < cell["high"]
+        assert cell["low"] < cell["value"] < cell["high"]
     assert set(fell.metrics) >= {"all", "lookup", "temporal"}
     assert "recall@10 of mine.py:Mine on sample fell by more than 0.02" in found["drops"][0]["rule"]
 
