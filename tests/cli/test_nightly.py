@@ -206,7 +206,7 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
         assert cell["change"]["n"] == cell["n"] == np.isfinite(both).sum()
         assert (cell["change"]["verdict"], cell["change"]["p_corrected"] < 0.05) == ("fell", True)
         assert cell["low"] < cell["value"] < cell["high"]
-    assert set(fell.metrics) >= {"all", "lookup", "temporal"}
+    assert set(fell["metrics"]) >= {"all", "lookup", "temporal"}
     assert "recall@10 of mine.py:Mine on sample fell by more than 0.02" in found["drops"][0]["rule"]
 
     assert [(one["dataset"], one["system"]) for one in found["failed"]] == [
