@@ -20,7 +20,7 @@ from harness.errors import UsageError
 from harness.files import digest, write_bytes
 from harness.records.base import ChecksummedRecord as ChecksummedRecord
 from harness.records.base import Checksums as Checksums
-from harness.records.base import convert, encode, read_json_record, to_plain
+from harness.records.base import convert, encode, read_json_record, to_plain, with_remedy
 
 _known: dict[Path, tuple[tuple[int, ...], str]] = {}
 """Digests of files by path, with the identity, size and time for which they hold."""
@@ -58,10 +58,12 @@ def read_with_checksums(
     record = convert(values, kind, str(path), remedy)
     if record.checksums is None:
         if required:
-            raise UsageError(f"{path}: has no checksums; another program wrote it{_after(remedy)}")
+            raise UsageError(
+                f"{path}: has no checksums; another program wrote it{with_remedy(remedy)}"
+            )
         return record
     if record.checksums.record != _digest_of(values, record.checksums.files):
-        raise UsageError(f"{path}: was changed since it was written{_after(remedy)}")
+        raise UsageError(f"{path}: was changed since it was written{with_remedy(remedy)}")
     return record
 
 
@@ -79,11 +81,11 @@ def check_file(path: Path, record: ChecksummedRecord, remedy: str = "") -> Path:
             raise UsageError(f"{path}: was not there when the record beside it was written")
         return path
     if not path.is_file():
-        raise UsageError(f"{path}: is missing{_after(remedy)}")
+        raise UsageError(f"{path}: is missing{with_remedy(remedy)}")
     if _cached_digest(path) != expected:
         raise UsageError(
             f"{path}: is not the file that was written with the record beside it (its sha256 is "
-            f"another): it was changed, is damaged, or is of another time{_after(remedy)}"
+            f"another): it was changed, is damaged, or is of another time{with_remedy(remedy)}"
         )
     return path
 
@@ -122,7 +124,3 @@ def _cached_digest(path: Path) -> str:
     if known is None or known[0] != stamp:
         known = _known[path] = (stamp, digest(path))
     return known[1]
-
-
-def _after(remedy: str) -> str:
-    return f"; {remedy}" if remedy else ""

@@ -75,7 +75,7 @@ def decode(data: bytes | str, kind: type[T], where: str, remedy: str = "") -> T:
     except msgspec.ValidationError as error:
         raise UsageError(_message(error, kind, where, remedy)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise UsageError(f"{where}: not valid JSON ({error}){_after(remedy)}") from None
+        raise UsageError(f"{where}: not valid JSON ({error}){with_remedy(remedy)}") from None
 
 
 def convert(values: Any, kind: type[T], where: str, remedy: str = "") -> T:
@@ -154,10 +154,11 @@ def _message(error: msgspec.ValidationError, kind: Any, where: str, remedy: str)
         what = "is missing"
     else:
         what = what[:1].lower() + what[1:].replace("`", "")
-    return f"{where}: {f'{field}: ' if field else ''}{what}{_after(remedy)}"
+    return f"{where}: {f'{field}: ' if field else ''}{what}{with_remedy(remedy)}"
 
 
-def _after(remedy: str) -> str:
+def with_remedy(remedy: str) -> str:
+    """Returns what an error message ends with: what to do, after a semicolon."""
     return f"; {remedy}" if remedy else ""
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import msgspec
@@ -249,8 +250,15 @@ class PublishedFile(Record, tag="published", tag_field="kind"):
     notes: list[str] = msgspec.field(default_factory=list)
 
 
-class LogLines(Record):
-    """Lines of a log by what they hold; `first_error` is about the first unreadable one."""
+@dataclass
+class LogCounts:
+    """Counts of what was read, by kind.
+
+    `other`: lines that `where` skips, and spans that are no retrievals. `unreadable`: lines that
+    are no JSON or hold a wrong value; `first_error` names the first of them. `without_result`:
+    requests that do not say what was returned. `torn`: last lines that a writer did not finish,
+    which is no fault.
+    """
 
     requests: int = 0
     feedback: int = 0
@@ -260,9 +268,15 @@ class LogLines(Record):
     torn: int = 0
     first_error: str = ""
 
+    @property
+    def first_error_location(self) -> str:
+        """File and line of the first line that cannot be read, without its content."""
+        return self.first_error.partition(": ")[0]
 
-class LogJoin(Record):
-    """How requests of a log were joined to labelled queries."""
+
+@dataclass
+class JoinCounts:
+    """Counts of how requests joined labelled queries."""
 
     by_id: int = 0
     by_text: int = 0
@@ -278,8 +292,8 @@ class ImportedLog(Record, tag="log", tag_field="kind"):
     sha256: str
     mapping: Params
     repeats: str
-    lines: LogLines
-    joined: LogJoin
+    lines: LogCounts
+    joined: JoinCounts
     feedback_to_unknown_requests: int
     labelled: int
     asked: int

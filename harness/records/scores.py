@@ -173,9 +173,6 @@ class ProtocolResult(Record, dict=True):
         depth_sensitive: Sequence[str] = (),
     ) -> ProtocolResult:
         """Builds the columns from results one by one."""
-        bases: dict[IntervalBasis, int] = {}
-        metrics = list(next(iter(slices.values())).metrics) if slices else []
-        columns = {name: _to_columns(one, metrics, bases) for name, one in slices.items()}
         return cls(
             protocol=protocol,
             version=version,
@@ -185,30 +182,19 @@ class ProtocolResult(Record, dict=True):
             signature=signature,
             excluded=dict(excluded or {}),
             depth_sensitive=list(depth_sensitive),
-            metrics=metrics,
-            interval_bases=list(bases),
-            columns=columns,
+            **_columns(slices),
         )
 
     def select(self, slices: Collection[str], metrics: Sequence[str]) -> ProtocolResult:
         """Returns the results of some slices and metrics alone."""
-        return ProtocolResult.build(
-            {
-                name: SliceResult(
-                    n=part.n, metrics={m: part.metrics[m] for m in metrics if m in part.metrics}
-                )
-                for name, part in self.slices.items()
-                if name in slices
-            },
-            protocol=self.protocol,
-            version=self.version,
-            description=self.description,
-            level=self.level,
-            ties=self.ties,
-            signature=self.signature,
-            excluded=self.excluded,
-            depth_sensitive=self.depth_sensitive,
-        )
+        part = {
+            name: SliceResult(
+                n=one.n, metrics={m: one.metrics[m] for m in metrics if m in one.metrics}
+            )
+            for name, one in self.slices.items()
+            if name in slices
+        }
+        return msgspec.structs.replace(self, **_columns(part))
 
     @property
     def name(self) -> str:
@@ -575,6 +561,14 @@ def _basis(interval: Interval | None, bases: dict[IntervalBasis, int]) -> int | 
     return bases.setdefault(basis, len(bases))
 
 
+def _columns(slices: Mapping[str, SliceResult]) -> dict[str, Any]:
+    """Builds the fields of a protocol that hold its slices."""
+    bases: dict[IntervalBasis, int] = {}
+    metrics = list(next(iter(slices.values())).metrics) if slices else []
+    columns = {name: _to_columns(one, metrics, bases) for name, one in slices.items()}
+    return {"metrics": metrics, "interval_bases": list(bases), "columns": columns}
+
+
 def _to_columns(
     part: SliceResult, metrics: Sequence[str], bases: dict[IntervalBasis, int]
 ) -> SliceColumns:
@@ -621,10 +615,6 @@ def _record(column: list[T | None] | None, i: int) -> T | None:
     return None if column is None else column[i]
 
 
-def _text(column: Texts | None, i: int) -> str:
-    return column if isinstance(column, str) else column[i] if column else ""
-
-
 def _from_columns(
     part: SliceColumns, protocol: ProtocolResult, name: str
 ) -> dict[str, MetricResult]:
@@ -652,16 +642,17 @@ def _from_columns(
     found = {}
     metrics = protocol.metrics if part.metrics is None else part.metrics
     for i, metric in enumerate(metrics):
-        n = _entry(part.metric_n, i) or part.n
+        own_n = _entry(part.metric_n, i)
+        n = part.n if own_n is None else own_n
         found[metric] = MetricResult(
             value=part.value[i],
             n=n,
             signature=fill_signature(protocol.signature, metric, name, n),
             interval=interval(_entry(part.low, i), _entry(part.high, i), _entry(part.basis, i)),
             random_baseline=_entry(part.random_baseline, i),
-            random_method=_text(part.random_method, i),
+            random_method=_entry(part.random_method, i) or "",
             upper_bound=_entry(part.upper_bound, i),
-            upper_bound_method=_text(part.upper_bound_method, i),
+            upper_bound_method=_entry(part.upper_bound_method, i) or "",
             ties=_record(part.ties, i),
             macro_haystack=macro(i),
             macro_category=_record(part.macro_category, i),

@@ -18,10 +18,10 @@ from harness.online.logs.events import RetrievalEvent, feedback_summary, with_fe
 from harness.online.logs.field_mapping import FieldMapping
 from harness.online.logs.join_labels import join_labels
 from harness.online.logs.read import Log, read_log
-from harness.online.logs.records import FeedbackStats, FeedbackSummary, JoinCounts
+from harness.online.logs.records import FeedbackStats, FeedbackSummary
 from harness.rankings.rankings import Rankings
 from harness.records.base import to_plain, write_json_record
-from harness.records.run import ImportedLog, LogJoin, LogLines, Measured, Percentiles, QueryCounts
+from harness.records.run import ImportedLog, JoinCounts, Measured, Percentiles, QueryCounts
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import (
     REPEATS,
@@ -89,8 +89,8 @@ def import_log(
         files=files,
         mapping=to_plain(choices.mapping),
         repeats=choices.repeats,
-        lines=LogLines(**asdict(log.counts)),
-        joined=LogJoin(**asdict(joined.counts)),
+        lines=log.counts,
+        joined=joined.counts,
         feedback_to_unknown_requests=lost,
         labelled=dataset.n_queries,
         asked=len(joined.events),

@@ -14,7 +14,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.online.logs.events import RetrievalEvent
 from harness.online.logs.read import Log
-from harness.online.logs.records import JoinCounts
+from harness.records.run import JoinCounts
 
 AMBIGUOUS = -2
 UNKNOWN = -1

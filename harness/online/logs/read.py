@@ -17,9 +17,9 @@ from harness.errors import UsageError
 from harness.online.logs.events import Feedback, RetrievalEvent
 from harness.online.logs.field_mapping import FieldMapping
 from harness.online.logs.lines import EventReader, LineError
-from harness.online.logs.records import LogCounts
 from harness.online.logs.spans import is_spans, retrievals
 from harness.rankings.fields import RUN, RUN_LISTS, FieldError
+from harness.records.run import LogCounts
 
 _KINDS = (".jsonl", ".ndjson", ".json", ".log")
 PACKED = (".gz", ".zst")

@@ -1,45 +1,8 @@
-"""Records of logs: counts of what was read, and what a run folder holds of the log behind it."""
+"""Records of logs: statistics of feedback, and what a run folder holds of the log behind it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from harness.records.base import Record
-
-
-@dataclass
-class LogCounts:
-    """Counts of what was read, by kind.
-
-    `other`: lines that `where` skips, and spans that are no retrievals. `unreadable`: lines that
-    are no JSON or hold a wrong value; `first_error` names the first of them. `without_result`:
-    requests that do not say what was returned. `torn`: last lines that a writer did not finish,
-    which is no fault.
-    """
-
-    requests: int = 0
-    feedback: int = 0
-    other: int = 0
-    unreadable: int = 0
-    without_result: int = 0
-    torn: int = 0
-    first_error: str = ""
-
-    @property
-    def first_error_location(self) -> str:
-        """File and line of the first line that cannot be read, without its content."""
-        return self.first_error.partition(": ")[0]
-
-
-@dataclass
-class JoinCounts:
-    """Counts of how requests joined labelled queries."""
-
-    by_id: int = 0
-    by_text: int = 0
-    unlabelled: int = 0
-    ambiguous_text: int = 0
-    repeated: int = 0
 
 
 class Rate(Record):

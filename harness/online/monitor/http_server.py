@@ -10,7 +10,6 @@ from typing import Any
 from msgspec import structs
 
 from harness.errors import UsageError, install
-from harness.online.logs.records import LogCounts
 from harness.online.monitor.monitor import Monitor
 from harness.online.monitor.records import MonitorPage, Snapshot
 from harness.online.monitor.rules import RATES
@@ -19,6 +18,7 @@ from harness.pages import local_server
 from harness.pages.html import page
 from harness.pages.local_server import HTML, JSON, Answer, Request
 from harness.records.base import encode, to_plain
+from harness.records.run import LogCounts
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 _MISSING = f"Prometheus metrics need a library; {install('monitor')}"

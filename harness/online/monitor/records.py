@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from harness.online.logs.records import FeedbackStats, LogCounts, Rate
+from harness.online.logs.records import FeedbackStats, Rate
 from harness.online.monitor.log_file import LogFile
 from harness.records.base import Record
+from harness.records.run import LogCounts
 
 
 class Alert(Record, omit_defaults=False):

@@ -29,7 +29,6 @@ from pathlib import Path
 from harness.errors import UsageError
 from harness.online.logs.field_mapping import FieldMapping
 from harness.online.logs.read import BOM, LogParser, by_age, is_log, split
-from harness.online.logs.records import LogCounts
 from harness.online.monitor.log_file import (
     HEAD,
     Key,
@@ -43,6 +42,7 @@ from harness.online.monitor.log_file import (
 )
 from harness.online.monitor.monitor import Monitor
 from harness.online.monitor.records import FilePosition, LogPosition
+from harness.records.run import LogCounts
 
 _LONGEST_LINE = 1 << 24
 _LOOK = 0.2  # seconds between two looks through the folder, while a file is read

@@ -10,13 +10,13 @@ import pytest
 from streams import A_DAY, KINDS, MEAN, MONDAY, by_hours
 
 from harness.online.logs.events import RetrievalEvent
-from harness.online.logs.records import LogCounts
 from harness.online.monitor import ChangeRule, Monitor, Rules, calendar
 from harness.online.monitor.calendar import PERIODS, UNTIMED, OpenPeriods
 from harness.online.monitor.change import Change, ChangeEvent, Observed
 from harness.online.monitor.period_test import PeriodTest, RankTest
 from harness.online.monitor.records import LogPosition, PeriodState
 from harness.records.base import decode, encode
+from harness.records.run import LogCounts
 from harness.statistics.units import Values
 
 ALPHA, DAY = 0.05, PERIODS["day"]
