@@ -172,10 +172,7 @@ const timeColumn = {
 };
 
 /** What taking the haystacks in cost, and what a thousand questions cost. */
-const usdOf = ({ entry: { cost } }) => [
-  cost.ingestion?.usd,
-  cost.searching?.usd_per_1000_queries,
-];
+const usdOf = ({ entry: { cost } }) => [cost.ingestion?.usd, cost.searching?.usd_per_1000_queries];
 
 /** Whether it is known of any run what it cost. */
 export const anyUsd = (rows) =>

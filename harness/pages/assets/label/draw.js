@@ -126,9 +126,7 @@ function drawVotes(view) {
         el(
           "p",
           { class: "note own-note" },
-          one.votes
-            .map(({ annotator, value }) => `${annotator}: ${valueName(value)}`)
-            .join(" · "),
+          one.votes.map(({ annotator, value }) => `${annotator}: ${valueName(value)}`).join(" · "),
         ),
       ),
     ),

@@ -75,7 +75,9 @@ function ofProtocol(protocol, rows) {
         ];
   const system = (row) => [row.system, row.baseline ? [" ", tag("baseline")] : ""];
   const number = (head, cell) => ({ head, number: true, cell });
-  const lost = rows.some((row) => cells(row, "all").correct_given_evidence || cells(row, "all").hallucinated);
+  const lost = rows.some(
+    (row) => cells(row, "all").correct_given_evidence || cells(row, "all").hallucinated,
+  );
   const classes = (kinds, interval) =>
     table(
       [
