@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.files import digest
 from harness.pages.material import Material, Texts
-from harness.records.scores import MetricResult, ProtocolResult
+from harness.pages.records import (
+    AnswerResult,
+    AnswersProtocol,
+    JudgeCounts,
+    QueryAnswers,
+    ReaderRow,
+    Verdicts,
+)
+from harness.records.base import convert
+from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.runs.answering.context import BASELINES, RETRIEVED
 from harness.runs.answering.folder import AnswersFolder, display_names
 from harness.runs.answering.judging import reader_of
+from harness.runs.answering.records import JudgeRecord
 from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.schema import Ability
 from harness.scoring.answered.error_attribution import (
@@ -57,59 +67,72 @@ def _kind(one: AnswersFolder) -> tuple[str, str]:
     return one.record.dataset.fingerprint, reader_of(one.record)
 
 
-def answered(folders: Sequence[AnswersFolder]) -> list[dict[str, Any]]:
-    """A row a folder: what was shown and spent, and the cells of every protocol."""
+def answered(folders: Sequence[AnswersFolder]) -> list[ReaderRow]:
+    """Returns a row a folder: its context, its cost, and the results of every protocol."""
     rows = []
     names = display_names([folder.record for folder in folders])
     for name, folder in zip(names, folders, strict=True):
         record, path = folder.record, folder.path / "scores.json"
         report = read_scores(folder.path) if path.is_file() else None
         protocols = report.protocols if report else []
-        judges = (report.judges or {}) if report else {}
         rows.append(
-            {
-                "system": name,
-                "baseline": record.baseline,
-                "reader": reader_of(record),
-                "tokens": record.mean_context_tokens,
-                "usd": record.usage.usd if record.usage else None,
-                "failed": record.queries.failed,
-                "blocks": [_block(one) for one in protocols],
-                "over_judges": range_over_judges(protocols),
-                "judges": [
-                    {"judge": one["judge"]["name"], **one["counts"]} for one in judges.values()
-                ],
-            }
+            ReaderRow(
+                system=name,
+                baseline=record.baseline,
+                reader=reader_of(record),
+                tokens=record.mean_context_tokens,
+                usd=record.usage.usd if record.usage else None,
+                failed=record.queries.failed,
+                protocols=[_protocol(one) for one in protocols],
+                over_judges=range_over_judges(protocols),
+                judges=_judges(report, path) if report else [],
+            )
         )
     return rows
 
 
-def _block(protocol: ProtocolResult) -> dict[str, Any]:
+def _judges(report: ScoreReport, path: Path) -> list[JudgeCounts]:
+    records = [convert(one, JudgeRecord, str(path)) for one in (report.judges or {}).values()]
+    return [
+        JudgeCounts(
+            judge=one.judge.name,
+            judgements=one.counts.judgements,
+            undecided=one.counts.undecided,
+        )
+        for one in records
+    ]
+
+
+def _protocol(protocol: ProtocolResult) -> AnswersProtocol:
     wanted = {"accuracy", "f1", *_OF_TEXTS, *CLASSES, *CONDITIONAL}
-    return {
-        "protocol": protocol.protocol,
-        "slices": {
+    return AnswersProtocol(
+        protocol=protocol.protocol,
+        slices={
             name: {
-                metric: _cell(result)
+                metric: _result(result)
                 for metric, result in protocol.slices[name].metrics.items()
                 if metric in wanted
             }
             for name in _SLICES
             if name in protocol.columns
         },
-    }
+    )
 
 
-def _cell(result: MetricResult) -> dict[str, float | None]:
+def _result(result: MetricResult) -> AnswerResult:
     interval = result.interval
-    ends = {"low": interval.low, "high": interval.high} if interval else {"low": None, "high": None}
-    return {"value": result.value, "n": result.n, **ends}
+    return AnswerResult(
+        value=result.value,
+        n=result.n,
+        low=interval.low if interval else None,
+        high=interval.high if interval else None,
+    )
 
 
 def by_question(
-    material: Material, folders: Sequence[AnswersFolder], asked: Any, texts: Texts
-) -> list[dict[str, Any]]:
-    """Of each folder, by question: the answer, how it was lost, what was shown, every verdict.
+    material: Material, folders: Sequence[AnswersFolder], asked: npt.NDArray[np.int64], texts: Texts
+) -> list[QueryAnswers]:
+    """Returns for each folder the answer to every query, its context, and all verdicts.
 
     Of several repetitions the first. A text is its number, -1 where there is none or none is shown.
     """
@@ -119,20 +142,21 @@ def by_question(
         table = folder.table
         rows = table.to_pylist()
         first = {row["query"]: at for at, row in enumerate(rows) if row["repeat"] == 0}
-        answers, shown = [-1] * len(place), [None] * len(place)
+        answers = [-1] * len(place)
+        context: list[list[str] | None] = [None] * len(place)
         for query, at in first.items():
             if query in place:
                 answers[place[query]] = texts.number(rows[at]["answer"])
-                shown[place[query]] = rows[at]["documents"]
+                context[place[query]] = rows[at]["documents"]
         found.append(
-            {
-                "answer": answers,
-                "shown": [] if folder.record.baseline else shown,
-                "verdicts": [
+            QueryAnswers(
+                answer=answers,
+                context=[] if folder.record.baseline else context,
+                verdicts=[
                     _verdicts(material, folder, name, place, first, texts)
                     for name in folder.judge_folders
                 ],
-            }
+            )
         )
     return found
 
@@ -144,26 +168,26 @@ def _verdicts(
     place: Mapping[str, int],
     first: Mapping[str, int],
     texts: Texts,
-) -> dict[str, Any]:
-    """What one judge said of the first answer to each question, and so where it was lost; a reply
-    that is no verdict in its own words."""
+) -> Verdicts:
+    """Returns one judge's verdicts of the first answers, with the error classes they imply."""
     record, judged = folder.judgements(name)
-    right, reply = [None] * len(place), [-1] * len(place)
+    correct: list[bool | None] = [None] * len(place)
+    reply = [-1] * len(place)
     values = np.full(folder.table.num_rows, np.nan)
     for row in judged.to_pylist():
         at = place.get(row["query"])
         if at is None or row["repeat"] or row["judgement"]:
             continue
-        right[at] = row["correct"]
+        correct[at] = row["correct"]
         if row["correct"] is None:
             reply[at] = texts.number(row["reply"])
         else:
             values[first[row["query"]]] = float(row["correct"])
-    lost: list[str | None] = [None] * len(place)
+    error_class: list[str | None] = [None] * len(place)
     coverage = evidence_coverage(material.dataset, folder.table)
     if coverage is not None:
         classes = answer_classes(coverage, values)
         for query, at in first.items():
             if query in place:
-                lost[place[query]] = classes[at]
-    return {"judge": record.judge.name, "right": right, "reply": reply, "lost": lost}
+                error_class[place[query]] = classes[at]
+    return Verdicts(judge=record.judge.name, correct=correct, reply=reply, error_class=error_class)

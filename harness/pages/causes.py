@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 from harness.pages.material import Material
+from harness.pages.records import MissCauses, MissedEvidence
 from harness.runs.folder.run_folder import RunFolder
 from harness.verdicts.analyze.analysis import QueryMisses, bands
 from harness.verdicts.analyze.analyze import PROTOCOL, Seen, misses
@@ -16,31 +16,34 @@ K = 10
 """Evidence below it is missed, as for `harness analyze`; a lower cut-off for short rankings."""
 
 
-def causes(materials: Sequence[Material]) -> dict[str, Any] | None:
-    """What each run missed, by cause and ability, with the rules in words.
+CauseOf = dict[tuple[int, str], str]
+"""The cause of each missed document, by row of the query and id of the document."""
 
-    `of` are the causes of each run by (query, document): for the questions, and not for the page.
-    None where evidence is not scored as `harness analyze` looks at it.
+
+def causes(materials: Sequence[Material]) -> tuple[MissCauses | None, list[CauseOf]]:
+    """Returns what each run missed, by cause and ability, with the rules in words; and its causes.
+
+    None and nothing where evidence is not scored as `harness analyze` looks at it.
     """
     block = (PROTOCOL, materials[0].dataset.manifest.granularity)
     if not all(block in one.run.blocks for one in materials):
-        return None
+        return None, []
     scored = set.intersection(*(set(one.metrics(block)) for one in materials))
     k = max((k for k in range(1, K + 1) if f"recall@{k}" in scored), default=None)
     if k is None:
-        return None
+        return None, []
     found = [misses(_seen(material, k)) for material in materials]
     missed = {cause for _, queries in found for query in queries for cause in query.causes}
     names = [cause for cause in Cause if cause in missed]
-    return {
-        "k": k,
-        "names": [str(cause) for cause in names],
-        "rules": [rules()[cause] for cause in names],
-        "runs": [
+    report = MissCauses(
+        k=k,
+        names=[str(cause) for cause in names],
+        rules=[rules()[cause] for cause in names],
+        runs=[
             _run(*one, k, material.depth) for one, material in zip(found, materials, strict=True)
         ],
-        "of": [_of(queries) for _, queries in found],
-    }
+    )
+    return report, [_of(queries) for _, queries in found]
 
 
 def _seen(material: Material, k: int) -> Seen:
@@ -58,33 +61,31 @@ def _seen(material: Material, k: int) -> Seen:
 
 def _run(
     pieces: dict[str, int], queries: Sequence[QueryMisses], k: int, depth: int
-) -> dict[str, Any]:
-    """Counts of one run. `places` says where the missed pieces stood, `beside` who was near."""
+) -> MissedEvidence:
     missed = [piece for query in queries for piece in query.missed]
     counts: dict[str, Counter[Cause]] = {ability: Counter() for ability in pieces}
     for query in queries:
         counts[query.ability].update(piece.cause for piece in query.missed)
     ranks = [piece.rank for piece in missed if piece.rank is not None]
     places = Counter(piece.place for piece in missed)
-    return {
-        "pieces": pieces,
-        "missed": len(missed),
-        "queries": len(queries),
-        "counts": {
+    return MissedEvidence(
+        evidence=pieces,
+        missed=len(missed),
+        queries=len(queries),
+        counts={
             ability: {str(cause): n for cause, n in mine.items()}
             for ability, mine in counts.items()
         },
-        "ranks": [
-            [low, high, sum(low <= rank <= high for rank in ranks)] for low, high in bands(k, depth)
+        rank_bands=[
+            (low, high, sum(low <= rank <= high for rank in ranks)) for low, high in bands(k, depth)
         ],
-        "places": {str(place): places[place] for place in Place if place is not Place.BELOW},
-        "beside": sum(piece.beside for piece in missed),
-        "session": sum(piece.session for piece in missed),
-    }
+        not_ranked={str(place): places[place] for place in Place if place is not Place.BELOW},
+        adjacent=sum(piece.beside for piece in missed),
+        same_session=sum(piece.session for piece in missed),
+    )
 
 
-def _of(queries: Sequence[QueryMisses]) -> dict[tuple[int, str], str]:
-    """The cause of each missed document, by row of the query and id of the document."""
+def _of(queries: Sequence[QueryMisses]) -> CauseOf:
     return {
         (query.row, name): str(piece.cause)
         for query in queries

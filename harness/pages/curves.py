@@ -5,12 +5,21 @@ Every value is made by the code that scores, so that a curve meets the table at 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
 from harness.pages.material import Material
+from harness.pages.records import (
+    Curve,
+    CutoffCurves,
+    CutoffSlice,
+    Latency,
+    LatencyHistogram,
+    RiskCurve,
+    TokenCurves,
+    TokenSlice,
+)
 from harness.records.scores import MetricResult
 from harness.schema import Ability
 from harness.scoring.abstention import risk_coverage, sureness
@@ -42,12 +51,8 @@ def grid(depth: int) -> list[int]:
     return sorted(ks)
 
 
-def by_k(material: Material, block: Block) -> dict[str, Any]:
-    """Metrics at every cut-off of `grid`, by slice, under the protocol of `block`.
-
-    Each family has `value`, `chance` and `ceiling` by k, the first two `low` and `high` as well.
-    `best_f1` is the k whose mean F1 is largest.
-    """
+def by_k(material: Material, block: Block) -> CutoffCurves:
+    """Computes metrics at every cut-off of `grid`, by slice, under the protocol of `block`."""
     dataset, rule = material.dataset, protocol(block[0])
     judged, ties = dataset.qrels(rule.key), Ties(material.run.blocks[block].ties)
     ranked = rank_judged(material.rankings, from_dataset(dataset, rule.key), ties)
@@ -62,20 +67,20 @@ def by_k(material: Material, block: Block) -> dict[str, Any]:
     wanted = {s: {m: one for m, one in part.items() if m in names} for s, part in found.items()}
     for name, part in with_intervals(dataset, certain, material.masks, wanted).items():
         found[name].update(part)
-    return {
-        "ks": ks,
-        "slices": {
-            name: {
-                "n": max(one.n for one in part.values()),
-                "best_f1": max(ks, key=lambda k: part[f"f1@{k}"].value or 0.0),
-                "families": {
-                    family: _series([part[f"{family}@{k}"] for k in ks]) for family in FAMILIES
+    return CutoffCurves(
+        ks=ks,
+        slices={
+            name: CutoffSlice(
+                n=max(one.n for one in part.values()),
+                best_f1=max(ks, key=lambda k: part[f"f1@{k}"].value or 0.0),
+                families={
+                    family: _curve([part[f"{family}@{k}"] for k in ks]) for family in FAMILIES
                 },
-            }
+            )
             for name, part in found.items()
         },
-        "tokens": _tokens_at(material, ks),
-    }
+        tokens=_tokens_at(material, ks),
+    )
 
 
 def _results(columns: Sequence[Column], masks: Mapping[str, Flags]) -> dict[str, Results]:
@@ -87,17 +92,20 @@ def _results(columns: Sequence[Column], masks: Mapping[str, Flags]) -> dict[str,
     return {name: results for name, results in found.items() if results}
 
 
-def _series(results: Sequence[MetricResult]) -> dict[str, list[float]]:
-    """Values, random baseline, upper bound and interval ends as parallel lists, where known."""
-    columns = {
-        "value": [one.value for one in results],
-        "chance": [one.random_baseline for one in results],
-        "ceiling": [one.upper_bound for one in results],
-        "low": [one.interval.low if one.interval else None for one in results],
-        "high": [one.interval.high if one.interval else None for one in results],
-    }
-    known = {name: [v for v in column if v is not None] for name, column in columns.items()}
-    return {name: values for name, values in known.items() if len(values) == len(results)}
+def _curve(results: Sequence[MetricResult]) -> Curve:
+    """Returns the fields of results as parallel lists, those that are known of all."""
+
+    def column(read: Callable[[MetricResult], float | None]) -> list[float] | None:
+        values = [value for one in results if (value := read(one)) is not None]
+        return values if len(values) == len(results) else None
+
+    return Curve(
+        value=[one.value for one in results],
+        random_baseline=column(lambda one: one.random_baseline),
+        upper_bound=column(lambda one: one.upper_bound),
+        low=column(lambda one: one.interval.low if one.interval else None),
+        high=column(lambda one: one.interval.high if one.interval else None),
+    )
 
 
 def _tokens_at(material: Material, ks: Sequence[int]) -> list[float]:
@@ -109,14 +117,13 @@ def _tokens_at(material: Material, ks: Sequence[int]) -> list[float]:
     return [float(value) for value in total]
 
 
-def by_tokens(material: Material) -> dict[str, Any]:
-    """Recall of the longest prefix within a budget of tokens, by slice, with intervals.
+def by_tokens(material: Material) -> TokenCurves:
+    """Computes recall of the longest prefix within a budget of tokens, by slice, with intervals.
 
-    `ended` is the share of queries whose ranking ended before the budget was spent: where it is
-    high, the curve is held down by the depth of the run.
+    Where the share of rankings that ended is high, the depth of the run limits the curve.
     """
     if material.dataset.manifest.ids_only:
-        return {"budgets": [], "slices": {}}
+        return TokenCurves(budgets=[], slices={})
     budget = TokenBudget(material.ranked, material.resolved, material.costs)
     without = material.dataset.abilities == str(Ability.ABSTENTION)
     relevant = material.ranked.query[material.ranked.grade >= 1]
@@ -133,30 +140,29 @@ def by_tokens(material: Material) -> dict[str, Any]:
         ended[tokens] = short
     found = _results(columns, _answerable(material))
     found = with_intervals(material.dataset, columns, material.masks, found)
-    return {
-        "budgets": budgets,
-        "slices": {
-            name: {
-                "n": part[str(budgets[0])].n,
-                "recall": _series([part[str(tokens)] for tokens in budgets]),
-                "ended": [float(ended[b][scored & material.masks[name]].mean()) for b in budgets],
-            }
+    return TokenCurves(
+        budgets=budgets,
+        slices={
+            name: TokenSlice(
+                n=part[str(budgets[0])].n,
+                recall=_curve([part[str(tokens)] for tokens in budgets]),
+                ended=[float(ended[b][scored & material.masks[name]].mean()) for b in budgets],
+            )
             for name, part in found.items()
         },
-    }
+    )
 
 
-def _answerable(material: Material) -> dict[str, Any]:
+def _answerable(material: Material) -> dict[str, Flags]:
     """Slices without those that add nothing to `answerable`, or to `all` where that is missing."""
     gone = {str(Ability.ABSTENTION)} | ({"all"} if "answerable" in material.masks else set())
     return {name: mask for name, mask in material.masks.items() if name not in gone}
 
 
-def risk(material: Material) -> dict[str, Any] | None:
-    """Risk against coverage, as the section `abstention` of the scores has it in ten points.
+def risk(material: Material) -> RiskCurve | None:
+    """Computes risk against coverage; the section `abstention` of the scores has ten points of it.
 
-    None where confidences are missing or all the same. `best` is the curve of a system that knows
-    which of its answers are wrong; one that guesses has the risk at full coverage everywhere.
+    None where confidences are missing or all the same.
     """
     dataset, answered, ranked = material.dataset, material.answered, material.ranked
     without = dataset.abilities == str(Ability.ABSTENTION)
@@ -177,20 +183,21 @@ def risk(material: Material) -> dict[str, Any] | None:
     best = risk_coverage(-wrong, wrong)
     n = len(curve)
     at = np.unique(np.linspace(0, n - 1, min(n, _POINTS)).round().astype(int))
-    return {
-        "n": n,
-        "coverage": ((at + 1) / n).tolist(),
-        "risk": curve[at].tolist(),
-        "best": best[at].tolist(),
-        "aurc": float(curve.mean()),
-        "overall": float(curve[-1]),
-        "confidence_is": "the system's own" if given.any() else "the top score",
-        "wrong_is": f"hit@{k} = 0" + (", or no answer exists" if without[judged].any() else ""),
-    }
+    return RiskCurve(
+        n=n,
+        coverage=((at + 1) / n).tolist(),
+        risk=curve[at].tolist(),
+        best=best[at].tolist(),
+        aurc=float(curve.mean()),
+        overall=float(curve[-1]),
+        confidence_source="the system's own" if given.any() else "the top score",
+        wrong_definition=f"hit@{k} = 0"
+        + (", or no answer exists" if without[judged].any() else ""),
+    )
 
 
-def latency(materials: Sequence[Material]) -> dict[str, Any] | None:
-    """Histograms of milliseconds a query over bins that the runs share, on a log scale.
+def latency(materials: Sequence[Material]) -> Latency | None:
+    """Computes histograms of milliseconds a query over common bins, on a log scale.
 
     None where no run measured any. A run from elsewhere has None in place of its counts.
     """
@@ -201,21 +208,11 @@ def latency(materials: Sequence[Material]) -> dict[str, Any] | None:
         return None
     low, high = everything.min() / 1.02, everything.max() * 1.02
     edges = np.geomspace(low, high, _BINS + 1)
-    return {
-        "edges_ms": edges.tolist(),
-        "runs": [
-            {
-                "n": len(mine),
-                "share": (np.histogram(mine.clip(low), edges)[0] / len(mine)).tolist(),
-                **_percentiles(mine),
-            }
-            if len(mine)
-            else None
-            for mine in times
-        ],
-    }
+    histograms = [_histogram(mine, low, edges) if len(mine) else None for mine in times]
+    return Latency(edges_ms=edges.tolist(), runs=histograms)
 
 
-def _percentiles(values: Values) -> dict[str, float]:
-    found = np.percentile(values, [50, 95, 99])
-    return {name: float(v) for name, v in zip(("p50", "p95", "p99"), found, strict=True)}
+def _histogram(values: Values, low: float, edges: Values) -> LatencyHistogram:
+    p50, p95, p99 = np.percentile(values, [50, 95, 99]).tolist()
+    share = np.histogram(values.clip(low), edges)[0] / len(values)
+    return LatencyHistogram(n=len(values), share=share.tolist(), p50=p50, p95=p95, p99=p99)

@@ -18,7 +18,8 @@ import re
 from collections.abc import Mapping
 from html import escape
 from pathlib import Path
-from typing import Any
+
+from harness.records.base import to_tree
 
 ASSETS = Path(__file__).with_name("assets").resolve()
 _VENDOR = Path(__file__).with_name("vendor")
@@ -38,9 +39,9 @@ _EXPORT = re.compile(r"^export (?=async |class |const |function |let )", re.MULT
 def page(
     title: str,
     name: str,
-    data: Any,
+    data: object,
     *,
-    parts: Mapping[str, Any] | None = None,
+    parts: Mapping[str, object] | None = None,
     charts: bool = False,
     live: bool = False,
     fetches: bool = False,
@@ -80,10 +81,10 @@ def _yes(value: bool) -> str:
     return "yes" if value else "no"
 
 
-def _packed(name: str, data: Any) -> str:
+def _packed(name: str, data: object) -> str:
     import orjson
 
-    raw = orjson.dumps(data, option=orjson.OPT_SERIALIZE_NUMPY)
+    raw = orjson.dumps(data, default=to_tree, option=orjson.OPT_SERIALIZE_NUMPY)
     packed = base64.b64encode(gzip.compress(raw, _LEVEL, mtime=0)).decode("ascii")
     return f'<script type="application/gzip" id="{escape(name)}">{packed}</script>'
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset
+from harness.pages.records import DocumentColumns
 from harness.rankings.rankings import Rankings, read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import answered
@@ -23,6 +25,8 @@ from harness.scoring.ranks import Ranked, Ties, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
 from harness.scoring.slices import Answered, slices
 from harness.verdicts.compare.scored import Block, ScoredRun
+
+T = TypeVar("T")
 
 LONGEST = 700
 """Characters of a text that a page shows; the rest is in the dataset."""
@@ -165,8 +169,8 @@ class Shelf:
             self._names[name] = len(self._places) + len(self._names)
         return self._names[name]
 
-    def columns(self) -> dict[str, list[Any]]:
-        """Id, text, date, session and speaker of each number, as parallel lists."""
+    def columns(self) -> DocumentColumns:
+        """Returns id, text, date, session and speaker of each number, as parallel lists."""
         n = len(self._places) + len(self._names)
         ids: list[str] = [""] * n
         for name, at in self._names.items():
@@ -177,17 +181,22 @@ class Shelf:
         for at, name in zip(numbers, documents.column("id", rows).to_pylist(), strict=True):
             ids[at] = name
         if self._share:
-            return {"id": ids}
-        columns: dict[str, list[Any]] = {"id": ids, "text": [-1] * n, "date": [None] * n}
-        for at, text in zip(numbers, documents.contents(rows), strict=True):
-            columns["text"][at] = self._texts.number(text)
-        for at, date in zip(numbers, self._dates(keys), strict=True):
-            columns["date"][at] = date
-        for name in ("session", "speaker"):
-            columns[name] = [None] * n
-            for at, value in zip(numbers, documents.column(name, rows).to_pylist(), strict=True):
-                columns[name][at] = value
-        return columns
+            return DocumentColumns(id=ids)
+
+        def column(values: Iterable[T | None]) -> list[T | None]:
+            found: list[T | None] = [None] * n
+            for at, value in zip(numbers, values, strict=True):
+                found[at] = value
+            return found
+
+        contents = column(documents.contents(rows))
+        return DocumentColumns(
+            id=ids,
+            text=[self._texts.number(text) for text in contents],
+            date=column(self._dates(keys)),
+            session=column(documents.column("session", rows).to_pylist()),
+            speaker=column(documents.column("speaker", rows).to_pylist()),
+        )
 
     def _dates(self, keys: list[tuple[int, int]]) -> list[str | None]:
         """When each document was said, in its haystack."""

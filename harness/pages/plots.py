@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.pages.report import title
+from harness.pages.records import ReportData
+from harness.records.base import to_tree
 
 COLOURS = ("#0a5fbf", "#a84300")
 _QUIET = "#575e68"
@@ -16,7 +17,7 @@ Axes = Any
 Draw = Callable[[Axes, dict[str, Any]], None]
 
 
-def write_plots(data: dict[str, Any], folder: Path) -> list[Path]:
+def write_plots(report: ReportData, folder: Path) -> list[Path]:
     """Write each picture as SVG and PNG; those of which there is nothing to show are left out.
 
     Raises OSError for a folder that cannot be written.
@@ -26,6 +27,7 @@ def write_plots(data: dict[str, Any], folder: Path) -> list[Path]:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
+    data = to_tree(report)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     # The same data give the same bytes: no dates, and ids of SVG by a fixed salt.
@@ -35,7 +37,7 @@ def write_plots(data: dict[str, Any], folder: Path) -> list[Path]:
         for name, draw in _pictures(data).items():
             figure, axes = plt.subplots(figsize=(8, 4.5), layout="constrained")
             draw(axes, data)
-            figure.suptitle(_heading(data), fontsize=10, color=_QUIET, x=0.01, ha="left")
+            figure.suptitle(_heading(report), fontsize=10, color=_QUIET, x=0.01, ha="left")
             for kind in ("svg", "png"):
                 path = folder / f"{name}.{kind}"
                 dated = {"Date": None} if kind == "svg" else {"Software": None}
@@ -47,7 +49,7 @@ def write_plots(data: dict[str, Any], folder: Path) -> list[Path]:
 
 def _pictures(data: Mapping[str, Any]) -> dict[str, Draw]:
     found: dict[str, Draw] = {}
-    if data["blocks"] and data["blocks"][data["main"]]["slices"]:
+    if data["protocols"] and data["protocols"][data["main"]]["slices"]:
         found["abilities"] = abilities
     if data["by_k"]:
         found["metrics-by-k"] = depth
@@ -60,11 +62,11 @@ def _pictures(data: Mapping[str, Any]) -> dict[str, Draw]:
     return found
 
 
-def _heading(data: dict[str, Any]) -> str:
-    d = data["dataset"]
+def _heading(report: ReportData) -> str:
+    dataset = report.dataset
     return (
-        f"{title(data)}: {d['granularity']}, {d['text']} text, {d['split']}, "
-        f"data {d['fingerprint'][:8]}, {data['asked']:,} queries"
+        f"{report.title}: {dataset.granularity}, {dataset.text} text, {dataset.split}, "
+        f"data {dataset.fingerprint[:8]}, {report.asked:,} queries"
     )
 
 
@@ -76,26 +78,26 @@ def _names(data: Mapping[str, Any]) -> list[str]:
 
 
 def abilities(axes: Axes, data: Mapping[str, Any]) -> None:
-    """Means by slice with intervals, chance and ceiling."""
-    block = data["blocks"][data["main"]]
+    """Means by slice with intervals, random baseline and upper bound."""
+    block = data["protocols"][data["main"]]
     metric, names = block["lead"], [part["name"] for part in block["slices"]]
-    runs = len(block["cells"])
+    runs = len(block["results"])
     for run, label in enumerate(_names(data)):
         places = [i + (run - (runs - 1) / 2) * 0.28 for i in range(len(names))]
-        cells = [block["cells"][run][name][metric] for name in names]
+        cells = [block["results"][run][name][metric] for name in names]
         for place, cell in zip(places, cells, strict=True):
-            if "interval" in cell:
+            if cell["interval"]:
                 ends = [cell["interval"]["low"], cell["interval"]["high"]]
                 axes.plot(ends, [place] * 2, color=COLOURS[run], lw=4, alpha=0.45)
         known = [
             (c["value"], p) for c, p in zip(cells, places, strict=True) if c["value"] is not None
         ]
         axes.plot(*zip(*known, strict=True), "o", color=COLOURS[run], label=label, ms=7)
-    for part, style in (("chance", ":"), ("ceiling", "-")):
+    for part, style in (("random_baseline", ":"), ("upper_bound", "-")):
         for i, name in enumerate(names):
-            value = block["cells"][0][name][metric].get(part)
+            value = block["results"][0][name][metric].get(part)
             if value is not None:
-                named = part if i == 0 else None
+                named = part.replace("_", " ") if i == 0 else None
                 axes.plot(
                     [value] * 2, [i - 0.35, i + 0.35], style, color=_QUIET, lw=1.5, label=named
                 )
@@ -111,7 +113,7 @@ def abilities(axes: Axes, data: Mapping[str, Any]) -> None:
 def _band(
     axes: Axes, xs: Sequence[float], series: Mapping[str, Any], colour: str, **line: Any
 ) -> None:
-    if "low" in series:
+    if series["low"]:
         axes.fill_between(xs, series["low"], series["high"], color=colour, alpha=0.15, lw=0)
     axes.plot(xs, series["value"], color=colour, lw=2, **line)
 
@@ -124,9 +126,9 @@ def depth(axes: Axes, data: Mapping[str, Any]) -> None:
         for family, dash in (("recall", "-"), ("precision", "--")):
             series = part["families"][family]
             _band(axes, one["ks"], series, COLOURS[run], ls=dash, label=f"{family}, {label}")
-        chance = part["families"]["recall"].get("chance")
-        if run == 0 and chance is not None:
-            axes.plot(one["ks"], chance, ":", color=_QUIET, label="recall by chance")
+        random = part["families"]["recall"]["random_baseline"]
+        if run == 0 and random is not None:
+            axes.plot(one["ks"], random, ":", color=_QUIET, label="recall of a random order")
     if data["by_k"][0]["ks"][-1] > 100:
         _log(axes)
     axes.set_xlabel(f"k, {data['by_k_of']}, n {data['by_k'][0]['slices']['all']['n']:,}")
@@ -162,7 +164,7 @@ def risk(axes: Axes, data: Mapping[str, Any]) -> None:
         axes.axhline(one["overall"], color=COLOURS[run], ls=":", lw=1)
         axes.plot(one["coverage"], one["best"], color=COLOURS[run], lw=0.8, alpha=0.7)
         axes.set_xlabel(f"coverage, n {one['n']:,}; thin: the best order, dotted: a guess")
-        axes.set_ylabel(f"risk: {one['wrong_is']}")
+        axes.set_ylabel(f"risk: {one['wrong_definition']}")
     _unit(axes)
 
 

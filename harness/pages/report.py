@@ -7,32 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.pages.answered import answered, answers_of
 from harness.pages.causes import causes
+from harness.pages.comparison import pair_result, setting_rows
 from harness.pages.curves import by_k, by_tokens, latency, risk
 from harness.pages.html import page
 from harness.pages.material import Material
 from harness.pages.questions import questions
-from harness.records.base import Record, to_plain, to_tree
-from harness.records.run import Measured
+from harness.pages.records import PairResult, ReportData, ReportProtocol, ReportRun, ReportSlice
 from harness.records.scores import ProtocolResult
 from harness.schema import Ability
 from harness.scoring.protocols import PROTOCOLS
 from harness.scoring.returned import depth_message
 from harness.scoring.scores import main_metrics
 from harness.scoring.signature import digest
-from harness.scoring.uncertainty import named
 from harness.verdicts.compare.compare import compare
-from harness.verdicts.compare.comparison import Comparison, Options, Pair, Table
+from harness.verdicts.compare.comparison import Comparison, Options, Table
 from harness.verdicts.compare.scored import Block, ScoredRun
-
-VERSION = 1
-"""Of the form of the object."""
 
 SHOWN = 10
 """Places of each ranking that a page shows, unless told otherwise."""
@@ -44,7 +39,7 @@ _LEADING = {"memory": "recall@10", "trec": "ndcg@10"}
 
 def report_data(
     folders: Sequence[Path], dataset: Dataset, *, shown: int = SHOWN, share: bool = False
-) -> dict[str, Any]:
+) -> ReportData:
     """Everything about one run, or about two that compare.
 
     `share` leaves out every text of the dataset, and of the system: ids and numbers stay. Raises
@@ -63,54 +58,41 @@ def report_data(
     first = materials[0].run
     shared = [b for b in first.blocks if all(b in m.run.blocks for m in materials)]
     drawn = _drawn(shared, first)
-    missed = causes(materials)
+    missed, causes_of = causes(materials)
     asked = materials[0].answered.asked
     folders_of = [answers_of(material.run.folder) for material in materials]
-    data: dict[str, Any] = {
-        "version": VERSION,
-        "harness": harness.__version__,
-        "share": share,
-        "shown": shown,
-        "dataset": to_tree(first.scores.dataset),
-        "depth": first.scores.depth,
-        "asked": int(asked.sum()),
-        "in_dataset": dataset.n_queries,
-        "digest": digest(first.asked),
-        "runs": [_run(material.run, share=share) for material in materials],
-        "settings": _settings(compared),
-        "blocks": [_block(materials, block, compared) for block in shared],
-        "main": shared.index(drawn) if drawn else 0,
-        "by_k": [by_k(material, drawn) for material in materials] if drawn else [],
-        "by_k_of": first.blocks[drawn].name if drawn else None,
-        "by_tokens": [by_tokens(material) for material in materials],
-        "tokenizer": first.scores.tokens.tokenizer if first.scores.tokens else None,
-        "risk": [risk(material) for material in materials],
-        "latency": latency(materials),
-        "queries": questions(materials, shown, missed, folders_of, share=share),
-        "answered": [answered(folders) for folders in folders_of],
-        "causes": missed and {name: part for name, part in missed.items() if name != "of"},
-    }
-    return data
+    names = missed.names if missed else []
+    return ReportData(
+        harness=harness.__version__,
+        share=share,
+        shown=shown,
+        dataset=first.scores.dataset,
+        depth=first.scores.depth,
+        asked=int(asked.sum()),
+        in_dataset=dataset.n_queries,
+        digest=digest(first.asked),
+        runs=[_run(material.run) for material in materials],
+        settings=setting_rows(compared.groups[0]) if compared else [],
+        protocols=[_protocol(materials, block, compared) for block in shared],
+        main=shared.index(drawn) if drawn else 0,
+        by_k=[by_k(material, drawn) for material in materials] if drawn else [],
+        by_k_of=first.blocks[drawn].name if drawn else None,
+        by_tokens=[by_tokens(material) for material in materials],
+        tokenizer=first.scores.tokens.tokenizer if first.scores.tokens else None,
+        risk=[risk(material) for material in materials],
+        latency=latency(materials),
+        queries=questions(materials, shown, names, causes_of, folders_of, share=share),
+        answered=[answered(folders) for folders in folders_of],
+        causes=missed,
+    )
 
 
-def report_page(data: dict[str, Any], *, home: str = "") -> bytes:
+def report_page(data: ReportData, *, home: str = "") -> bytes:
     """One self-contained file; needs no network and opens from the disk.
 
     `home` is where the board is, for one that is served.
     """
-    return page(
-        title(data),
-        "report",
-        data,
-        charts=True,
-        home=home,
-    )
-
-
-def title(data: dict[str, Any]) -> str:
-    """What a report is about: `bm25 on locomo`."""
-    systems = " and ".join(run["system"] for run in data["runs"])
-    return f"{systems} on {data['dataset']['name']}"
+    return page(data.title, "report", data, charts=True, home=home)
 
 
 def check_pair(folders: Sequence[Path]) -> None:
@@ -135,51 +117,33 @@ def _drawn(blocks: Sequence[Block], run: ScoredRun) -> Block | None:
     return memory or own.get("trec") or next(iter(named), None)
 
 
-def _run(run: ScoredRun, *, share: bool) -> dict[str, Any]:
+def _run(run: ScoredRun) -> ReportRun:
     record, scores = run.run_record, run.scores
-    retriever, measured = record.retriever, record.measured or Measured()
-    return {
-        "name": run.folder.resolve().name,
-        "system": record.title,
-        "retriever": retriever.name,
-        "version": retriever.version,
-        "revision": retriever.revision,
-        "params": retriever.params,
-        "sees_gold_labels": retriever.sees_gold_labels,
-        "finished": record.finished,
-        "submitted_by": record.submitted_by,
-        # It may name folders of this machine.
-        "command": None if share else record.command,
-        "failed": scores.queries.failed,
-        "depth_message": depth_message(scores.returned, scores.depth, requested=record.executed),
-        "without_ranking": scores.queries.without_ranking,
-        "search_ms": _plain(measured.search_ms),
-        "index": _plain(measured.index),
-        "machine": _plain(record.machine),
-        "hits": scores.hits,
-        "knowledge_update": to_tree(scores.knowledge_update),
-        "changes": to_tree(scores.changes),
-        "abstention": to_tree(scores.abstention),
-        "tokens": to_tree(scores.tokens),
-        "warnings": scores.warnings,
-    }
+    retriever = record.retriever
+    return ReportRun(
+        name=run.folder.resolve().name,
+        system=record.title,
+        retriever=retriever.name,
+        version=retriever.version,
+        revision=retriever.revision,
+        params=retriever.params,
+        sees_gold_labels=retriever.sees_gold_labels,
+        finished=record.finished,
+        submitted_by=record.submitted_by,
+        failed=scores.queries.failed,
+        without_ranking=scores.queries.without_ranking,
+        depth_message=depth_message(scores.returned, scores.depth, requested=record.executed),
+        knowledge_update=scores.knowledge_update,
+        changes=scores.changes,
+        abstention=scores.abstention,
+        warnings=scores.warnings,
+    )
 
 
-def _plain(part: Record | None) -> Any:
-    return None if part is None else to_plain(part)
-
-
-def _settings(compared: Comparison | None) -> list[dict[str, Any]]:
-    """What differs between the settings of two runs."""
-    if compared is None:
-        return []
-    return [{"what": row.what, "values": list(row.values)} for row in compared.groups[0].settings]
-
-
-def _block(
+def _protocol(
     materials: Sequence[Material], block: Block, compared: Comparison | None
-) -> dict[str, Any]:
-    """One protocol: the cells of every run by slice and metric, and what pairs of runs show."""
+) -> ReportProtocol:
+    """Returns one protocol: each run's results by slice and metric, and what pairs of runs show."""
     found = [material.run.blocks[block] for material in materials]
     names = [n for n in _ORDER if all(n in one.columns for one in found)]
     if "answerable" in names and _same_n(found[0], "answerable", "all"):
@@ -191,23 +155,26 @@ def _block(
     main = [name for name in main_metrics(known[0]) if name in metrics]
     metrics = main + sorted(set(metrics) - set(main), key=_place)
     lead = _LEADING.get(block[0], "")
-    return {
-        "protocol": found[0].name,
-        "level": block[1],
-        "description": found[0].description,
-        "ties": found[0].ties,
-        "excluded": [one.excluded for one in found],
-        "metrics": metrics,
-        "main_metrics": main,
-        "lead": lead if lead in metrics else _first_at_10(metrics),
-        "slices": [{"name": n, "n": found[0].columns[n].n} for n in names],
-        "cells": [
-            {name: {m: to_tree(one.slices[name].metrics[m]) for m in metrics} for name in names}
+    tables = _tables(block, compared)
+    pairs: dict[str, dict[str, PairResult]] = {}
+    for cell in (cell for table in tables for cell in table.cells):
+        pairs.setdefault(cell.slice, {})[cell.metric] = pair_result(cell.pairs[0])
+    return ReportProtocol(
+        protocol=found[0].name,
+        level=block[1],
+        description=found[0].description,
+        excluded=[one.excluded for one in found],
+        metrics=metrics,
+        main_metrics=main,
+        lead=lead if lead in metrics else _first_at_10(metrics),
+        slices=[ReportSlice(name=n, n=found[0].columns[n].n) for n in names],
+        results=[
+            {name: {m: one.slices[name].metrics[m] for m in metrics} for name in names}
             for one in found
         ],
-        "pairs": _pairs(block, compared),
-        "dropped": _dropped(block, compared),
-    }
+        pairs=pairs,
+        dropped=[n for table in tables for n in table.dropped],
+    )
 
 
 def _same_n(protocol: ProtocolResult, *names: str) -> bool:
@@ -234,35 +201,3 @@ def _tables(block: Block, compared: Comparison | None) -> list[Table]:
         for table in group.tables
         if (table.protocol.partition("/")[0], table.level) == block
     ]
-
-
-def _dropped(block: Block, compared: Comparison | None) -> list[int]:
-    """How many queries of each run are not compared, as the other has no value for them."""
-    return [n for table in _tables(block, compared) for n in table.dropped]
-
-
-def _pairs(block: Block, compared: Comparison | None) -> dict[str, dict[str, Any]]:
-    """The paired comparison of two runs by slice and metric."""
-    found: dict[str, dict[str, Any]] = {}
-    for table in _tables(block, compared):
-        for cell in table.cells:
-            found.setdefault(cell.slice, {})[cell.metric] = _pair(cell.pairs[0])
-    return found
-
-
-def _pair(pair: Pair) -> dict[str, Any]:
-    difference = pair.found.difference
-    over = "haystacks" if difference.clustered else "queries"
-    return {
-        "difference": difference.value,
-        "low": difference.low,
-        "high": difference.high,
-        "how": named(difference.how, over),
-        "approximate": named(difference.note, over) if difference.rough else "",
-        "p": pair.p,
-        "shown": pair.shown,
-        "detectable": pair.found.power.detectable,
-        "won": pair.found.won,
-        "lost": pair.found.lost,
-        "tied": pair.found.tied,
-    }

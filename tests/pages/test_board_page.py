@@ -346,7 +346,7 @@ def test_every_ability_has_a_bar_of_its_own_on_one_scale(board: Path, results: P
             said, mine = place.get_attribute("title"), cell(results, "bm25", ability)
             for words in (
                 f"n {mine['n']}",
-                f"chance {mine['random_baseline']:.3f}",
+                f"random {mine['random_baseline']:.3f}",
                 "95% interval",
             ):
                 assert words in said

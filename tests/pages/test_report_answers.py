@@ -16,7 +16,7 @@ from resealed import reseal
 
 from harness.dataset.reader import Dataset
 from harness.pages.report import report_data
-from harness.records.base import decode
+from harness.records.base import decode, to_tree
 from harness.runs.answering.templates import built_in_template
 from harness.runs.folder.run_folder import read_scores
 from harness.verdicts.board.records import Leaderboard
@@ -50,30 +50,30 @@ def run(
 def test_answers_stand_in_the_report_and_texts_stay_out_of_a_shared_one(
     run: Path, sample: Dataset
 ) -> None:
-    data = report_data([run], sample)
+    data = to_tree(report_data([run], sample))
     (rows,) = data["answered"]
     names = ["bm25", "no context", "newest documents", "random documents", "evidence only"]
     assert [row["system"] for row in rows] == names
     scores = read_scores(next(run.parent.glob("*-bm25.plain-*")))
     cell = scores.protocols[-1].slices["all"].metrics["accuracy"]
-    shown = rows[0]["blocks"][-1]["slices"]["all"]["accuracy"]
+    shown = rows[0]["protocols"][-1]["slices"]["all"]["accuracy"]
     assert (shown["value"], shown["n"]) == (cell.value, cell.n)
     (questions,) = data["queries"]["answered"]
     texts, own = data["queries"]["texts"], questions[0]
-    assert all(len(own[name]) == data["asked"] == 30 for name in ("answer", "shown"))
+    assert all(len(own[name]) == data["asked"] == 30 for name in ("answer", "context"))
     for at in range(30):
         (verdict,) = own["verdicts"]
-        said, lost = texts[own["answer"][at]], verdict["lost"][at]
-        assert len(own["shown"][at]) <= 3
-        if verdict["right"][at] is None:
+        said, lost = texts[own["answer"][at]], verdict["error_class"][at]
+        assert len(own["context"][at]) <= 3
+        if verdict["correct"][at] is None:
             assert lost is None
             assert texts[verdict["reply"][at]] == "I would rather not say."
         elif lost in ("correct_given_evidence", "correct_without_evidence"):
-            assert verdict["right"][at] is True
+            assert verdict["correct"][at] is True
             assert said != DECLINED
         else:
-            assert lost is None or verdict["right"][at] is (lost == "correct_abstention")
-    shared = orjson.dumps(report_data([run], sample, share=True))
+            assert lost is None or verdict["correct"][at] is (lost == "correct_abstention")
+    shared = orjson.dumps(to_tree(report_data([run], sample, share=True)))
     assert DECLINED.encode() not in shared
     assert b"rather not say" not in shared
     assert b"onerror" not in shared
@@ -85,7 +85,7 @@ def test_answers_of_other_rankings_are_not_shown(run: Path, sample: Dataset) -> 
         record["run"]["rankings_sha256"] = "0" * 64
         path.write_bytes(orjson.dumps(record))
         reseal(path.parent)
-    assert report_data([run], sample)["answered"] == [[]]
+    assert to_tree(report_data([run], sample))["answered"] == [[]]
 
 
 @pytest.mark.browser

@@ -12,6 +12,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import read_json
 from harness.pages.report import report_data
+from harness.records.base import to_tree
 from harness.records.scores import MetricResult
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
@@ -23,9 +24,14 @@ from harness.verdicts.analyze.analyze import analyze
 Ran = Callable[..., Path]
 
 
+def page_data(folders: list[Path], dataset: Dataset, *, share: bool = False) -> Any:
+    """Returns a report as the scripts of its page read it."""
+    return to_tree(report_data(folders, dataset, share=share))
+
+
 @pytest.fixture(scope="module")
 def data(bm25: Path, sample: Dataset) -> dict[str, Any]:
-    return report_data([bm25], sample)
+    return page_data([bm25], sample)
 
 
 def cells(folder: Path, protocol: str) -> dict[str, dict[str, MetricResult]]:
@@ -43,8 +49,8 @@ def test_curves_by_k_pass_through_the_scores(data: dict[str, Any], bm25: Path) -
             for family in ("recall", "precision", "hit", "recall_all", "ndcg"):
                 cell, series = scored[name][f"{family}@{k}"], part["families"][family]
                 assert series["value"][at] == cell.value
-                assert series["chance"][at] == cell.random_baseline
-                assert series["ceiling"][at] == cell.upper_bound
+                assert series["random_baseline"][at] == cell.random_baseline
+                assert series["upper_bound"][at] == cell.upper_bound
             interval = scored[name][f"recall@{k}"].interval
             assert interval is not None
             found = part["families"]["recall"]
@@ -82,8 +88,8 @@ def test_causes_are_those_of_harness_analyze(
     run = causes["runs"][0]
     assert (run["missed"], run["queries"]) == (len(found.missed), len(found.queries))
     assert run["counts"] == found.as_dict()["causes"]
-    assert run["pieces"] == found.pieces
-    assert sum(n for _, _, n in run["ranks"]) == found.ranks(11, 100)
+    assert run["evidence"] == found.pieces
+    assert sum(n for _, _, n in run["rank_bands"]) == found.ranks(11, 100)
     evidence, ids = data["queries"]["evidence"], data["queries"]["documents"]["id"]
     of = {
         (query.row, name): str(piece.cause)
@@ -102,7 +108,7 @@ def test_causes_are_at_10_or_at_the_deepest_cut_off_of_shorter_rankings(
     data: dict[str, Any], sample: Dataset, ran: Ran
 ) -> None:
     assert data["causes"]["k"] == 10
-    assert report_data([ran(sample, "bm25", k=7)], sample)["causes"]["k"] == 5
+    assert page_data([ran(sample, "bm25", k=7)], sample)["causes"]["k"] == 5
 
 
 def test_each_query_has_its_evidence_with_ranks_and_its_ranking(
@@ -111,12 +117,12 @@ def test_each_query_has_its_evidence_with_ranks_and_its_ranking(
     queries = data["queries"]
     assert queries["columns"]["id"] == sample.query_ids
     evidence, ranking = queries["evidence"], queries["rankings"][0]
-    recall = queries["blocks"][0]["values"][0]["recall@10"]
+    recall = queries["protocols"][0]["values"][0]["recall@10"]
     for at in range(len(sample.query_ids)):
         mine = range(evidence["start"][at], evidence["start"][at + 1])
         gold = {evidence["document"][row]: evidence["rank"][0][row] for row in mine}
         shown = ranking["document"][ranking["start"][at] : ranking["start"][at + 1]]
-        marked = ranking["gold"][ranking["start"][at] : ranking["start"][at + 1]]
+        marked = ranking["grade"][ranking["start"][at] : ranking["start"][at + 1]]
         assert [document for document, grade in zip(shown, marked, strict=True) if grade] == sorted(
             (d for d, rank in gold.items() if 0 < rank <= 10), key=lambda d: gold[d]
         )
@@ -128,13 +134,13 @@ def test_each_query_has_its_evidence_with_ranks_and_its_ranking(
 
 
 def test_a_query_that_is_not_scored_says_why(data: dict[str, Any], bm25: Path) -> None:
-    left_out = read_json(bm25 / "excluded.json")["memory"]
-    block, ids = data["queries"]["blocks"][0], data["queries"]["columns"]["id"]
-    assert left_out
-    for reason, names in left_out.items():
+    excluded = read_json(bm25 / "excluded.json")["memory"]
+    block, ids = data["queries"]["protocols"][0], data["queries"]["columns"]["id"]
+    assert excluded
+    for reason, names in excluded.items():
         for name in names:
             at = ids.index(name)
-            assert block["reasons"][0][block["left_out"][0][at]] == reason
+            assert block["reasons"][0][block["excluded"][0][at]] == reason
             assert block["values"][0]["recall@10"][at] is None
 
 
@@ -148,7 +154,7 @@ def test_texts_stand_once_and_long_ones_are_cut(data: dict[str, Any], sample: Da
 def test_what_is_shared_holds_no_text_of_the_dataset(bm25: Path, sample: Dataset) -> None:
     import orjson
 
-    shared = orjson.dumps(report_data([bm25], sample, share=True)).decode()
+    shared = orjson.dumps(page_data([bm25], sample, share=True)).decode()
     told = sample.documents.contents() + [sample.query(i).text for i in range(sample.n_queries)]
     answers = [answer for i in range(sample.n_queries) for answer in sample.query(i).answers]
     told += [answer for answer in answers if len(answer) > 12]
@@ -156,28 +162,28 @@ def test_what_is_shared_holds_no_text_of_the_dataset(bm25: Path, sample: Dataset
     speakers = set(sample.documents.column("speaker").to_pylist())
     assert not [name for name in speakers if f'"{name}"' in shared]
     assert sample.query_ids[0] in shared
-    assert '"command":null' in shared
+    assert '"command"' not in shared
 
 
 def test_two_runs_are_paired_query_by_query(bm25: Path, tfidf: Path, sample: Dataset) -> None:
-    data = report_data([bm25, tfidf], sample)
-    block = data["queries"]["blocks"][data["main"]]
+    data = page_data([bm25, tfidf], sample)
+    block = data["queries"]["protocols"][data["main"]]
     first, second = (one["recall@10"] for one in block["values"])
     difference = block["difference"]["recall@10"]
     for a, b, d in zip(first, second, difference, strict=True):
         assert d is None if a is None or b is None else d == pytest.approx(b - a, abs=1e-4)
-    pair = data["blocks"][data["main"]]["pairs"]["all"]["recall@10"]
+    pair = data["protocols"][data["main"]]["pairs"]["all"]["recall@10"]
     known = [d for d in difference if d is not None]
     counts = [sum(d > 0 for d in known), sum(d < 0 for d in known), sum(d == 0 for d in known)]
     assert [pair["won"], pair["lost"], pair["tied"]] == counts
     assert pair["low"] <= pair["difference"] <= pair["high"]
-    assert {row["what"] for row in data["settings"]} >= {"system", "params.b"}
+    assert {row["setting"] for row in data["settings"]} >= {"system", "params.b"}
 
 
 def test_runs_that_do_not_compare_are_refused(bm25: Path, sample: Dataset, ran: Ran) -> None:
     shallow = ran(sample, "bm25", k=5)
     with pytest.raises(UsageError, match=rf"run {shallow} \(at most 5 deep\) again with --k 100"):
-        report_data([bm25, shallow], sample)
+        page_data([bm25, shallow], sample)
 
 
 class Fails(BM25):
@@ -190,7 +196,7 @@ class Fails(BM25):
 
 
 def test_failed_queries_are_there_with_their_trace(sample: Dataset, ran: Ran) -> None:
-    data = report_data([ran(sample, Fails(), batch_size=1)], sample)
+    data = page_data([ran(sample, Fails(), batch_size=1)], sample)
     run, texts = data["queries"]["runs"][0], data["queries"]["texts"]
     failed = [at for at, one in enumerate(run["failed"]) if one]
     assert 0 < len(failed) == data["runs"][0]["failed"] < sample.n_queries
@@ -214,19 +220,19 @@ def test_texts_of_the_systems_own_are_shown_with_what_they_stand_for(
     sample: Dataset, ran: Ran
 ) -> None:
     folder = ran(sample, Rewrites(), k=10, limit=40)
-    queries = report_data([folder], sample)["queries"]
+    queries = page_data([folder], sample)["queries"]
     number, way, documents = queries["runs"][0]["hits"][0][0]
     assert queries["texts"][number].startswith("Noted: ")
     first = queries["rankings"][0]["document"][0]
     assert (way, documents) == ("exact", [queries["documents"]["id"][first]])
-    assert report_data([folder], sample, share=True)["queries"]["runs"][0]["hits"] == []
+    assert page_data([folder], sample, share=True)["queries"]["runs"][0]["hits"] == []
 
 
 def test_rankings_from_elsewhere_have_no_times(sample: Dataset, bm25: Path, tmp_path: Path) -> None:
     theirs = bm25 / "rankings.trec"
     folder = import_rankings(theirs, sample, out=tmp_path, name="theirs", k=100, strict=True)
     score_run(folder, sample)
-    data = report_data([folder], sample)
+    data = page_data([folder], sample)
     assert data["latency"] is None
     assert set(data["queries"]["runs"][0]["ms"]) == {None}
 

@@ -74,7 +74,7 @@ def test_every_part_is_drawn_and_a_table_stands_behind_each_drawing(page_of_one:
         page.get_by_text("These numbers as a table").first.click()
         assert "0.549" in page.locator("#abilities-table").inner_text()
         assert page.locator("#figure .value").inner_text() == "0.549"
-        assert "update recall@10\n0.435 (chance 0.09" in page.locator("#silence-facts").inner_text()
+        assert "update recall@10\n0.435 (random 0.09" in page.locator("#silence-facts").inner_text()
 
 
 def test_what_a_run_returned_after_a_change_stands_there_with_how_many_asked(
@@ -84,8 +84,8 @@ def test_what_a_run_returned_after_a_change_stands_there_with_how_many_asked(
     with opened(report(made, out=tmp_path / "report.html")) as page:
         facts = page.locator("#silence-facts").inner_text()
         assert "Questions after an update\n28" in facts
-        assert "outdated returned@10\n0.821 (chance 0.251)" in facts
-        assert "forgotten returned@10\n1.000 (chance 0.238)" in facts
+        assert "outdated returned@10\n0.821 (random 0.251)" in facts
+        assert "forgotten returned@10\n1.000 (random 0.238)" in facts
         assert page.get_by_role("button", name="What is forgotten returned@10?").count() == 1
 
 
@@ -272,7 +272,7 @@ def test_causes_lead_to_their_questions(page_of_one: Path, bm25: Path, sample: D
 
 def test_a_number_says_what_it_is_where_it_stands(page_of_one: Path) -> None:
     with opened(page_of_one, width=390) as page:
-        page.get_by_role("button", name="What is chance?").click()
+        page.get_by_role("button", name="What is random?").click()
         meaning = page.locator(".explanation")
         assert "a random order" in meaning.inner_text()
         box = meaning.bounding_box()
@@ -280,7 +280,7 @@ def test_a_number_says_what_it_is_where_it_stands(page_of_one: Path) -> None:
         page.keyboard.press("Escape")
         assert not meaning.is_visible()
         page.locator("#abilities summary").click()
-        head = page.get_by_role("columnheader", name="ceiling", exact=True)
+        head = page.get_by_role("columnheader", name="max", exact=True)
         assert "the best that any order" in head.get_attribute("title")
         assert "recall_all" in page.locator("#words-said").inner_text()
 

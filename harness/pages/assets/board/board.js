@@ -150,8 +150,8 @@ function show({ at, board: chosenBoard }) {
           content: entryDetails(entry, slices, metric),
         },
       foot: [
-        levelRow("chance", "random_baseline", now, columns),
-        levelRow("ceiling", "upper_bound", now, columns),
+        levelRow("random", "random_baseline", now, columns),
+        levelRow("max", "upper_bound", now, columns),
       ],
     }),
   );

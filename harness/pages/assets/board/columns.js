@@ -112,12 +112,12 @@ const ofAbilities = ({ abilities, metric, bySlice }, rows, end) =>
   });
 
 /** All that is known of a cell, for who points at it. */
-function cellSaid(name, metric, { value, n, interval, rank }, { random_baseline: chance }) {
+function cellSaid(name, metric, { value, n, interval, rank }, { random_baseline: random }) {
   return [
     `${name}: ${metric} ${plain(value)}`,
     interval && `95% interval ${span(interval.low, interval.high)}`,
     n !== undefined && `n ${count(n)}`,
-    chance && `chance ${span(chance[0], chance.at(-1))}`,
+    random && `random ${span(random[0], random.at(-1))}`,
     rank && `rank ${[...new Set(rank)].join("–")}`,
   ]
     .filter(Boolean)
@@ -289,7 +289,7 @@ function rankSaid(rank, outside) {
   return rank ? [...new Set(rank)].join("–") : NONE;
 }
 
-/** Chance, or the ceiling, under each metric. */
+/** The random baseline, or the upper bound, under each metric. */
 export function levelRow(name, key, { metric, levels, bySlice }, columns) {
   const words = (level, least) =>
     level ? (least ? "≤ " : "") + span(level[0], level.at(-1)) : NONE;

@@ -1,7 +1,6 @@
 // What is known of one entry of a board beside its numbers.
 
 import {
-  besideChance,
   count,
   dollars,
   duration,
@@ -10,6 +9,7 @@ import {
   parameters,
   plain,
   span,
+  withRandom,
 } from "../shared/numbers.js";
 import { el, facts } from "../shared/page.js";
 import { table } from "../shared/tables.js";
@@ -162,7 +162,7 @@ function costs({ cost, tokens }) {
     ],
     ...Object.entries(tokens?.recall_within_budget ?? {}).map(([budget, found]) => [
       `Recall in ${count(Number(budget))} tokens`,
-      besideChance(found.recall, found.random_baseline),
+      withRandom(found.recall, found.random_baseline),
     ]),
   ];
 }
@@ -181,6 +181,6 @@ function sections({ abstention, knowledge_update: updates, changes }) {
   const byK = ([a], [b]) => a.localeCompare(b, "en", { numeric: true }); // @5 before @10
   for (const section of [updates, changes])
     for (const [name, value] of Object.entries(section?.values ?? {}).sort(byK))
-      pairs.push([name.replaceAll("_", " "), besideChance(value, section.random_baseline[name])]);
+      pairs.push([name.replaceAll("_", " "), withRandom(value, section.random_baseline[name])]);
   return pairs;
 }

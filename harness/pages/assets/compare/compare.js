@@ -39,19 +39,21 @@ function head() {
   find("eyebrow").textContent = `Comparison · harness ${data.harness}`;
   find("title").textContent = document.title;
   find("lede").textContent =
-    `Under ${data.protocol}, by ${data.level}; independent: ${count(data.units)} ${data.over}.`;
+    `Under ${data.protocol}, by ${data.level}; independent: ${count(data.clusters)} ${data.cluster_by}.`;
   find("settings").hidden = !data.settings.length;
   find("settings-table").replaceChildren(
     table(
       [
-        { head: "Setting", cell: ({ what }) => what },
+        { head: "Setting", cell: ({ setting }) => setting },
         ...LETTERS.map((head, at) => ({ head, kind: "words", cell: ({ values }) => values[at] })),
       ],
       data.settings,
       { class: "cards" },
     ),
   );
-  find("foot").replaceChildren(...data.foot.map((line) => el("p", { class: "note" }, coded(line))));
+  find("foot").replaceChildren(
+    ...data.footnotes.map((line) => el("p", { class: "note" }, coded(line))),
+  );
   find("footer").replaceChildren(
     el("p", {}, "The same in a terminal: ", el("code", {}, data.command)),
     el("p", {}, "Numbers are computed by harness compare; this page draws them."),
@@ -86,22 +88,22 @@ const letter = (at) => el("span", { class: "tag" }, LETTERS[at]);
 function means({ metric }) {
   find("means-title").textContent = `${metric} of each run`;
   const of = (slice) => ({
-    head: [slice, el("span", { class: "small" }, `n ${count(data.cells[slice][metric]?.n)}`)],
+    head: [slice, el("span", { class: "small" }, `n ${count(data.results[slice][metric]?.n)}`)],
     title: `${metric} over these questions, with its 95% interval`,
     id: slice,
     number: true,
     cell: (at) => {
-      const { value, low, high } = data.cells[slice][metric]?.means[at] ?? {};
+      const { value, low, high } = data.results[slice][metric]?.means[at] ?? {};
       return [plain(value), low == null ? null : el("span", { class: "small" }, span(low, high))];
     },
   });
-  const run = ({ name, run: folder, told, finished }, at) =>
+  const run = ({ name, run: folder, distinct_params: params, finished }, at) =>
     el(
       "th",
       { scope: "row", class: "run" },
       letter(at),
       el("a", { href: `${HOME}runs/${encodeURIComponent(folder)}/${back}` }, name),
-      Object.keys(told).length > 0 && el("span", { class: "small" }, parameters(told)),
+      Object.keys(params).length > 0 && el("span", { class: "small" }, parameters(params)),
       el("span", { class: "small" }, `${moment(finished)} UTC`),
     );
   find("means-table").replaceChildren(
@@ -117,7 +119,7 @@ function means({ metric }) {
 function differences({ metric, slice }) {
   find("differences-title").textContent =
     `Differences of ${metric} over ${slice === "all" ? "all questions" : slice}`;
-  const all = data.cells[slice][metric]?.pairs ?? [];
+  const all = data.results[slice][metric]?.pairs ?? [];
   const pairs = chosen.shown === "shown" ? all.filter(({ shown }) => shown) : all;
   const number = (head, by, cell, more = {}) => ({ head, number: true, by, cell, ...more });
   const columns = [
@@ -136,8 +138,11 @@ function differences({ metric, slice }) {
     },
     number(
       "Difference",
-      ({ value }) => value,
-      ({ value, shown }) => [signed(value), shown ? el("strong", { class: "star" }, " *") : ""],
+      ({ difference }) => difference,
+      ({ difference, shown }) => [
+        signed(difference),
+        shown ? el("strong", { class: "star" }, " *") : "",
+      ],
       { title: "of the means over the same questions; a star marks what is shown" },
     ),
     number("95% interval", null, ({ low, high }) =>

@@ -14,7 +14,7 @@ export function abilities() {
   chart(
     find("abilities-figure"),
     `${metric} by ability with 95% intervals; the table below has the numbers`,
-    (width) => abilityChart(width, block.slices, block.cells, metric),
+    (width) => abilityChart(width, block.slices, block.results, metric),
   );
   const under = el("span", { class: "small" }, "95% interval");
   const ofRun = (run) => ({
@@ -33,7 +33,7 @@ export function abilities() {
       ];
     },
   });
-  const at = (run, name) => block.cells[run][name][metric];
+  const at = (run, name) => block.results[run][name][metric];
   const pair = (head, said) => ({
     head,
     number: true,
@@ -63,9 +63,9 @@ export function abilities() {
               pair("won / lost / tied", ({ won, lost, tied }) => `${won} / ${lost} / ${tied}`),
             ]
           : []),
-        { head: "chance", number: true, cell: ({ name }) => plain(at(0, name).random_baseline) },
+        { head: "random", number: true, cell: ({ name }) => plain(at(0, name).random_baseline) },
         {
-          head: "ceiling",
+          head: "max",
           number: true,
           cell: ({ name }) =>
             (at(0, name).upper_bound_method ? "≤ " : "") + plain(at(0, name).upper_bound),
@@ -76,14 +76,14 @@ export function abilities() {
   );
 }
 
-/** Means by slice with their intervals, beside chance and ceiling. */
+/** Means by slice with their intervals, beside random baseline and upper bound. */
 function abilityChart(width, names, cells, metric) {
   const small = width < 560;
   const runs = cells.length;
   const rowsOf = (one, run) =>
     names.map(({ name }) => {
-      const { value, interval, random_baseline: chance, upper_bound: ceiling } = one[name][metric];
-      return { name, run, value, low: interval?.low, high: interval?.high, chance, ceiling };
+      const { value, interval, random_baseline: random, upper_bound: max } = one[name][metric];
+      return { name, run, value, low: interval?.low, high: interval?.high, random, max };
     });
   const tick = (rows, x, more = {}) =>
     Plot.tickX(
@@ -150,8 +150,8 @@ function abilityChart(width, names, cells, metric) {
     },
     y: { domain: names.map(({ name }) => name), label: null, tickSize: 0, padding: 0.3 },
     marks: [
-      tick(first, "ceiling"),
-      tick(first, "chance", { strokeDasharray: "3 2" }),
+      tick(first, "max"),
+      tick(first, "random", { strokeDasharray: "3 2" }),
       cells.map(ofRun),
     ],
   });

@@ -44,7 +44,9 @@ export function answered() {
 }
 
 function ofReader(run, reader, rows) {
-  const judges = [...new Set(rows.flatMap(({ blocks }) => blocks.map(({ protocol }) => protocol)))];
+  const judges = [
+    ...new Set(rows.flatMap(({ protocols }) => protocols.map(({ protocol }) => protocol))),
+  ];
   const shown = judges.filter((name) => name.startsWith("judge:"));
   const protocols = shown.length ? shown : judges.slice(-1);
   return [
@@ -60,9 +62,9 @@ function ofProtocol(protocol, rows) {
       ? "f1"
       : "token_f1";
   const cells = (row, slice) =>
-    row.blocks.find((block) => block.protocol === protocol)?.slices[slice] ?? {};
+    row.protocols.find((block) => block.protocol === protocol)?.slices[slice] ?? {};
   const slices = Object.keys(
-    rows[0].blocks.find((block) => block.protocol === protocol)?.slices ?? {},
+    rows[0].protocols.find((block) => block.protocol === protocol)?.slices ?? {},
   );
   const value = (cell, interval) =>
     cell?.value === null || cell === undefined
@@ -149,10 +151,10 @@ export function answersOf(run, at, text) {
   const rows = data.answered[run] ?? [];
   const found = data.queries.answered[run] ?? [];
   return rows.flatMap((row, place) => {
-    const { answer, shown, verdicts } = found[place];
+    const { answer, context, verdicts } = found[place];
     const said = answer[at] >= 0 ? text(answer[at]) : null;
-    const ids = shown[at];
-    if (answer[at] < 0 && !verdicts.some(({ right }) => right[at] !== null)) return [];
+    const ids = context[at];
+    if (answer[at] < 0 && !verdicts.some(({ correct }) => correct[at] !== null)) return [];
     return [
       el(
         "li",
@@ -164,14 +166,14 @@ export function answersOf(run, at, text) {
           el("div", { class: "about" }, `${row.system}, ${row.reader}`),
           said === null ? null : el("div", { class: "said" }, said || "(nothing)"),
           ids ? el("div", { class: "about" }, `shown: ${ids.join(", ") || "nothing"}`) : null,
-          verdicts.map(({ judge, right, lost, reply }) =>
+          verdicts.map(({ judge, correct, error_class: error, reply }) =>
             el(
               "div",
               {},
-              tag(right[at] === null ? "no verdict" : right[at] ? "right" : "wrong"),
+              tag(correct[at] === null ? "no verdict" : correct[at] ? "right" : "wrong"),
               ` ${judge.replace("judge:", "")}`,
-              lost[at] ? `: ${CLASSES[lost[at]]}` : "",
-              right[at] === null && reply[at] >= 0
+              error[at] ? `: ${CLASSES[error[at]]}` : "",
+              correct[at] === null && reply[at] >= 0
                 ? el("span", { class: "small" }, text(reply[at]))
                 : "",
             ),

@@ -14,7 +14,7 @@ export function causes() {
   const { k, names, runs } = found;
   find("causes-how").textContent =
     `Each piece of evidence that is not among the first ${k} has one cause: the first of the rules that is true of it, by its words and by what took its place. The rules say what to look at, not what to blame.`;
-  const abilities = Object.keys(runs[0].pieces);
+  const abilities = Object.keys(runs[0].evidence);
   const inAll = (run, cause) =>
     abilities.reduce((sum, ability) => sum + (runs[run].counts[ability]?.[cause] ?? 0), 0);
   chart(
@@ -53,7 +53,7 @@ export function causes() {
           number(
             ability,
             (_, at, cause) => count(runs[at].counts[ability]?.[cause] ?? 0),
-            `missed pieces of evidence, of ${runs.map((run) => count(run.pieces[ability])).join(" | ")}`,
+            `missed pieces of evidence, of ${runs.map((run) => count(run.evidence[ability])).join(" | ")}`,
           ),
         ),
         number("all", (_, at, cause) => count(inAll(at, cause)), "missed pieces of evidence"),
@@ -70,20 +70,20 @@ export function causes() {
 
 /** How much was missed, where it stood, and what was near it. */
 function summary(run, k) {
-  const total = Object.values(run.pieces).reduce((sum, n) => sum + n, 0);
+  const total = Object.values(run.evidence).reduce((sum, n) => sum + n, 0);
   const places = {
     "beyond the depth": `beyond the ${count(data.depth)} that were returned`,
     "not returned": "not returned although there was room",
     "not ingested": "not in the haystack",
   };
   const stood = [
-    ...run.ranks.map(([low, high, n]) => n && `${count(n)} at rank ${low} to ${high}`),
+    ...run.rank_bands.map(([low, high, n]) => n && `${count(n)} at rank ${low} to ${high}`),
     ...Object.entries(places).map(
-      ([place, words]) => run.places[place] && `${count(run.places[place])} ${words}`,
+      ([place, words]) => run.not_ranked[place] && `${count(run.not_ranked[place])} ${words}`,
     ),
   ].filter(Boolean);
-  const near = run.session
-    ? ` For ${count(run.session)} the first ${k} hold a document of the same session, for ${count(run.beside)} the one right before or after.`
+  const near = run.same_session
+    ? ` For ${count(run.same_session)} the first ${k} hold a document of the same session, for ${count(run.adjacent)} the one right before or after.`
     : "";
   return `${count(run.missed)} of ${many(total, "piece")} of evidence are not among the first ${k}, in ${many(run.queries, "question")}. They stood: ${stood.join(", ")}.${near}`;
 }

@@ -22,7 +22,7 @@ export const FAMILY = {
   ndcg: "nDCG",
 };
 
-const main = data.blocks[data.main];
+const main = data.protocols[data.main];
 export const chosen = choices({
   protocol: main ? protocolOf(main) : "",
   metric: main?.lead ?? "",
@@ -40,9 +40,9 @@ export const chosen = choices({
 
 /** The protocol and the metric that are shown: those of the address, where there are such. */
 export function view() {
-  const named = data.blocks.findIndex((block) => protocolOf(block) === chosen.protocol);
+  const named = data.protocols.findIndex((block) => protocolOf(block) === chosen.protocol);
   const at = named < 0 ? data.main : named;
-  const block = data.blocks[at];
+  const block = data.protocols[at];
   const metric = block.metrics.includes(chosen.metric) ? chosen.metric : block.lead;
   const k = metric.includes("@") ? Number(metric.split("@")[1]) : null;
   return { at, block, metric, k };

@@ -45,7 +45,7 @@ export function depth() {
   slider.setAttribute("aria-valuetext", `k ${k}`);
   out.textContent = k;
   find("depth-how").textContent =
-    `${data.by_k_of}: the more documents are taken, the more evidence is among them, and the more of what is taken is something else. Solid: recall. Dashed: the other metric. Bands: 95% intervals. Dotted: chance. Thin: the highest that the dashed line could reach.`;
+    `${data.by_k_of}: the more documents are taken, the more evidence is among them, and the more of what is taken is something else. Solid: recall. Dashed: the other metric. Bands: 95% intervals. Dotted: a random order. Thin: the highest that the dashed line could reach.`;
   chart(find("depth-figure"), `recall and ${FAMILY[other]} against k, for ${slice}`, (width) =>
     depthChart(width, data.by_k, slice, other, k),
   );
@@ -158,13 +158,13 @@ function depthChart(width, runs, slice, other, k) {
       );
     const end = { x: last, y: found.at(-1).value, colour: COLOURS[run] };
     labels.push({ ...end, text: FAMILY[family] + (several ? ` ${LETTERS[run]}` : "") });
-    if (run === 0 && family === "recall" && found.at(-1).chance != null)
-      labels.push({ x: last, y: found.at(-1).chance, colour: QUIET, text: "chance" });
+    if (run === 0 && family === "recall" && found.at(-1).random != null)
+      labels.push({ x: last, y: found.at(-1).random, colour: QUIET, text: "random" });
     return [
       run === 0
-        ? level("chance", { strokeDasharray: "1 4", strokeLinecap: "round", strokeWidth: 2 })
+        ? level("random", { strokeDasharray: "1 4", strokeLinecap: "round", strokeWidth: 2 })
         : null,
-      run === 0 && at === 1 ? level("ceiling", { strokeWidth: 1 }) : null,
+      run === 0 && at === 1 ? level("max", { strokeWidth: 1 }) : null,
       line(found, COLOURS[run], { strokeDasharray: at ? "6 4" : null }),
       Plot.dot(
         found.filter((p) => p.x === k),

@@ -2,7 +2,7 @@
 
 import { across, COLOURS, chart, floor, plot, QUIET, shares, upright } from "../shared/charts.js";
 import { term } from "../shared/glossary.js";
-import { besideChance, count, duration, percent, plain } from "../shared/numbers.js";
+import { count, duration, percent, plain, withRandom } from "../shared/numbers.js";
 import { el, facts, find } from "../shared/page.js";
 import { data, LETTERS, runDot, several, who } from "./data.js";
 
@@ -17,10 +17,10 @@ function risk() {
   find("risk").hidden = !some;
   if (!some) return;
   const areas = data.risk
-    .map((one, run) => one && `${who(run)}AURC ${plain(one.aurc)}, by ${one.confidence_is}`)
+    .map((one, run) => one && `${who(run)}AURC ${plain(one.aurc)}, by ${one.confidence_source}`)
     .filter(Boolean);
   find("risk-how").textContent =
-    `Share of wrong answers (${some.wrong_is}) when only the surest are given. ${areas.join("; ")}; n ${count(some.n)}. Lower is better. Thin: the best order; dotted: a guess.`;
+    `Share of wrong answers (${some.wrong_definition}) when only the surest are given. ${areas.join("; ")}; n ${count(some.n)}. Lower is better. Thin: the best order; dotted: a guess.`;
   chart(find("risk-figure"), "risk against coverage", (width) => riskChart(width, data.risk));
 }
 
@@ -88,7 +88,7 @@ function besideTheProtocols(section) {
       .sort(([a], [b]) => a.localeCompare(b, "en", { numeric: true }))
       .map(([name, value]) => [
         term(name.replaceAll("_", " ")),
-        besideChance(value, section.random_baseline[name]),
+        withRandom(value, section.random_baseline[name]),
       ]),
   ];
 }

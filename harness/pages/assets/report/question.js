@@ -51,7 +51,7 @@ export function questionPanel(at, view, walk) {
       el("p", { class: "said" }, answers.join(" / ")),
     );
 
-  const block = data.queries.blocks[view.at];
+  const block = data.queries.protocols[view.at];
   runs.forEach((run, place) => {
     const reason = block.excluded[place][at];
     if (reason >= 0) parts.push(tagged(place, "tag", "not scored", block.reasons[place][reason]));
@@ -149,7 +149,7 @@ export function questionPanel(at, view, walk) {
 
   function rankedItem(ranking, row, place) {
     const document = ranking.document[row],
-      gold = ranking.gold[row] > 0;
+      gold = ranking.grade[row] > 0;
     return el(
       "li",
       { class: gold ? "gold" : null },
@@ -208,7 +208,7 @@ function walking({ said, before, after, step, close }) {
 
 /** The values of a question under the chosen protocol, at the chosen cut-off and without one. */
 function valuesOf(at, { at: place, metric, k, block }) {
-  const { values, difference } = data.queries.blocks[place];
+  const { values, difference } = data.queries.protocols[place];
   const cut = k === null ? "" : `@${k}`;
   const names = block.metrics.filter(
     (name) => name === metric || (cut ? name.endsWith(cut) : !name.includes("@")),

@@ -7,7 +7,7 @@ import { ordered } from "../shared/tables.js";
 import { chosen, data, of, several, view } from "./data.js";
 import { questionPanel } from "./question.js";
 
-const { columns, texts, documents, evidence, runs, blocks } = data.queries;
+const { columns, texts, documents, evidence, runs, protocols } = data.queries;
 const ABILITIES = ["lookup", "multi-hop", "temporal", "knowledge-update", "abstention"];
 const RESULTS = {
   any: ["every result", () => true],
@@ -84,8 +84,8 @@ export function prepare() {
 /** What a protocol and a metric say of each question, through the filters. */
 export function questions() {
   const now = view();
-  const values = blocks[now.at].values.map((ofRun) => ofRun[now.metric]);
-  const difference = blocks[now.at].difference?.[now.metric];
+  const values = protocols[now.at].values.map((ofRun) => ofRun[now.metric]);
+  const difference = protocols[now.at].difference?.[now.metric];
   const { ability, result, against, cause, sort } = filters(now.metric);
   const words = chosen.search.toLowerCase().split(/\s+/).filter(Boolean);
   const wanted = (at) =>

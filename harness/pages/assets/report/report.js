@@ -58,7 +58,7 @@ function head() {
   );
   const settings = table(
     [
-      { head: "Setting", cell: ({ what: name }) => name },
+      { head: "Setting", cell: ({ setting }) => setting },
       ...runs.map((_, at) => ({ head: LETTERS[at], cell: ({ values }) => values[at] })),
     ],
     data.settings,
@@ -98,12 +98,12 @@ function headline() {
     find("choices"),
     select(
       "Protocol",
-      data.blocks.map(protocolOf),
+      data.protocols.map(protocolOf),
       protocolOf(block),
       (protocol) =>
         chosen.set({
           protocol,
-          metric: data.blocks.find((one) => protocolOf(one) === protocol).lead,
+          metric: data.protocols.find((one) => protocolOf(one) === protocol).lead,
         }),
       { id: "protocol" },
     ),
@@ -116,7 +116,7 @@ function headline() {
     replace(find("figure"), el("p", {}, "No question could be scored under this protocol."));
     return;
   }
-  const cells = block.cells.map((ofRun) => ofRun[slice][metric]);
+  const cells = block.results.map((ofRun) => ofRun[slice][metric]);
   const of = slice === "all" ? "all questions" : slice;
   const answeredOnly = ({ value: mean, n }) =>
     what("answered only ", el("span", { class: "number" }, plain(mean)), ` (${count(n)})`);
@@ -135,8 +135,8 @@ function headline() {
   const { random_baseline: random, random_method: drawn } = cells[0];
   const { upper_bound: bound, upper_bound_method: bounded } = cells[0];
   const frame = [
-    ["chance", random, drawn],
-    ["ceiling", bound, bounded],
+    ["random", random, drawn],
+    ["max", bound, bounded],
   ]
     .filter(([, value]) => value !== null)
     .map(([name, value, how]) => level(term(name, how ? `${name}, ${how}` : name), plain(value)));
@@ -206,7 +206,7 @@ function verdict(pair, metric, dropped) {
 
 /** What the page has numbers of, in the order in which one meets them. */
 function words() {
-  const metrics = [view().metric, ...data.blocks.flatMap((block) => block.metrics)];
+  const metrics = [view().metric, ...data.protocols.flatMap((block) => block.metrics)];
   const families = [...new Set(metrics.map((name) => name.split("@")[0]))];
   const pairs = several ? ["B − A", "p", "detectable", "won / lost / tied"] : [];
   const silence = ["False evidence", "AUROC"];
@@ -214,7 +214,7 @@ function words() {
   const changes = ["outdated returned", "outdated above", "forgotten returned", "future returned"];
   return [
     ...families,
-    ...["95% interval", "chance", "ceiling", "n"],
+    ...["95% interval", "random", "max", "n"],
     ...pairs,
     ...["tokens", "rankings that ended", "p50", "p95", "p99"],
     ...(data.runs.some((run) => run.abstention) ? silence : []),

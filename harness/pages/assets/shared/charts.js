@@ -86,15 +86,15 @@ export function calendar(ticks, more = {}) {
   return Plot.axisX(ticks, { anchor: "bottom", text, tickSize: 0, label: null, ...more });
 }
 
-/** Columns of one run as points: [{x, value, low, high, chance, ceiling}]. */
+/** Columns of one run as points: [{x, value, low, high, random, max}]. */
 export const points = (xs, series) =>
   xs.map((x, at) => ({
     x,
     value: series.value[at],
     low: series.low?.[at],
     high: series.high?.[at],
-    chance: series.chance?.[at],
-    ceiling: series.ceiling?.[at],
+    random: series.random_baseline?.[at],
+    max: series.upper_bound?.[at],
   }));
 
 /** A line of points with its interval as a band. */

@@ -26,8 +26,8 @@ const TERMS = {
   n: "how many questions the mean is over",
   "95% interval":
     "made so that it holds the true mean in 95% of all samples of questions like this one; the more questions, the shorter it is",
-  chance: "what a random order of the same documents would score: a number near it shows nothing",
-  ceiling: "the best that any order of the documents could score here; mostly 1",
+  random: "what a random order of the same documents would score: a number near it shows nothing",
+  max: "the best that any order of the documents could score here; mostly 1",
   p: "if the two were equal, how often luck alone would make a difference as large as this one, corrected for the number of tests; a star marks what is shown",
   "B − A": "the difference of the two runs over the same questions",
   detectable: "the smallest true difference that these questions would show four times out of five",

@@ -45,8 +45,8 @@ export const count = (value) => (none(value) ? NONE : value.toLocaleString("en")
 /** US dollars, small sums with more digits. */
 export const dollars = (value) =>
   none(value) ? NONE : value >= 10 ? value.toFixed(2) : String(Number(value.toPrecision(3)));
-export const besideChance = (value, chance) =>
-  none(chance) ? plain(value) : `${plain(value)} (chance ${plain(chance)})`;
+export const withRandom = (value, random) =>
+  none(random) ? plain(value) : `${plain(value)} (random ${plain(random)})`;
 /** 1 night, 2 nights. */
 export const many = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 export const pValue = (p) => (none(p) ? NONE : p < 0.0001 ? "<0.0001" : p.toFixed(4));
