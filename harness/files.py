@@ -7,12 +7,12 @@ import hashlib
 import math
 import os
 import shutil
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError
 from harness.leftovers import discard, mark, put_back, sweep
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -119,9 +119,9 @@ _TOO_LARGE = "an integer has more than 64 bits, which TOML does not have; write 
 _TOO_DEEP = f"tables or lists are nested deeper than {DEEPEST}; take some out"
 
 
-def _beyond(values: dict[str, Any]) -> str:
+def _beyond(values: object) -> str:
     """What of a TOML file's values is larger or deeper than any setting; empty where nothing is."""
-    left: list[tuple[Any, int]] = [(values, 0)]
+    left: list[tuple[object, int]] = [(values, 0)]
     while left:  # by hand: dotted keys nest deeper than Python calls
         value, depth = left.pop()
         if isinstance(value, dict | list):
@@ -251,52 +251,3 @@ def _is_of(folder: Path, error: OSError) -> bool:
     place = Path(error.filename)
     near = place.is_relative_to(folder) or folder.is_relative_to(place)
     return near and (error.errno in _NOT_WRITABLE or not folder.is_dir())
-
-
-# -- Lists of tables in a TOML file, such as [[at_least]], as dataclasses --------------------------
-
-_KINDS: dict[str, tuple[type, ...]] = {
-    "str": (str,),
-    "int": (int,),
-    "int | None": (int,),
-    "float": (int, float),
-    "float | None": (int, float),
-    "str | float": (str, int, float),
-}
-"""What a field may be, by its annotation: TOML writes 1 for 1.0, and has no null."""
-
-
-def tables(path: Path, values: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
-    """The tables `[[name]]`; none where there are none. Raises UsageError for anything else."""
-    found = values.get(name, [])
-    if not isinstance(found, list) or not all(isinstance(row, dict) for row in found):
-        raise UsageError(f"--config {path}: {name} must be tables: [[{name}]]")
-    return found
-
-
-def known_keys(path: Path, values: Mapping[str, Any], known: Sequence[str]) -> None:
-    """Raises UsageError, with the file and the near names, for the first key that is not known."""
-    for key in values:
-        if key not in known:
-            raise UsageError(f"--config {path}: unknown key {key!r}{near(key, list(known))}")
-
-
-def fields_of(path: Path, kind: Any, row: Mapping[str, Any], **given: Any) -> dict[str, Any]:
-    """The fields of a dataclass `kind` from its table, with those `given`, which no table may set.
-
-    By hand: no dependency of ours makes dataclasses of TOML, with errors that name file and key.
-
-    Raises UsageError, naming the file, for unknown keys, values of the wrong kind, and fields
-    without a default that the table lacks.
-    """
-    kinds = {name: _KINDS[said] for name, said in kind.__annotations__.items() if name not in given}
-    for key, value in row.items():
-        if key not in kinds:
-            raise UsageError(f"--config {path}: unknown key {key!r}{near(key, list(kinds))}")
-        if not isinstance(value, kinds[key]) or isinstance(value, bool):
-            what = "a text" if kinds[key] == (str,) else "a number"
-            raise UsageError(f"--config {path}: {key} must be {what}, not {value!r}")
-    missing = [name for name in kinds if name not in row and not hasattr(kind, name)]
-    if missing:
-        raise UsageError(f"--config {path}: {row or 'a table'} lacks {missing[0]!r}")
-    return {**row, **given}

@@ -48,7 +48,7 @@ def call(options: argparse.Namespace) -> int:
     rules = Rules.read(Path(options.config))
     folder = run_folder(options, options.run)
     baseline = run_folder(options, options.baseline) if options.baseline else None
-    if (before := baseline or rules.baseline) and before.resolve() == folder.resolve():
+    if (before := baseline or rules.baseline_folder) and before.resolve() == folder.resolve():
         raise UsageError(f"{options.run}: is the run and its baseline too, which shows nothing")
     checks = gate(folder, rules, baseline)
     if options.junit:

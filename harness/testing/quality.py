@@ -107,10 +107,17 @@ def _no_drops(
         raise UsageError(
             "a baseline is compared query by query: give two scored run folders, or two reports"
         )
-    rules = tuple(
-        NoDrop(name, allowed, source.slice, source.protocol, source.level) for name in metrics
-    )
-    checks = gate(Path(run), Rules(no_drops=rules), Path(baseline))[1:]
+    rules = [
+        NoDrop(
+            metric=name,
+            max_drop=allowed,
+            slice=source.slice,
+            protocol=source.protocol,
+            level=source.level,
+        )
+        for name in metrics
+    ]
+    checks = gate(Path(run), Rules(no_drop=rules), Path(baseline))[1:]
     return [
         Checked(check.rule, allowed, False, check.passed, Found(None, 0, ""), check.said)
         for check in checks

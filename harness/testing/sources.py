@@ -19,7 +19,7 @@ from harness.testing.checked import FALSE_POSITIVE_RATE, TIMES, Checked, Found, 
 from harness.testing.report import Report, named
 from harness.verdicts.compare.scored import ScoredRun
 from harness.verdicts.compare.table import slice_masks
-from harness.verdicts.gate import Threshold, result_of, threshold_check
+from harness.verdicts.gate import AtLeast, AtMost, result_of, threshold_check
 
 
 class Source(Protocol):
@@ -104,8 +104,12 @@ class OfScoredRun:
             if self.slice != "all":
                 raise UsageError(f"max_{limit.name} is of a whole run, not of an ability")
             return _checked(limit, "", self._beside(limit))
-        rule = Threshold(
-            limit.name, limit.value, limit.above, self.slice, self.protocol, self.level
+        rule = (AtLeast if limit.above else AtMost)(
+            metric=limit.name,
+            value=limit.value,
+            slice=self.slice,
+            protocol=self.protocol,
+            level=self.level,
         )
         block, result = result_of(self.run, rule)
         interval = result.interval

@@ -18,7 +18,7 @@ The rules are a TOML file:
 
     [[no_drop]]
     metric = "recall@10"
-    by = 0.02                              # a drop beyond this, that is significant too, fails
+    max_drop = 0.02                        # a significant drop beyond this fails
     slice = "all"
 
 Checks are printed, or written as JUnit XML, which CI services show beside tests. A check passes,
@@ -30,11 +30,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, ClassVar, TypeVar
 from xml.etree import ElementTree
 
+from msgspec import Meta, field
+from msgspec.structs import replace
+
 from harness.errors import UsageError, near
-from harness.files import disk_errors, fields_of, known_keys, read_toml, tables, write_bytes
+from harness.files import disk_errors, write_bytes
+from harness.records.base import Record, read_toml_record
 from harness.records.scores import MetricResult
 from harness.scoring.answers import ANSWERS
 from harness.scoring.metrics import Metric
@@ -42,79 +46,97 @@ from harness.verdicts.compare.scored import Block, ScoredRun
 from harness.verdicts.drops import Drop, drops
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """A bound of one number: `above` is True for at least."""
+class NumberRule(Record):
+    """Names one number of a run; `level` is by default the run's granularity."""
 
     metric: str
+    slice: str = "all"
+    protocol: str = ""
+    level: str = ""
+
+    @property
+    def name(self) -> str:
+        """The number as checks name it: `recall@10 (temporal, memory)`."""
+        where = ", ".join(part for part in (self.slice, self.protocol, self.level) if part)
+        return f"{self.metric} ({where})"
+
+
+class Threshold(NumberRule):
+    """A bound of one number: `AtLeast` or `AtMost`."""
+
+    above: ClassVar[bool]
     value: float
-    above: bool
-    slice: str = "all"
-    protocol: str = ""
-    level: str = ""
 
 
-@dataclass(frozen=True)
-class NoDrop:
-    """One number must not fall below the baseline's by more than `by`."""
+class AtLeast(Threshold):
+    """A number must reach its bound."""
 
-    metric: str
-    by: float = 0.0
-    slice: str = "all"
-    protocol: str = ""
-    level: str = ""
+    above: ClassVar[bool] = True
 
 
-@dataclass(frozen=True)
-class Rules:
-    """Everything that a gate asks of a run.
+class AtMost(Threshold):
+    """A number must not exceed its bound."""
 
-    `alpha` is for all drops together, `over` what is taken for independent, as in a comparison.
+    above: ClassVar[bool] = False
+
+
+class NoDrop(NumberRule):
+    """A number must not fall below the baseline's by more than `max_drop`."""
+
+    max_drop: float = 0.0
+
+
+R = TypeVar("R", bound=NumberRule)
+
+
+class Rules(Record):
+    """The TOML file of a gate.
+
+    `alpha` is for all drops together, `over` the independent units, as in a comparison.
     """
 
-    thresholds: tuple[Threshold, ...] = ()
-    no_drops: tuple[NoDrop, ...] = ()
-    baseline: Path | None = None
-    failed: int = 0
-    alpha: float = 0.05
+    at_least: list[AtLeast] = field(default_factory=list)
+    at_most: list[AtMost] = field(default_factory=list)
+    no_drop: list[NoDrop] = field(default_factory=list)
+    baseline: str | None = None
+    failed: Annotated[int, Meta(ge=0)] = 0
+    alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
     over: str = "auto"
+
+    @property
+    def thresholds(self) -> list[Threshold]:
+        """All bounds."""
+        return [*self.at_least, *self.at_most]
+
+    @property
+    def baseline_folder(self) -> Path | None:
+        """The folder of the baseline, if the file names one."""
+        return None if self.baseline is None else Path(self.baseline)
 
     @classmethod
     def read(cls, path: Path) -> Rules:
         """Raises UsageError for a file that is missing, broken or asks for nothing."""
-        values = read_toml(path, "--config")
-        known = ("at_least", "at_most", "no_drop", "baseline", "failed", "alpha", "over")
-        known_keys(path, values, known)
-        thresholds = [
-            _row(path, Threshold, row, above=name == "at_least")
-            for name in ("at_least", "at_most")
-            for row in tables(path, values, name)
-        ]
-        no_drops = [_row(path, NoDrop, row) for row in tables(path, values, "no_drop")]
-        if not thresholds and not no_drops:
+        rules = read_toml_record(path, cls, "--config")
+        if not rules.thresholds and not rules.no_drop:
             raise UsageError(f"--config {path}: asks for nothing; see [[at_least]], [[no_drop]]")
-        alpha, failed = values.get("alpha", 0.05), values.get("failed", 0)
-        if not isinstance(alpha, float) or not 0 < alpha < 1:
-            raise UsageError(f"--config {path}: alpha must be between 0 and 1, not {alpha!r}")
-        if type(failed) is not int or failed < 0:
-            raise UsageError(f"--config {path}: failed must be a number of queries, not {failed!r}")
-        baseline = values.get("baseline")
-        return cls(
-            tuple(thresholds),
-            tuple(no_drops),
-            None if baseline is None else path.parent / str(baseline),
-            failed,
-            alpha,
-            str(values.get("over", "auto")),
+        baseline = None if rules.baseline is None else str(path.parent / rules.baseline)
+        return replace(
+            rules,
+            at_least=_canonical(rules.at_least),
+            at_most=_canonical(rules.at_most),
+            no_drop=_canonical(rules.no_drop),
+            baseline=baseline,
         )
 
 
-def _row(path: Path, kind: Any, row: dict[str, Any], **given: Any) -> Any:
-    """A Threshold or a NoDrop from its table."""
-    values = fields_of(path, kind, row, **given)
-    if row.get("protocol") != ANSWERS.name:
-        values["metric"] = str(Metric.parse(row["metric"]))
-    return kind(**values)
+def _canonical(rules: Sequence[R]) -> list[R]:
+    """Returns rules with metrics as scores.json names them. Raises UsageError for unknown ones."""
+    return [
+        rule
+        if rule.protocol == ANSWERS.name
+        else replace(rule, metric=str(Metric.parse(rule.metric)))
+        for rule in rules
+    ]
 
 
 @dataclass(frozen=True)
@@ -146,13 +168,13 @@ def gate(folder: Path, rules: Rules, baseline: Path | None = None) -> list[Check
     run = ScoredRun.read(folder)
     checks = [failed_check(run, rules.failed)]
     checks += [threshold_check(run, threshold) for threshold in rules.thresholds]
-    if not rules.no_drops and (baseline or rules.baseline):
+    before = baseline or rules.baseline_folder
+    if not rules.no_drop and before:
         raise UsageError(
-            f"the baseline {baseline or rules.baseline} would be compared with nothing: add a "
+            f"the baseline {before} would be compared with nothing: add a "
             '[[no_drop]] rule (metric = "recall@10"), or leave it out'
         )
-    if rules.no_drops:
-        before = baseline or rules.baseline
+    if rules.no_drop:
         if before is None:
             raise UsageError("no_drop needs a baseline: name its run folder with --baseline")
         checks += _no_drops(run, before, rules)
@@ -169,7 +191,7 @@ def threshold_check(run: ScoredRun, rule: Threshold) -> Check:
     """Hold one number against its bound. Raises UsageError where the run does not have it."""
     result = result_of(run, rule)[1]
     sign = ">=" if rule.above else "<="
-    name = f"{_name(rule)} {sign} {rule.value:g}"
+    name = f"{rule.name} {sign} {rule.value:g}"
     value = result.value
     if value is None:
         return Check(name, False, "not measurable: the rankings are too short", result.signature)
@@ -179,7 +201,7 @@ def threshold_check(run: ScoredRun, rule: Threshold) -> Check:
     return Check(name, passed, f"{value:.4f}{between}, n {result.n}", result.signature)
 
 
-def result_of(run: ScoredRun, rule: Threshold | NoDrop) -> tuple[Block, MetricResult]:
+def result_of(run: ScoredRun, rule: NumberRule) -> tuple[Block, MetricResult]:
     """The number of a rule and where it stands.
 
     That is the first protocol at the run's granularity that has its metric. Raises UsageError where
@@ -210,29 +232,31 @@ def result_of(run: ScoredRun, rule: Threshold | NoDrop) -> tuple[Block, MetricRe
 
 def _no_drops(run: ScoredRun, baseline: Path, rules: Rules) -> list[Check]:
     """All drops as one family, whatever their metrics and slices."""
-    places = [(result_of(run, rule)[0], rule.metric, rule.slice) for rule in rules.no_drops]
+    places = [(result_of(run, rule)[0], rule.metric, rule.slice) for rule in rules.no_drop]
     found = drops(ScoredRun.read(baseline), run, places, rules.over, rules.alpha)
-    pairs = zip(rules.no_drops, found, strict=True)
+    pairs = zip(rules.no_drop, found, strict=True)
     return [
-        drop_check(f"{_name(rule)} not below {baseline.name} by {rule.by:g}", drop, rule.by)
+        drop_check(
+            f"{rule.name} not below {baseline.name} by {rule.max_drop:g}", drop, rule.max_drop
+        )
         for rule, drop in pairs
     ]
 
 
-def may_pass(fell: float, by: float, *, shown: bool, open: bool) -> bool:
+def may_pass(fell: float, max_drop: float, *, shown: bool, open: bool) -> bool:
     """Whether a number that `fell` so much passes: the one rule of gates and nightly lists.
 
-    It does not where it fell by more than `by` and that is significant (`shown`), nor where so few
-    units could not have shown anything (`open`), since nobody can call that noise.
+    It does not where it fell by more than `max_drop` and that is significant (`shown`), nor where
+    so few units could not have shown anything (`open`), since nobody can call that noise.
     """
-    return not (fell > by and (shown or open))
+    return not (fell > max_drop and (shown or open))
 
 
-def drop_check(rule: str, drop: Drop, by: float) -> Check:
+def drop_check(rule: str, drop: Drop, max_drop: float) -> Check:
     """Hold a drop against what it may be (`may_pass`); open where nothing could have been shown."""
     if not drop.units:
         return Check(rule, False, "not measurable: no query has a value in both")
-    passed = may_pass(drop.fell, by, shown=drop.shown, open=drop.open)
+    passed = may_pass(drop.fell, max_drop, shown=drop.shown, open=drop.open)
     more = "" if passed or not drop.open else f", nor that this is noise: {drop.remedy}"
     return Check(rule, passed, f"{drop}{more}", open=drop.open)
 
@@ -241,11 +265,6 @@ def status(checks: Sequence[Check]) -> int:
     """Exit status: 1 where a check failed, 2 where none did and an open one has not passed."""
     missed = [check.outcome for check in checks if not check.passed]
     return 1 if "FAIL" in missed else 2 if missed else 0
-
-
-def _name(rule: Threshold | NoDrop) -> str:
-    where = ", ".join(part for part in (rule.slice, rule.protocol, rule.level) if part)
-    return f"{rule.metric} ({where})"
 
 
 # -- Checks as JUnit XML ---------------------------------------------------------------------------

@@ -100,7 +100,7 @@ def test_systems_stand_by_value_with_interval_rank_and_chance(board: Path, resul
         foot = page.locator("#table tfoot").inner_text()
         assert f"{mine['random_baseline']:.3f}" in foot
         said = page.locator("#said").inner_text()
-        assert "rough: only 12 haystacks" in said
+        assert "approximate: only 12 haystacks" in said
         assert "hold the true rank of every system at once" in said
         assert mine.get("rank_note", "") in said
         assert "Lost" not in page.locator("#board").inner_text(), "nothing was lost"

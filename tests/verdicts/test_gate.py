@@ -30,7 +30,7 @@ from harness.runs.runner import run
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Options
 from harness.verdicts.drops import drops_of
-from harness.verdicts.gate import NoDrop, Rules, Threshold, drop_check, gate
+from harness.verdicts.gate import AtLeast, NoDrop, Rules, drop_check, gate
 
 
 @pytest.fixture
@@ -101,7 +101,7 @@ NO_DROP = """
 over = "queries"
 [[no_drop]]
 metric = "recall@10"
-by = {}
+max_drop = {}
 """
 
 
@@ -128,7 +128,7 @@ def test_a_threshold_that_is_no_number_is_no_gate(
     good: Path, worse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
 ) -> None:
     for text, name in (
-        (NO_DROP.format(value), "no_drop.by"),
+        (NO_DROP.format(value), "no_drop.max_drop"),
         (THRESHOLDS.format(value), "at_least"),
     ):
         config = rules(tmp_path, text)
@@ -189,8 +189,8 @@ def test_all_drops_are_one_family_whatever_their_metrics_and_slices(
 ) -> None:
     """p of one is that of `harness compare`; beside others it is larger, but never by Holm's."""
     tfidf = sample_run("tfidf")
-    one = Rules(no_drops=(NoDrop("ndcg@10"),), over="queries")
-    many = tuple(NoDrop(metric, slice=name) for metric in EVERY for name in SLICES)
+    one = Rules(no_drop=[NoDrop(metric="ndcg@10")], over="queries")
+    many = [NoDrop(metric=metric, slice=name) for metric in EVERY for name in SLICES]
     compared = compare([good, tfidf], Options(metrics=("ndcg@10",), over="queries"))
     alone = compared["ndcg@10"].pairs[0].p
 
@@ -199,10 +199,11 @@ def test_all_drops_are_one_family_whatever_their_metrics_and_slices(
         return float(said.partition(", p ")[2].split()[0])
 
     assert p_of(one) == pytest.approx(alone, abs=5e-5)
-    together = p_of(Rules(no_drops=many, over="queries"))
+    together = p_of(Rules(no_drop=many, over="queries"))
     assert alone < together < 25 * alone / 2
     twice = Rules(
-        no_drops=(NoDrop("ndcg@10"), NoDrop("ndcg@10", slice="answerable")), over="queries"
+        no_drop=[NoDrop(metric="ndcg@10"), NoDrop(metric="ndcg@10", slice="answerable")],
+        over="queries",
     )
     assert p_of(twice) == p_of(one)
 
@@ -226,7 +227,7 @@ def test_gates_of_many_drops_in_which_nothing_fell_seldom_fail() -> None:
 
 
 def test_a_baseline_that_no_rule_compares_with_is_refused(good: Path) -> None:
-    rules = Rules(thresholds=(Threshold("recall@10", 0.1, above=True),))
+    rules = Rules(at_least=[AtLeast(metric="recall@10", value=0.1)])
     with pytest.raises(UsageError, match=r"would be compared with nothing: add a \[\[no_drop\]\]"):
         gate(good, rules, Path("/nonexistent"))
 
@@ -237,18 +238,18 @@ def test_a_gate_is_held_against_runs_that_compare_and_numbers_that_there_are(
     shallow = sample_run("bm25", k=20)
     for rule, baseline, said in (
         (
-            NoDrop("mrr"),
+            NoDrop(metric="mrr"),
             shallow,
             rf"mrr does not .*: run {shallow} \(at most 20 deep\) again",
         ),
-        (NoDrop("recall@10", slice="temporl"), good, "did you mean temporal"),
-        (NoDrop("recall@7"), good, "--metrics recall@7` adds it"),
+        (NoDrop(metric="recall@10", slice="temporl"), good, "did you mean temporal"),
+        (NoDrop(metric="recall@7"), good, "--metrics recall@7` adds it"),
     ):
         with pytest.raises(UsageError, match=said):
-            gate(good, Rules(no_drops=(rule,)), baseline)
+            gate(good, Rules(no_drop=[rule]), baseline)
     with pytest.raises(UsageError, match="over must be"):
-        gate(good, Rules(no_drops=(NoDrop("recall@10"),), over="users"), good)
-    assert gate(good, Rules(no_drops=(NoDrop("recall@10"),)), shallow)[1].passed
+        gate(good, Rules(no_drop=[NoDrop(metric="recall@10")], over="users"), good)
+    assert gate(good, Rules(no_drop=[NoDrop(metric="recall@10")]), shallow)[1].passed
 
 
 def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
@@ -278,10 +279,10 @@ def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
     ("text", "said"),
     [
         ("", "asks for nothing"),
-        ("at_leest = 3", "unknown key 'at_leest'; did you mean at_least"),
-        ("[[at_least]]\nmetric = 3\nvalue = 1", "metric must be a text"),
+        ("at_leest = 3", "at_leest: unknown field; did you mean at_least"),
+        ("[[at_least]]\nmetric = 3\nvalue = 1", "at_least[0].metric: expected str, got int"),
         (f'[[at_least]]\nmetric = "recall@10"\nvalue = {"9" * 400}', "more than 64 bits"),
-        ('[[at_least]]\nmetric = "recall@10"', "lacks 'value'"),
+        ('[[at_least]]\nmetric = "recall@10"', "at_least[0].value: is missing"),
         ('[[at_least]]\nmetric = "recal@10"\nvalue = 1', "recal"),
         ('[[at_least]]\nmetric = "recall@7"\nvalue = 1', "--metrics recall@7` adds it"),
         (
