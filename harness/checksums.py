@@ -12,7 +12,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -54,7 +54,7 @@ def read_with_checksums(
     Raises UsageError for a file that is missing, not of this kind or changed since it was written,
     and, if `required`, for one without checksums.
     """
-    values = read_json_record(path, dict[str, Any], remedy)
+    values = read_json_record(path, dict[str, object], remedy)
     record = convert(values, kind, str(path), remedy)
     if record.checksums is None:
         if required:
@@ -109,7 +109,7 @@ def _write(
     write_bytes(path, encode(record, indent=not compact))
 
 
-def _digest_of(values: Mapping[str, Any], files: Mapping[str, str]) -> str:
+def _digest_of(values: Mapping[str, object], files: Mapping[str, str]) -> str:
     """Computes the sha256 of a record's values, with `files` as its checksums, in one spelling."""
     whole = {**values, "checksums": dict(files)}
     as_read = msgspec.json.decode(msgspec.json.encode(whole))

@@ -133,7 +133,7 @@ def _is_secret(name: str, value: Any) -> bool:
 # -- Refused where it would be recorded ------------------------------------------------------------
 
 
-def refuse_in(where: str, values: Mapping[str, Any]) -> None:
+def refuse_in(where: str, values: Mapping[str, object]) -> None:
     """Raises UsageError for the first of these settings that is a secret, at any depth.
 
     Results record them, so that a secret comes as `env:NAME`, by a variable of the environment.
@@ -230,7 +230,7 @@ def filled_in(value: Any, what: str) -> Any:
     return secret
 
 
-def values_of_others(params: Mapping[str, Any]) -> dict[str, str]:
+def values_of_others(params: Mapping[str, object]) -> dict[str, str]:
     """Of the variables that stand in for parameters which are no secrets by their names, the first
     digits of the sha256 of what they hold: with another model, say, it is another system."""
     return {

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from harness.cli.options import Verbs, add_results, number, run_folder
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.verdicts.compare.side_by_side import SideBySide
 
 _FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 
@@ -172,7 +176,19 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
     return 0
 
 
-def _queries(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]:
+@dataclass(frozen=True)
+class _Queries:
+    """The queries that tell two runs apart most, and the numbers of all."""
+
+    metric: str
+    protocol: str
+    level: str
+    counts: dict[str, int]
+    won: list[SideBySide]
+    lost: list[SideBySide]
+
+
+def _queries(options: argparse.Namespace, folders: list[Path]) -> _Queries:
     """The queries that tell two runs apart most, with evidence and both rankings."""
     from harness.runs.folder.run_folder import dataset_of_run, read_scores
     from harness.scoring.scores import main_protocol
@@ -186,14 +202,14 @@ def _queries(options: argparse.Namespace, folders: list[Path]) -> dict[str, Any]
     found = won_lost_tied(folders[0], folders[1], block, metric)
     dataset = dataset_of_run(folders[0], source=options.source)
     pair = (folders[0], folders[1])
-    return {
-        "metric": metric,
-        "protocol": block[0],
-        "level": block[1],
-        "counts": {part: len(getattr(found, part)) for part in ("won", "lost", "tied")},
-        "won": side_by_side(dataset, pair, found.won[: options.queries], options.top),
-        "lost": side_by_side(dataset, pair, found.lost[: options.queries], options.top),
-    }
+    return _Queries(
+        metric=metric,
+        protocol=block[0],
+        level=block[1],
+        counts={part: len(getattr(found, part)) for part in ("won", "lost", "tied")},
+        won=side_by_side(dataset, pair, found.won[: options.queries], options.top),
+        lost=side_by_side(dataset, pair, found.lost[: options.queries], options.top),
+    )
 
 
 def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
@@ -205,10 +221,10 @@ def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
     dataset = None if options.share else dataset_of_run(folders[0], source=options.source)
     first, second = names_of(folders[:2])
     names = (first, second)
-    counts = ", ".join(f"{part} {n}" for part, n in found["counts"].items())
-    parts = [f"{found['metric']} of {found['protocol']} {found['level']}: {names[1]} {counts}"]
-    for title in ("won", "lost"):
-        if found[title]:
-            shown = render_queries(found[title], names, dataset)
+    counts = ", ".join(f"{part} {n}" for part, n in found.counts.items())
+    parts = [f"{found.metric} of {found.protocol} {found.level}: {names[1]} {counts}"]
+    for title, queries in (("won", found.won), ("lost", found.lost)):
+        if queries:
+            shown = render_queries(queries, names, dataset)
             parts.append(f"-- most {title} by {names[1]}\n\n{shown}")
     return "\n\n".join(["", *parts])

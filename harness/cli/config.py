@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,7 @@ def apply_config(options: argparse.Namespace, path: str, known: set[str]) -> Non
 
 
 def apply_table(
-    options: argparse.Namespace, file: Path, values: dict[str, Any], known: set[str]
+    options: argparse.Namespace, file: Path, values: Mapping[str, object], known: set[str]
 ) -> None:
     """Fill options that are open yet from one table of the file; raises as `apply_config`."""
     spelled: dict[str, str] = {}
@@ -68,7 +69,7 @@ def apply_table(
             setattr(options, name, value)
 
 
-def read_config(file: Path) -> dict[str, Any]:
+def read_config(file: Path) -> dict[str, object]:
     """What the file holds. Raises UsageError where it is missing or broken."""
     return read_toml(file, "--config")
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Verbs, add_inner, add_view, view_arguments
+from harness.cli.options import DatasetArguments, Verbs, add_inner, add_view, view_arguments
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.dataset.reader import Dataset
 
 
 def add(verbs: Verbs) -> None:
@@ -43,6 +47,19 @@ def add(verbs: Verbs) -> None:
         one.set_defaults(call=call)
 
 
+@dataclass(frozen=True)
+class _ListedDataset:
+    """A dataset that can be opened, and which of its configurations are prepared."""
+
+    name: str
+    about: str
+    licence: str
+    bytes: int | None
+    granularities: Sequence[str]
+    splits: Sequence[str]
+    prepared: list[str]
+
+
 def call_list(options: argparse.Namespace) -> int:
     """Every dataset that can be listed."""
     from harness.dataset.prepare import own_names, prepared_folders
@@ -50,16 +67,16 @@ def call_list(options: argparse.Namespace) -> int:
 
     listed = dict(listing())
     listed |= dict.fromkeys(own_names("labelled"), listed["labelled"])
-    rows: list[dict[str, Any]] = [
-        {
-            "name": name,
-            "about": variant.about,
-            "licence": variant.licence,
-            "bytes": variant.bytes or None,
-            "granularities": list(variant.granularities),
-            "splits": list(variant.splits),
-            "prepared": [folder.name for folder in prepared_folders(name)],
-        }
+    rows = [
+        _ListedDataset(
+            name=name,
+            about=variant.about,
+            licence=variant.licence,
+            bytes=variant.bytes or None,
+            granularities=variant.granularities,
+            splits=variant.splits,
+            prepared=[folder.name for folder in prepared_folders(name)],
+        )
         for name, variant in listed.items()
     ]
     if options.json:
@@ -70,8 +87,7 @@ def call_list(options: argparse.Namespace) -> int:
     from harness.scoring.grid import grid
 
     table = [
-        [row["name"], _here(row["prepared"]), size(row["bytes"]), row["licence"], row["about"]]
-        for row in rows
+        [row.name, _here(row.prepared), size(row.bytes), row.licence, row.about] for row in rows
     ]
     headers = ["dataset", "here", "download", "licence", "what it is"]
     print(grid(table, headers, most=[None, None, None, 22, 72]))
@@ -135,7 +151,7 @@ def call_info(options: argparse.Namespace) -> int:
     return 0
 
 
-def _prepared(options: argparse.Namespace, arguments: dict[str, Any]) -> Any:
+def _prepared(options: argparse.Namespace, arguments: DatasetArguments) -> Dataset | None:
     """The prepared view that was asked for, or any of the dataset's where it does not say.
 
     What comes with its adapter needs no download, so it is prepared on the spot.
@@ -146,7 +162,8 @@ def _prepared(options: argparse.Namespace, arguments: dict[str, Any]) -> Any:
     adapter, variant, name = find(options.name)
     if getattr(adapter, "shipped", None) is not None and not variant.files:
         return open_dataset(options.name, **arguments)
-    wanted = {part: arguments[part] for part in ("granularity", "text", "split") if arguments[part]}
+    parts = {name: arguments[name] for name in ("granularity", "text", "split")}
+    wanted = {name: value for name, value in parts.items() if value}
     for folder in prepared_folders(name):
         dataset = open_folder(name, folder)
         if dataset is not None and all(
@@ -202,13 +219,13 @@ def _print_info(dataset: Any, options: argparse.Namespace) -> None:
     _print_values(values, options)
 
 
-def _print_values(values: dict[str, Any], options: argparse.Namespace) -> None:
+def _print_values(values: Mapping[str, object], options: argparse.Namespace) -> None:
     if options.json:
         print_json("datasets-info", {"dataset": values})
     if options.json or options.quiet:
         return
     for key, value in values.items():
-        if key == "repairs":
+        if key == "repairs" and isinstance(value, list):
             print("repaired or left out:" + ("" if value else " nothing"))
             for repair in value:
                 shown = "; ".join(repair["examples"][:3])

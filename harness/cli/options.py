@@ -8,11 +8,12 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
+    from harness.records.run import Params
     from harness.retrievers.registry import RetrieverSpec
 
 Server = TypeVar("Server")
@@ -92,7 +93,7 @@ def load_plugins(options: argparse.Namespace) -> None:
         load_file(Path(plugin))
 
 
-def retriever_spec(options: argparse.Namespace, name: str, params: dict[str, Any]) -> RetrieverSpec:
+def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> RetrieverSpec:
     """What builds the retriever `name`, in this process or another.
 
     A name that stands for a file of the user's own is taken as what it stands for there, and a
@@ -166,7 +167,18 @@ def listening(serve: Callable[[int], Server], *ports: int) -> Server:
     raise UsageError(f"--port {ports[-1]}: cannot be listened on ({why}); name another")
 
 
-def view_arguments(options: argparse.Namespace) -> dict[str, Any]:
+class DatasetArguments(TypedDict):
+    """Arguments for `open_dataset`."""
+
+    granularity: str
+    text: str
+    split: str
+    source: str | None
+    rebuild: bool
+    quiet: bool
+
+
+def view_arguments(options: argparse.Namespace) -> DatasetArguments:
     """Arguments for `open_dataset` from the options of `add_view`; imports the plug-ins.
 
     With `--isolate` it does not: their code is the retriever's, and stays in its sandbox.
@@ -254,11 +266,11 @@ def number(text: str) -> float:
     return value
 
 
-def parameters(pairs: list[str], option: str = "--param") -> dict[str, Any]:
+def parameters(pairs: list[str], option: str = "--param") -> Params:
     """`key=value` pairs; values are read as JSON where they are (3, 0.5, true), else as text."""
     import orjson
 
-    found: dict[str, Any] = {}
+    found: Params = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
         if not equals or not key:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,9 @@ def add_output(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def print_json(kind: str, value: dict[str, Any], *, default: Callable[[Any], Any] = str) -> None:
+def print_json(
+    kind: str, value: Mapping[str, object], *, default: Callable[[Any], Any] = str
+) -> None:
     """Print one object on one line, whose `schema` says of what kind it is.
 
     The kinds are those of `output.schema.json` beside this file; NaN is null in them.

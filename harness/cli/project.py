@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
 
-from harness.errors import UsageError, near
+from msgspec import field
+
+from harness.errors import UsageError
 from harness.files import read_toml
+from harness.records.base import Record, convert
 
-_KEYS = ("plugins",)
+
+class ProjectSettings(Record):
+    """`[tool.harness]` of pyproject.toml, or harness.toml."""
+
+    plugins: list[str] = field(default_factory=list)
+
+
+class _Tools(Record, forbid_unknown_fields=False):
+    harness: ProjectSettings | None = None
+
+
+class _PyProject(Record, forbid_unknown_fields=False):
+    tool: _Tools = _Tools()
 
 
 def plugins() -> list[str]:
@@ -21,34 +35,20 @@ def plugins() -> list[str]:
     """
     for folder in (Path.cwd(), *Path.cwd().parents):
         for file in (folder / "harness.toml", folder / "pyproject.toml"):
-            if (values := _settings(file)) is not None:
-                return [os.path.relpath(folder / plugin) for plugin in _plugins(file, values)]
+            if (settings := _settings(file)) is not None:
+                for one in settings.plugins:
+                    if not (folder / one).is_file():
+                        raise UsageError(f"{file}: plugins names {one}, which is not there")
+                return [os.path.relpath(folder / one) for one in settings.plugins]
     return []
 
 
-def _settings(file: Path) -> dict[str, Any] | None:
-    """The file's settings; None where there are none."""
+def _settings(file: Path) -> ProjectSettings | None:
+    """Returns the file's settings; None where there are none."""
     if not file.is_file():
         return None
     if file.name == "harness.toml":
-        return read_toml(file)
+        return convert(read_toml(file), ProjectSettings, str(file))
     if b"harness" not in file.read_bytes():  # others' files need not be read, nor be right
         return None
-    values = read_toml(file)
-    found = values.get("tool", {}).get("harness")
-    if found is not None and not isinstance(found, dict):
-        raise UsageError(f"{file}: tool.harness must be a table: [tool.harness]")
-    return found
-
-
-def _plugins(file: Path, values: dict[str, Any]) -> list[str]:
-    for key in values:
-        if key not in _KEYS:
-            raise UsageError(f"{file}: unknown key {key!r}{near(key, [*_KEYS])}")
-    found = values.get("plugins", [])
-    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
-        raise UsageError(f'{file}: plugins must be a list of files: plugins = ["mine.py"]')
-    for one in found:
-        if not (file.parent / one).is_file():
-            raise UsageError(f"{file}: plugins names {one}, which is not there")
-    return found
+    return convert(read_toml(file), _PyProject, str(file)).tool.harness

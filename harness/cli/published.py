@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from harness.cli.options import fitting_dataset, load_plugins, matching
@@ -178,7 +178,11 @@ _KEYS = _OF_ONE | {
 
 
 def of_config(
-    options: argparse.Namespace, file: Path, tables: Any, values: dict[str, Any], known: set[str]
+    options: argparse.Namespace,
+    file: Path,
+    tables: object,
+    values: dict[str, object],
+    known: set[str],
 ) -> list[argparse.Namespace]:
     """The options of every `[[published]]` table of a config: `values` are those at its top.
 

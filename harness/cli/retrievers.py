@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
+from dataclasses import dataclass
 
 from harness.cli.options import Verbs, load_plugins
 from harness.cli.output import add_output, print_json
@@ -22,6 +22,18 @@ def add(verbs: Verbs) -> None:
     parser.set_defaults(call=call)
 
 
+@dataclass(frozen=True)
+class _ListedRetriever:
+    """A retriever that can be named; `install` has the command that it needs, if it needs one."""
+
+    name: str
+    about: str
+    params: dict[str, object]
+    required: list[str]
+    installed: bool
+    install: list[str]
+
+
 def call(options: argparse.Namespace) -> int:
     """Print the list."""
     import inspect
@@ -30,7 +42,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.retrievers.registry import find, names, parameters
 
     load_plugins(options)
-    rows: list[dict[str, Any]] = []
+    rows = []
     for name in names():
         factory = find(name)
         about = (inspect.getdoc(factory) or "").split("\n\n")[0].replace("\n", " ")
@@ -43,8 +55,8 @@ def call(options: argparse.Namespace) -> int:
         either = getattr(factory, "any_module", ())  # of which one is enough
         if not any(map(there, either)):
             missing += either[:1]
-        row = {"name": name, "about": about, "params": params, "required": required}
-        rows.append({**row, "installed": not missing, "install": [*map(install, missing)][:1]})
+        commands = [*map(install, missing)][:1]
+        rows.append(_ListedRetriever(name, about, params, required, not missing, commands))
     if options.json:
         print_json("retrievers", {"retrievers": rows})
     if options.json or options.quiet:
@@ -53,12 +65,12 @@ def call(options: argparse.Namespace) -> int:
 
     table = [
         [
-            r["name"],
-            "yes" if r["installed"] else r["install"][0],
-            ", ".join([*r["required"], *(f"{k}={v}" for k, v in r["params"].items())]) or "-",
-            r["about"],
+            row.name,
+            "yes" if row.installed else row.install[0],
+            ", ".join([*row.required, *(f"{k}={v}" for k, v in row.params.items())]) or "-",
+            row.about,
         ]
-        for r in rows
+        for row in rows
     ]
     headers = ["retriever", "installed", "parameters", "what it is"]
     print(grid(table, headers, most=[None, 24, 34, 50]))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.cli.options import (
     fitting_dataset,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from harness.records.scores import ScoreReport
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.money import Prices
+    from harness.runs.plan import Settings
 
 
 def check(options: argparse.Namespace) -> None:
@@ -38,10 +41,10 @@ def check(options: argparse.Namespace) -> None:
     for name in ("timeout", "query_timeout", "index_timeout"):
         _seconds(getattr(options, name), name.replace("_", "-"))
     prices(options.prices)
-    _where(options)
+    _backend(options)
 
 
-def prices(given: str | dict[str, Any] | None) -> Prices:
+def prices(given: str | Mapping[str, object] | None) -> Prices:
     """Prices of a file that an option names, or as they stand in a config."""
     from harness.files import read_toml
     from harness.runs.money import checked_prices
@@ -56,17 +59,15 @@ def _seconds(given: str | None, option: str = "") -> float | None:
     return None if given is None else seconds(given, option)
 
 
-def _where(options: argparse.Namespace) -> dict[str, Any]:
-    """Where a run takes place, as Settings has it. Raises UsageError for what cannot be."""
+def _backend(options: argparse.Namespace) -> Settings:
+    """Returns settings that say where a run takes place. Raises UsageError for what cannot be."""
     from harness.runs.plan import Settings
 
-    given = {
-        "isolate": options.isolate,
-        "backend": options.backend or "processes",
-        "ray_options": parameters(options.ray_options or [], "--ray-options"),
-    }
-    Settings(**given)
-    return given
+    return Settings(
+        isolate=options.isolate,
+        backend=options.backend or "processes",
+        ray_options=parameters(options.ray_options or [], "--ray-options"),
+    )
 
 
 def known(options: argparse.Namespace) -> tuple[str, list[str] | None]:
@@ -113,14 +114,14 @@ def _run_on_cluster(
 def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
-    from harness.runs.plan import Settings
     from harness.runs.runner import run
 
     choices = scoring_choices(options)
     spec = _spec(options)
     if not options.isolate:  # whose code is imported in its sandbox alone
         spec.check()  # a wrong name is said before a long preparation
-    settings = Settings(
+    settings = replace(
+        _backend(options),
         k=options.k or 0,
         limit=options.limit,
         seed=options.seed or 0,
@@ -138,7 +139,6 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord
         prices=prices(options.prices),
         max_usd=options.max_usd,
         allow_empty=True,  # the command says it, and ends with status 1
-        **_where(options),
     )
     start = perf_counter()
     dataset = fitting_dataset(options)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.cli.options import Verbs, add_inner, add_results, run_folder
 from harness.cli.output import add_output, print_json
@@ -123,7 +123,7 @@ def _state(run: ListedRun) -> str:
     return f"{run.state} at {run.done} of {run.queries}"
 
 
-def _as_dict(run: ListedRun) -> dict[str, Any]:
+def _as_dict(run: ListedRun) -> dict[str, object]:
     from dataclasses import asdict
 
     return {**asdict(run), "folder": str(run.folder), "id": run.id}
@@ -270,7 +270,7 @@ def _agreed(options: argparse.Namespace, what: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _said(options: argparse.Namespace, done: list[dict[str, Any]]) -> int:
+def _said(options: argparse.Namespace, done: Sequence[Mapping[str, str]]) -> int:
     if options.json:
         print_json("runs-done", {"done": done})
     elif not options.quiet:

@@ -98,8 +98,7 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
     for dataset, first in zip(datasets, called[0], strict=True):
         for table, second in zip(retrievers, called[1], strict=True):
             only = table.get("only", [])
-            unknown = set(only) - names if isinstance(only, list) else {"only"}
-            if unknown:
+            if not isinstance(only, list) or set(only) - names:
                 raise UsageError(
                     f"--config {file}: only = {only!r} must list datasets of this file: "
                     f"{', '.join(sorted(names))}"
@@ -129,9 +128,9 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
 
 def _refuse_unheard(
     file: Path,
-    values: dict[str, Any],
-    datasets: list[dict[str, Any]],
-    retrievers: list[dict[str, Any]],
+    values: dict[str, object],
+    datasets: list[dict[str, object]],
+    retrievers: list[dict[str, object]],
 ) -> None:
     """Raises UsageError for a key that would have no effect where it stands."""
 
@@ -158,9 +157,9 @@ def _refuse_unheard(
 
 def _called(
     file: Path,
-    tables: list[dict[str, Any]],
+    tables: list[dict[str, object]],
     options: argparse.Namespace,
-    values: dict[str, Any],
+    values: dict[str, object],
     kind: str,
 ) -> list[str]:
     """What each table's dataset or retriever is called in tables and in the history."""
@@ -175,7 +174,7 @@ def _called(
     return labels(tables, bases)
 
 
-def _tables(file: Path, found: Any, name: str) -> list[dict[str, Any]]:
+def _tables(file: Path, found: object, name: str) -> list[dict[str, object]]:
     """`[[name]]`; one table without anything where the file has none."""
     if found is None:
         return [{}]

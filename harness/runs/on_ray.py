@@ -50,13 +50,13 @@ class Remote:
     """
 
     thing: Any
-    options: Mapping[str, Any]
+    options: Mapping[str, object]
     holds: int
-    fixed: Mapping[str, Any] = field(default_factory=dict)
+    fixed: Mapping[str, object] = field(default_factory=dict)
 
 
 @contextmanager
-def cluster(options: Mapping[str, Any], of: Remote) -> Iterator[Cluster]:
+def cluster(options: Mapping[str, object], of: Remote) -> Iterator[Cluster]:
     """Ray, connected for as long as the block takes.
 
     `options` are Ray's of a task or an actor, such as num_cpus, num_gpus, memory; `runtime_env` is
@@ -85,7 +85,7 @@ def cluster(options: Mapping[str, Any], of: Remote) -> Iterator[Cluster]:
             ray.shutdown()
 
 
-def _connect(given: Mapping[str, Any]) -> None:
+def _connect(given: Mapping[str, object]) -> None:
     import ray
 
     try:
@@ -98,7 +98,7 @@ def _connect(given: Mapping[str, Any]) -> None:
 class Cluster:
     """A cluster that is connected, and what is asked of it for each task or shard."""
 
-    def __init__(self, options: Mapping[str, Any], of: Remote) -> None:
+    def __init__(self, options: Mapping[str, object], of: Remote) -> None:
         """Raises UsageError for an option that Ray does not know."""
         import ray
 
@@ -157,7 +157,8 @@ class Cluster:
 
         names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
         each = {names[name]: n for name, n in self._options.items() if name in names}
-        each = {"CPU": holds, **each, **(self._options.get("resources") or {})}
+        resources = self._options.get("resources")
+        each = {"CPU": holds, **each, **(resources if isinstance(resources, Mapping) else {})}
         wanted = {name: n for name, n in each.items() if n}
         there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if not wanted:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,7 @@ class Settings:
     matching: Matching | None = None
     isolate: bool = False
     backend: str = "processes"
-    ray_options: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    ray_options: Mapping[str, object] = field(default_factory=dict, hash=False)
     allow_empty: bool = False
     require_cached_index: bool = False
     concurrency: int = 1

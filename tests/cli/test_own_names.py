@@ -131,8 +131,8 @@ def test_a_project_registers_for_every_folder_below_it_and_every_process(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ('plugin = ["mine.py"]', "unknown key 'plugin'; did you mean plugins?"),
-        ('plugins = "mine.py"', "plugins must be a list of files"),
+        ('plugin = ["mine.py"]', "plugin: unknown field; did you mean plugins?"),
+        ('plugins = "mine.py"', "plugins: expected array, got str"),
         ('plugins = ["none.py"]', "plugins names none.py, which is not there"),
         ("plugins = [", "not valid TOML"),
     ],

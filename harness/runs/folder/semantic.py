@@ -231,9 +231,10 @@ def _table(
 ) -> pa.Table:
     """One row a query that counts: its id, ability, and every value; null where it has none."""
     rows = np.flatnonzero(counted)
-    table: dict[str, Any] = {
-        "query": [dataset.query_ids[i] for i in rows],
-        "ability": dataset.abilities[rows],
-    }
-    table |= {name: pa.array(v[rows], from_pandas=True) for name, v in columns.items()}
-    return pa.table(table)
+    return pa.table(
+        {
+            "query": [dataset.query_ids[i] for i in rows],
+            "ability": dataset.abilities[rows],
+            **{name: pa.array(v[rows], from_pandas=True) for name, v in columns.items()},
+        }
+    )

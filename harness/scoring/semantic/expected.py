@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,6 +23,8 @@ from harness.scoring.semantic.accuracy import Asked, measured, one_haystack
 from harness.scoring.semantic.section import PROTOCOL, section
 from harness.scoring.semantic.similarity import Model
 from harness.scoring.signature import Signature
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -155,7 +157,7 @@ def _records(path: Path, shape: str) -> Any:
         yield number, record
 
 
-def _texts(path: Path, number: int, record: Mapping[str, Any]) -> list[str]:
+def _texts(path: Path, number: int, record: Mapping[str, object]) -> list[str]:
     texts = record.get("texts")
     if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
         raise UsageError(f"{path}, line {number}: texts must be a list of texts, not {texts!r:.60}")
@@ -164,7 +166,7 @@ def _texts(path: Path, number: int, record: Mapping[str, Any]) -> list[str]:
     return list(texts)
 
 
-def _put(path: Path, number: int, found: dict[str, Any], query: str, value: Any) -> None:
+def _put(path: Path, number: int, found: dict[str, T], query: str, value: T) -> None:
     if query in found:
         raise UsageError(f"{path}, line {number}: the query {query!r:.60} is there twice")
     found[query] = value

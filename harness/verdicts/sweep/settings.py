@@ -8,13 +8,14 @@ from itertools import product
 from typing import Any
 
 from harness.errors import UsageError
+from harness.records.run import Params
 from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.ingest_cache import ingest
 from harness.retrievers.registry import RetrieverSpec, find
 from harness.runs.provenance import known_by, retriever_record
 
-Setting = dict[str, Any]
+Setting = Params
 """Parameters of the retriever, and `k`, the cut-off, if it is swept over."""
 
 
