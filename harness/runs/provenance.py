@@ -208,10 +208,11 @@ def _function_record(function: Callable[..., Any]) -> RetrieverRecord:
 
 
 def _plain(params: object) -> Params:
-    """Converts parameters to what JSON has for them."""
+    """Converts parameters to what JSON has for them, by name, in whatever order they were given."""
     import orjson
 
-    plain: Params = orjson.loads(orjson.dumps(params, option=orjson.OPT_SERIALIZE_NUMPY))
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SORT_KEYS
+    plain: Params = orjson.loads(orjson.dumps(params, option=options))
     return plain
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -48,7 +49,7 @@ def paths(value: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]
 
 def record_paths(kind: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     """Yields the path of each leaf of a record type, as `paths`; `*` stands for names of a dict."""
-    if tag := kind.__struct_config__.tag_field:
+    if not is_dataclass(kind) and (tag := kind.__struct_config__.tag_field):
         yield (*before, tag)
     for name, hint in get_type_hints(kind).items():
         records = [*_records(hint)]
@@ -59,7 +60,7 @@ def record_paths(kind: Any, before: tuple[str, ...] = ()) -> Iterator[tuple[str,
 
 
 def _records(hint: Any) -> Iterator[Any]:
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+    if is_dataclass(hint) or (isinstance(hint, type) and issubclass(hint, msgspec.Struct)):
         yield hint
     for part in get_args(hint):
         yield from _records(part)

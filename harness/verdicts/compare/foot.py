@@ -109,7 +109,7 @@ def _intervals(table: Table, cells: Sequence[Cell]) -> list[str]:
         # How many, and how many equal ones they are worth, differs from slice to slice.
         ways = dict.fromkeys(f"{METHOD_NAMES[one.method]} over {table.over}" for one in made)
         notes = _merged([one.note for one in made if one.rough], table.over)
-        rough = f"; rough where {'; '.join(notes[:3])}" if notes else ""
+        rough = f"; approximate where {'; '.join(notes[:3])}" if notes else ""
         lines.append(f"intervals: {'; '.join(ways)}{rough}")
     without = _merged([one.note for one in every if one.method == "none" and one.n], table.over)
     return [*lines, *without]

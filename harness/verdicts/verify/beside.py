@@ -34,7 +34,7 @@ def beside(
     yield "means of answered queries", ("answered_only", "n"), len(answered)
     for name in ("random_baseline", "upper_bound"):
         if name in ours:
-            yield name, (name,), mean(list(ours[name].values()))
+            yield name.replace("_", " "), (name,), mean(list(ours[name].values()))
     for name in ("best", "worst"):
         if name in ours:
             yield "best and worst of ties", ("ties", name), mean(list(ours[name].values()))

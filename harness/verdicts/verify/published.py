@@ -37,6 +37,7 @@ class Folder:
 
     path: Path
     record: dict[str, Any]
+    report: ScoreReport
     scores: dict[str, Any]
     per_query: Table | None
 
@@ -57,7 +58,7 @@ class Folder:
         report = read_json_record(path / "scores.json", ScoreReport, again)
         scores = number_tree(report)
         table = path / "scores.parquet"
-        return cls(path, record, scores, _table(table) if table.is_file() else None)
+        return cls(path, record, report, scores, _table(table) if table.is_file() else None)
 
     @property
     def dataset(self) -> dict[str, Any]:
@@ -80,6 +81,11 @@ class Folder:
         if not isinstance(k, int):
             raise UsageError(f"{self.path / 'run.json'}: does not say k, the depth of its rankings")
         return k
+
+    @property
+    def executed(self) -> bool:
+        """Whether the harness ran the system, rather than import its rankings."""
+        return "measured" in self.record and "imported_from" not in self.record
 
     @property
     def system(self) -> str:

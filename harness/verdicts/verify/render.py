@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.scoring.grid import grid
+from harness.scoring.returned import depth_message
 from harness.verdicts.verify.hearing import PLAIN, Difference, Pair, distance
 from harness.verdicts.verify.verify import Verdict
 
@@ -42,12 +43,13 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def _head(verdict: Verdict) -> str:
-    scores = verdict.folder.scores
-    of = scores["dataset"]
+    folder = verdict.folder
+    report, of = folder.report, folder.report.dataset
     return (
-        f"{verdict.folder.system} on {of['name']}, {of['granularity']}, {of['text']} text, "
-        f"{of['split']}; {scores['queries']['asked']} queries, "
-        f"at most {scores['depth']} documents deep; data {of['fingerprint'][:8]}"
+        f"{folder.system} on {of.name}, {of.granularity}, {of.text} text, "
+        f"{of.split}; {report.queries.asked} queries, "
+        f"{depth_message(report.returned, report.depth, requested=folder.executed)}; "
+        f"data {of.fingerprint[:8]}"
     )
 
 
