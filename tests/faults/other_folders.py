@@ -44,7 +44,7 @@ def folders() -> tuple[Folder, ...]:
                 ("label", "answers", "asked/*.answers", "--sample", 5, "--out", "l", "--pool-only"),
                 ("answer", "bm25", "--no-baselines", "--out", "asked", *model),
             ),
-            lambda place, done: orjson.loads(done.out)["answered"][0]["scores"]["protocols"],
+            lambda place, done: orjson.loads(done.out)["results"][0]["scores"]["protocols"],
         ),
         Folder(
             "label",

@@ -107,7 +107,7 @@ def _watched(place: Path) -> Any:
         header["total"],
         header["totals"],
         window,
-        [(one["state"], one["recall"]) for one in alarms],
+        [(one["state"], one["episode"]) for one in alarms],
     )
 
 

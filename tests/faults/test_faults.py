@@ -14,6 +14,7 @@ from other_folders import other_folders
 pytestmark = pytest.mark.faults
 
 
+@pytest.mark.usefixtures("weights")
 @pytest.mark.parametrize(
     ("tries", "n"),
     [
