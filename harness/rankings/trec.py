@@ -93,7 +93,7 @@ def _form(path: Path) -> _Form:
     number, first = _first_line(path)
     if not first:
         raise UsageError(f"{path}: empty; a run file has lines `query Q0 document rank score tag`")
-    if first.startswith(_JSON):
+    if first.startswith(_JSON) and first.split()[1:2] != [b"Q0"]:  # ids may begin like JSON
         raise UsageError(
             f"{path}, line {number}: is JSON; call it .json, or .jsonl for lines of it"
         )

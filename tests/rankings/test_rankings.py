@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from small import lists
 
@@ -309,6 +309,7 @@ def columns(run: dict[str, list[tuple[str, float]]], *, scored: bool) -> Ranking
 
 
 @given(runs, st.booleans())
+@example({'{"0': [("d", 1.0)]}, True)
 def test_what_is_written_as_trec_comes_back_in_the_same_order(
     tmp_path_factory: pytest.TempPathFactory, run: dict[str, list[tuple[str, float]]], scored: bool
 ) -> None:
