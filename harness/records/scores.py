@@ -158,6 +158,11 @@ class ProtocolResult(Record, dict=True):
     interval_bases: list[IntervalBasis] = msgspec.field(default_factory=list)
     columns: dict[str, SliceColumns] = msgspec.field(name="slices", default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Checks that each column has an entry for each metric, and each basis exists."""
+        for name, part in self.columns.items():
+            _check_columns(name, part, self.metrics, len(self.interval_bases))
+
     @classmethod
     def build(
         cls,
@@ -604,6 +609,19 @@ def _to_columns(
         answered_only=_records(results, lambda one: one.answered_only),
         unmeasurable=_numbers(results, lambda one: one.unmeasurable or None),
     )
+
+
+def _check_columns(name: str, part: SliceColumns, metrics: Sequence[str], bases: int) -> None:
+    """Raises ValueError for columns of other lengths, and for positions of no interval basis."""
+    n = len(metrics if part.metrics is None else part.metrics)
+    for field in part.__struct_fields__:
+        column = getattr(part, field)
+        if isinstance(column, list) and len(column) != n:
+            raise ValueError(f"slice {name!r} has {len(column)} entries of {field} for {n} metrics")
+    for positions in (part.basis, part.macro_haystack_basis):
+        for at in positions if isinstance(positions, list) else [positions]:
+            if at is not None and not 0 <= at < bases:
+                raise ValueError(f"slice {name!r} names interval basis {at} of {bases}")
 
 
 def _entry(column: Sequence[P | None] | P | None, i: int) -> P | None:

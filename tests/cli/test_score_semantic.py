@@ -89,7 +89,10 @@ def test_beside_the_ids_with_chance_correlation_and_a_warning(
     # Scored again without it, it stays, being of the same run; the rest is what it was.
     assert harness("score", folder, "--quiet").status == 0
     again = read_json(folder / "scores.json")
-    assert {key: again[key] for key in again if key != "checksums"} == {**before, "semantic": semantic}
+    assert {key: again[key] for key in again if key != "checksums"} == {
+        **before,
+        "semantic": semantic,
+    }
     assert (folder / "semantic.parquet").exists()
 
 

@@ -223,8 +223,8 @@ def test_random_is_near_chance_seeded_and_the_same_whatever_is_asked_beside(
     folder = run(dataset, "random", Settings(k=5), out=tmp_path)
     score_run(folder, dataset, Choices(["memory"], [5]))
     found = cell(folder, "recall@5")
-    assert found["chance"] == pytest.approx(0.25)
-    assert found["value"] == pytest.approx(0.25, abs=4 * (0.25 * 0.75 / 300) ** 0.5)
+    assert found.random_baseline == pytest.approx(0.25)
+    assert found.value == pytest.approx(0.25, abs=4 * (0.25 * 0.75 / 300) ** 0.5)
     whole = ranked(folder)
     part = ranked(run(dataset, "random", Settings(k=5, limit=20), out=tmp_path))
     assert {query: whole[query] for query in part} == part
