@@ -52,7 +52,7 @@ def test_the_best_on_the_development_part_is_reported_on_the_rest(
     for setting in settings:
         folder = run(dataset, RetrieverSpec("bm25", setting), Settings(k=20), out=tmp_path / "own")
         table = score_run(folder, dataset).per_query.to_pylist()
-        mine = [r for r in table if (r["protocol"], r["unit"]) == ("memory", "turn")]
+        mine = [r for r in table if (r["protocol"], r["level"]) == ("memory", "turn")]
         values = np.array([r["recall@5"] for r in mine], float)
         means.append((np.nanmean(values[dev]), np.nanmean(values[~dev])))
     assert [t.development.value for t in found.tried] == pytest.approx([a for a, _ in means])

@@ -58,7 +58,7 @@ def found(locomo: Done, audit: Path) -> Analysis:
 
 def test_what_is_missed_is_what_recall_lacks(found: Analysis, locomo: Done) -> None:
     table = pq.read_table(locomo.folder / "scores.parquet").to_pylist()
-    scored = [row for row in table if row["protocol"] == "memory" and row["unit"] == "turn"]
+    scored = [row for row in table if row["protocol"] == "memory" and row["level"] == "turn"]
     recall = {row["query"]: row["recall@10"] for row in scored if row["recall@10"] is not None}
     assert found.scored == len(recall) == 1982
     for query in found.queries:
