@@ -47,7 +47,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.scoring.uncertainty import counted
 
     out = Path(options.folder)
-    built, broken = publish(
+    boards, broken = publish(
         Path(options.results),
         out,
         claims=claims_of(options.claims),
@@ -55,12 +55,12 @@ def call(options: argparse.Namespace) -> int:
         docs=Path(options.docs) if options.docs else None,
     )
     without = say_unscored(options, Path(options.results))
-    runs = sum(len(board["entries"]) for board in built["boards"])
+    runs = sum(len(board.entries) for board in boards)
     if options.json:
-        found = {"folder": str(out), "boards": len(built["boards"]), "runs": runs}
+        found = {"folder": str(out), "boards": len(boards), "runs": runs}
         print_json("board-publish", {**found, "without_scores": without})
     elif not options.quiet:
-        boards = counted(len(built["boards"]), "boards")
-        print(f"{counted(runs, 'runs')} on {boards} in {out}; any server of files shows it:")
+        on = counted(len(boards), "boards")
+        print(f"{counted(runs, 'runs')} on {on} in {out}; any server of files shows it:")
         print(f"  python -m http.server --directory {shlex.quote(str(out))}")
     return say_broken(broken)

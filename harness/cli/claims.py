@@ -17,11 +17,11 @@ from harness.errors import UsageError, near
 from harness.leftovers import temporary_folder
 
 if TYPE_CHECKING:
-    from harness.verdicts.claims import Claim, Ours
+    from harness.verdicts.claims import Claim, RescoredResult
 
 _OWN = "results/claims.toml"
 _DIGITS = 6
-"""To which `ours` is written, and held."""
+"""Decimals to which `rescored` is written and compared."""
 
 
 def add(verbs: Verbs) -> None:
@@ -98,7 +98,7 @@ def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
     if options.json:
         print_json("claims", {"claims": list(claims)})
     elif not options.quiet:
-        ordered = sorted(claims, key=lambda one: (one.dataset, not one.compares))
+        ordered = sorted(claims, key=lambda one: (one.dataset, not one.comparable))
         rows = [
             [
                 one.dataset,
@@ -106,19 +106,17 @@ def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
                 one.measure,
                 f"{one.value:.3f}",
                 "-" if one.n is None else one.n,
-                "-" if one.ours is None else f"{one.ours.value:.4f} {one.ours.metric}",
-                "yes" if one.compares else "no",
-                one.why,
+                "-" if one.rescored is None else f"{one.rescored.value:.4f} {one.rescored.metric}",
+                "yes" if one.comparable else "no",
+                one.reason,
             ]
             for one in ordered
         ]
-        headers = ["dataset", "system", "measure", "value", "n", "ours", "compares", "why"]
+        headers = ["dataset", "system", "measure", "value", "n", "rescored", "comparable", "reason"]
         print(grid(rows, headers, keys=3))
-        ours = sum(one.ours is not None for one in claims)
-        comparing = sum(one.compares for one in claims)
-        verb = "compares" if comparing == 1 else "compare"
-        of = f"{comparing} of them {verb}, {ours} are scored here"
-        print(f"\n{counted(len(claims), 'claims')}, {of}")
+        rescored = sum(one.rescored is not None for one in claims)
+        comparable = sum(one.comparable for one in claims)
+        print(f"\n{counted(len(claims), 'claims')}: {comparable} comparable, {rescored} rescored")
     return 0
 
 
@@ -128,7 +126,7 @@ def _check(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
     from harness.verdicts.stated import unfounded
 
     pages = [page for name in options.check for page in _pages(Path(name))]
-    boards = [b for name in options.board or () for b in read_boards(Path(name))["boards"]]
+    boards = [board for name in options.board or () for board in read_boards(Path(name))]
     n, found = unfounded(pages, claims, boards)
     if options.json:
         stated = [
@@ -161,21 +159,23 @@ def _score(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
     from harness.files import digest
 
     sources = parameters(options.source or [], "--source")
-    resting = [one for one in claims if one.file is not None and one.ours is not None]
+    resting = [one for one in claims if one.file is not None and one.rescored is not None]
     wanted = {one.file.sha256 for one in resting if one.file is not None}
     if not wanted:
-        raise UsageError("--score: no claim here has a file and ours; there is nothing to score")
+        raise UsageError(
+            "--score: no claim here has a file and rescored; there is nothing to score"
+        )
     files = {digest(path): path for path in Path(options.score).rglob("*") if path.is_file()}
     if not wanted & set(files):
         raise UsageError(f"{options.score}: none of the {len(wanted)} published files is there")
     rows, wrong = [], 0
     for claim in resting:
-        assert claim.file is not None and claim.ours is not None
+        assert claim.file is not None and claim.rescored is not None
         path = files.get(claim.file.sha256)
         now = None if path is None else _scored(path, claim, sources)
-        differs = "its file is not there" if now is None else _differs(claim.ours, now)
+        differs = "its file is not there" if now is None else _differs(claim.rescored, now)
         wrong += bool(differs)
-        row = {"id": claim.id, "ours": claim.ours.value, "found": now and now.value}
+        row = {"id": claim.id, "rescored": claim.rescored.value, "found": now and now.value}
         rows.append({**row, "agrees": not differs, "differs": differs})
     if options.json:
         print_json("claims-score", {"claims": rows})
@@ -188,19 +188,19 @@ def _score(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
     return int(bool(wrong))
 
 
-def _differs(ours: Ours, now: Ours) -> str:
-    """What of `ours` is not so now; empty where all is. A release alone changes no number."""
+def _differs(before: RescoredResult, now: RescoredResult) -> str:
+    """Says what differs from the claims now; empty for nothing. A release alone does not."""
     from harness.scoring.signature import Signature
 
-    if round(now.value, _DIGITS) != round(ours.value, _DIGITS):
-        return f"{ours.value:.6f} in the claims, {now.value:.6f} now"
-    if now.n != ours.n:
-        return f"n {ours.n} in the claims, {now.n} now"
-    was, found = (replace(Signature.parse(one.signature), v="") for one in (ours, now))
+    if round(now.value, _DIGITS) != round(before.value, _DIGITS):
+        return f"{before.value:.6f} in the claims, {now.value:.6f} now"
+    if now.n != before.n:
+        return f"n {before.n} in the claims, {now.n} now"
+    was, found = (replace(Signature.parse(one.signature), v="") for one in (before, now))
     return "" if was == found else f"its signature is now {now.signature}"
 
 
-def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> Ours:
+def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> RescoredResult:
     """What the published file gives now."""
     from harness.dataset.prepare import open_dataset
     from harness.rankings.published.form import recognised
@@ -209,19 +209,19 @@ def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> Ours:
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import Choices
 
-    assert claim.ours is not None
+    assert claim.rescored is not None
     form = recognised(path)
     if form is None:
         raise UsageError(f"{path}: of no form that is known")
     dataset = open_dataset(
-        claim.ours.dataset,
+        claim.rescored.dataset,
         granularity=claim.granularity,
-        source=sources.get(claim.ours.dataset),
+        source=sources.get(claim.rescored.dataset),
     )
     file = published(path, form, granularity=claim.granularity)
     with temporary_folder("claim") as out:
         folder = import_published(file, dataset, out=Path(out), name="claimed", told=False)
-        choices = Choices(metrics=tuple(parse_metrics(claim.ours.metric)))
+        choices = Choices(metrics=tuple(parse_metrics(claim.rescored.metric)))
         scores = score_run(folder, dataset, choices)
-    result, value = scores.result(claim.ours.metric), scores[claim.ours.metric]
-    return structs.replace(claim.ours, value=value, n=result.n, signature=result.signature)
+    result, value = scores.result(claim.rescored.metric), scores[claim.rescored.metric]
+    return structs.replace(claim.rescored, value=value, n=result.n, signature=result.signature)

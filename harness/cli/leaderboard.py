@@ -49,9 +49,10 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Build, write, print."""
-    from harness.files import read_json
     from harness.pages.board import write_board
+    from harness.records.base import read_json_record
     from harness.scoring.uncertainty import counted
+    from harness.verdicts.board.records import Leaderboard
     from harness.verdicts.board.table import table
 
     results = Path(options.results)
@@ -77,16 +78,16 @@ def call(options: argparse.Namespace) -> int:
     out = Path(options.out) if options.out else results / "leaderboard.json"
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")
-    board, broken = write_board(results, out, claims_of(options.claims))
+    boards, broken = write_board(results, out, claims_of(options.claims))
     without = say_unscored(options, results)
     if options.json:
-        summed = read_json(out)
-        print_json("leaderboard", {"leaderboard": summed, "without_scores": without})
+        summary = read_json_record(out, Leaderboard)
+        print_json("leaderboard", {"leaderboard": summary, "without_scores": without})
     elif not options.quiet:
-        print(table(board, options.format))
-        entries = counted(sum(len(one["entries"]) for one in board["boards"]), "runs")
-        boards, page = counted(len(board["boards"]), "boards"), out.with_suffix(".html").name
-        print(f"\n{entries} on {boards} in {out} and, as a page, {page}")
+        print(table(boards, options.format))
+        entries = counted(sum(len(one.entries) for one in boards), "runs")
+        page = out.with_suffix(".html").name
+        print(f"\n{entries} on {counted(len(boards), 'boards')} in {out} and, as a page, {page}")
     return say_broken(broken)
 
 

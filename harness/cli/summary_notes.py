@@ -68,18 +68,18 @@ def _published(record: RunRecord) -> Iterator[str]:
 
 
 def _approximate(record: RunRecord) -> list[str]:
-    from harness.verdicts.board.entries import embedders  # knows all of scoring
+    from harness.verdicts.board.entries import embedder_reports  # knows all of scoring
 
-    reported = embedders(record.reported)
-    checked = [one for one in reported if one.get("checked_questions")]
+    reported = embedder_reports(record.reported)
+    checked = [one for one in reported if one.checked_questions]
     said = []
-    for search in sorted({one["search"] for one in checked}):
-        own = [one for one in checked if one["search"] == search]
-        n = sum(one["checked_questions"] for one in own)
-        kept = sum(one["checked_questions"] * one["recall_of_exact"] for one in own) / n
+    for search in sorted({one.search for one in checked}):
+        own = [one for one in checked if one.search == search]
+        n = sum(one.checked_questions for one in own)
+        kept = sum(one.checked_questions * one.recall_of_exact for one in own) / n
         said.append(
             f"search by {search} found {kept:.1%} of the documents of exact search, for the first "
-            f"{n} questions; built in {sum(one['build_seconds'] for one in own):.1f} s"
+            f"{n} questions; built in {sum(one.build_seconds for one in own):.1f} s"
         )
     return said
 
@@ -187,16 +187,16 @@ def _times(record: RunRecord) -> Line | None:
 
 def _embeddings(record: RunRecord) -> Line | None:
     """How many texts came from the cache of vectors, and its size."""
-    from harness.verdicts.board.entries import embedders  # knows all of scoring
+    from harness.verdicts.board.entries import embedder_reports  # knows all of scoring
 
-    reported = embedders(record.reported)
-    asked = sum(one["texts_asked"] for one in reported)
+    reported = embedder_reports(record.reported)
+    asked = sum(one.texts_asked for one in reported)
     if not asked:
         return None
-    embedded = sum(one["texts_embedded"] for one in reported)
-    seconds = sum(one.get("embedding_seconds", 0) for one in reported)
+    embedded = sum(one.texts_embedded for one in reported)
+    seconds = sum(one.embedding_seconds for one in reported)
     took = f" in {seconds:.1f} s" if embedded else ""
-    kept = size(max(one.get("cache_bytes", 0) for one in reported))
+    kept = size(max(one.cache_bytes for one in reported))
     return (
         "embeddings",
         f"{asked:,} texts, {1 - embedded / asked:.1%} from the cache ({kept}), "

@@ -1,4 +1,4 @@
-"""The boards as an HTML page, from what stands in leaderboard.json."""
+"""The boards as an HTML page."""
 
 from __future__ import annotations
 
@@ -6,237 +6,323 @@ import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+
+from msgspec import field
+from msgspec.structs import asdict, replace
 
 import harness
 from harness.files import disk_errors, write_bytes
 from harness.pages.html import page
+from harness.records.base import Record
+from harness.records.run import Params
+from harness.records.scores import ScorableQueries, ScoredDataset
 from harness.schema import Ability
 from harness.scoring.protocols import PROTOCOLS
-from harness.verdicts.board.entries import SLICES, labels, told
-from harness.verdicts.board.files import Pairs, write_boards
+from harness.verdicts.board.entries import SLICES, distinct_params, labels
+from harness.verdicts.board.files import PairsByBoard, write_boards
 from harness.verdicts.board.leaderboard import build
-from harness.verdicts.board.leading import key_of
-from harness.verdicts.board.pairs import pairs
-from harness.verdicts.board.summary import board_id, in_short
-from harness.verdicts.board.table import title
+from harness.verdicts.board.pairs import compare_pairs
+from harness.verdicts.board.records import (
+    AnswersGroup,
+    Board,
+    BoardProtocol,
+    Entry,
+    ProtocolKey,
+    RankedResult,
+    ScoringVersion,
+)
+from harness.verdicts.board.summary import board_id, six_digits, title
+from harness.verdicts.claims import Claim
 
-_REPORT = "report.html"  # where `harness report` puts it in a run's folder
-_RESULTS = "results"  # the folder that commands take if not told another
-_PART = (
-    "entries",
-    "views",
-    "claims",
-    "answers",
-)  # of a board, what is looked at only once it is chosen
-_OF_LEVELS = (
-    *("random_baseline", "upper_bound", "random_method", "upper_bound_method"),
-    "ties",
-)  # not by entry on the page
+_REPORT = "report.html"  # where `harness report` writes it in a run's folder
+_RESULTS = "results"  # the default folder of commands
 _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
 
+Claims = Callable[[Board], Sequence[Claim]]
+"""Returns the claims that are shown with a board."""
 
-Claims = Callable[[Mapping[str, Any]], Sequence[Mapping[str, Any]]]
-"""What authors say of systems on a board, in the form of `records.BoardClaim`."""
+
+class PageEntry(Entry):
+    """An entry as the page shows it; `report` is the address of its report, where it has one.
+
+    `sole`: it is the only entry of its system.
+    """
+
+    label: str
+    distinct_params: Params
+    sole: bool
+    report: str | None
+
+
+class PageMetric(Record):
+    """A metric that can be chosen; `k` is None where it has no cut-off."""
+
+    name: str
+    family: str
+    k: int | None
+
+
+class MetricBounds(Record):
+    """Least and greatest random baseline and upper bound of the systems; they differ where queries
+    failed. `upper_bound_method` is there where it is itself a bound."""
+
+    random_baseline: tuple[float, float] | None = None
+    upper_bound: tuple[float, float] | None = None
+    upper_bound_method: str = ""
+
+
+class PageProtocol(Record):
+    """A protocol that can be chosen, and its bounds by slice and metric.
+
+    `official` is the published scorer that gives the same numbers; empty for the harness's own.
+    """
+
+    name: str
+    key: ProtocolKey
+    official: str
+    slices: list[str]
+    metrics: list[PageMetric]
+    bounds: dict[str, dict[str, MetricBounds]]
+
+
+class BoardHead(Record):
+    """What a page needs to choose a board by."""
+
+    id: str
+    title: str
+    runs: int
+    dataset: ScoredDataset
+    depth: int
+    queries: ScorableQueries
+    scoring: ScoringVersion
+
+
+class BoardPart(Record):
+    """All else of a board, which a page reads when the board is chosen."""
+
+    protocols: list[PageProtocol]
+    entries: list[PageEntry]
+    answers: list[AnswersGroup] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+
+
+class PageData(Record):
+    """The data of the page. `broken` says why runs could not be read, by their names.
+
+    `options` are those of a command that names the folder of results.
+    """
+
+    harness: str
+    boards: list[BoardHead]
+    broken: dict[str, str]
+    options: str
+    links: list[tuple[str, str]] = field(default_factory=list)
+
+
+def build_boards(
+    results: Path, claims: Claims | None
+) -> tuple[list[Board], dict[str, str], PairsByBoard]:
+    """Builds the boards with their claims, the reasons why runs cannot be read, and the pairs."""
+    boards, broken = build(results)
+    if claims is not None:
+        boards = [replace(board, claims=list(claims(board))) for board in boards]
+    return boards, broken, {board_id(board): compare_pairs(results, board) for board in boards}
 
 
 def write_board(
     results: Path, out: Path, claims: Claims | None = None
-) -> tuple[dict[str, Any], dict[str, str]]:
-    """Build the boards of the runs below `results`, write them to `out` and, as a page, beside it.
+) -> tuple[list[Board], dict[str, str]]:
+    """Builds the boards of the runs below `results`, writes them to `out` and a page beside it.
 
-    Gives the boards, and why runs that are on none cannot be read, by their names: the page says so
-    too. `out` sums the boards up, and all the rest is in a folder beside it. The page links to the
-    reports that lie in the folders of the runs by now. Raises UsageError as `build` does, and where
+    Returns the boards, and why runs that are on none cannot be read, by their names: the page says
+    so too. `out` sums the boards up, and all the rest is in a folder beside it. The page links to
+    the reports that the folders of the runs hold. Raises UsageError as `build` does, and where
     `out` cannot be written.
     """
-    built, broken = build(results)
-    if claims is not None:
-        for board in built["boards"]:
-            board["claims"] = list(claims(board))
-    compared = {board_id(board): pairs(results, board) for board in built["boards"]}
+    boards, broken, pairs = build_boards(results, claims)
     found = sorted(results.glob(f"[!.]*/{_REPORT}"))
     reports = {file.parent.name: os.path.relpath(file, out.parent) for file in found}
-    where = os.path.relpath(results)
-    made = board_page(built, pairs=compared, broken=broken, reports=reports, results=where)
+    folder = os.path.relpath(results)
+    html = board_page(boards, pairs=pairs, broken=broken, reports=reports, results=folder)
     with disk_errors(out.parent, "name another file with --out"):
-        write_boards(out, built, compared)
-        write_bytes(out.with_suffix(".html"), made)
-    return built, broken
+        write_boards(out, boards, pairs)
+        write_bytes(out.with_suffix(".html"), html)
+    return boards, broken
 
 
 def board_page(
-    leaderboard: Mapping[str, Any],
+    boards: Sequence[Board],
     *,
-    pairs: Pairs | None = None,
+    pairs: PairsByBoard | None = None,
     broken: Mapping[str, str] | None = None,
     reports: Mapping[str, str] | None = None,
     results: str = _RESULTS,
     live: bool = False,
 ) -> bytes:
-    """One self-contained file of `page_data`; `live` is for a server that it asks for news.
+    """Draws one self-contained file of `page_data`; a `live` page asks its server for news.
 
-    Each board, and the pairs of each, is packed by itself and unpacked once it is looked at: a page
-    of ten boards opens as fast as one of a single board. A server is asked for them instead.
+    Each board, and the pairs of each, is packed by itself and unpacked when it is chosen: a page of
+    ten boards opens as fast as one of a single board. A server is asked for them instead.
     """
-    data = page_data(leaderboard, broken=broken, reports=reports, results=results)
-    light, parts = in_parts(data)
+    data, parts = page_data(boards, broken=broken, reports=reports, results=results)
     if live:
-        return page("Leaderboard", "board", light, live=True)
+        return page("Leaderboard", "board", data, live=True)
     beside = {f"pairs-{name}": one for name, one in (pairs or {}).items() if one is not None}
-    return page("Leaderboard", "board", light, parts=parts | beside)
-
-
-def in_parts(data: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What a page needs to choose a board by, and each board by its name in the page."""
-    parts = {
-        f"board-{board['id']}": {name: board[name] for name in _PART if name in board}
-        for board in data["boards"]
-    }
-    heads = [
-        {name: value for name, value in board.items() if name not in _PART}
-        for board in data["boards"]
-    ]
-    return {**data, "boards": heads}, parts
+    return page("Leaderboard", "board", data, parts={**parts, **beside})
 
 
 def page_data(
-    leaderboard: Mapping[str, Any],
+    boards: Sequence[Board],
     *,
     broken: Mapping[str, str] | None = None,
     reports: Mapping[str, str] | None = None,
     results: str = _RESULTS,
-) -> dict[str, Any]:
-    """The boards, those of most runs first, and what can be chosen of each.
+) -> tuple[PageData, dict[str, BoardPart]]:
+    """Returns what the page opens with, boards of most runs first, and the part of each board.
 
-    Every entry has its label and the parameters that stand beside it, and every protocol what
-    chance and ceiling are. `broken` says why
-    runs could not be read, by their names, `reports` where a page beside them finds their reports,
-    and `results` is the folder as a command is to name it.
+    `reports` are the addresses of the reports of runs, and `results` is the folder as a command is
+    to name it.
     """
-    boards = [
-        {
-            **board,
-            "id": board_id(board),
-            "title": title(dict(board)),
-            "runs": len(board["entries"]),
-            "entries": [
-                {
-                    **_shown(entry),
-                    "label": label,
-                    **apart,
-                    "report": (reports or {}).get(entry["run"]),
-                }
-                for entry, label, apart in zip(
-                    board["entries"],
-                    labels(board["entries"]),
-                    told(board["entries"]),
-                    strict=True,
-                )
-            ],
-            "views": _views(board["entries"]),
-        }
-        for board in sorted(leaderboard["boards"], key=lambda one: -len(one["entries"]))
-    ]
-    return {
-        "harness": harness.__version__,
-        "boards": boards,
-        "broken": dict(broken or {}),
-        "options": "" if results == _RESULTS else f" --results {shlex.quote(results)}",
-    }
-
-
-def _shown(entry: Mapping[str, Any]) -> dict[str, Any]:
-    """An entry without what the page says once for all of a board, its scores in short."""
-    blocks = [
-        {
-            **block,
-            "slices": {
-                name: {
-                    metric: _short({p: v for p, v in cell.items() if p not in _OF_LEVELS})
-                    for metric, cell in cells.items()
-                }
-                for name, cells in block["slices"].items()
-            },
-        }
-        for block in entry["protocols"]
-    ]
-    return {**entry, "protocols": blocks}
-
-
-def _short(cell: Any) -> Any:
-    """A cell with its numbers as a page can show them: they make most of its size."""
-    if isinstance(cell, Mapping):
-        return {name: _short(value) for name, value in cell.items()}
-    return in_short(cell) if isinstance(cell, float) else cell
-
-
-def _views(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The protocols of a board; entries refer to one by its place."""
-    found: dict[tuple[str, ...], list[Mapping[str, Any]]] = {}
-    for entry in entries:
-        for block in entry["protocols"]:
-            found.setdefault(key_of(block), []).append(block)
-    several = {key[:2] for key in found if sum(key[:2] == other[:2] for other in found) > 1}
-    views = []
-    for key, blocks in found.items():
-        protocol, level, ties, missing = key
-        more = f", ties {ties}, missing {missing}" if key[:2] in several else ""
-        slices = [name for name in SLICES if any(name in block["slices"] for block in blocks)]
-        metrics = {m: None for block in blocks for cells in block["slices"].values() for m in cells}
-        views.append(
-            {
-                "name": f"{protocol}, {level}{more}",
-                "key": list(key),
-                "official": _official(protocol),
-                "slices": slices,
-                "metrics": [
-                    {"name": m, "family": family, "k": int(k) if k else None}
-                    for m in sorted(metrics, key=_place)
-                    for family, _, k in [m.partition("@")]
-                ],
-                "levels": {name: _levels(blocks, name, metrics) for name in slices},
-            }
+    ordered = sorted(boards, key=lambda one: -len(one.entries))
+    heads = [
+        BoardHead(
+            id=board_id(board),
+            title=title(board),
+            runs=len(board.entries),
+            dataset=board.dataset,
+            depth=board.depth,
+            queries=board.queries,
+            scoring=board.scoring,
         )
-    return sorted(views, key=_order)
+        for board in ordered
+    ]
+    data = PageData(
+        harness=harness.__version__,
+        boards=heads,
+        broken=dict(broken or {}),
+        options="" if results == _RESULTS else f" --results {shlex.quote(results)}",
+    )
+    parts = {
+        f"board-{head.id}": BoardPart(
+            protocols=_protocols(board.entries),
+            entries=_entries(board.entries, reports or {}),
+            answers=board.answers,
+            claims=board.claims,
+        )
+        for head, board in zip(heads, ordered, strict=True)
+    }
+    return data, parts
 
 
-def _official(protocol: str) -> str:
-    """The published scorer that a protocol gives the numbers of; empty for the harness's own."""
-    known = PROTOCOLS.get(protocol.partition("/")[0])
-    return known.source if known else ""
+def _entries(entries: Sequence[Entry], reports: Mapping[str, str]) -> list[PageEntry]:
+    systems = [entry.system for entry in entries]
+    return [
+        PageEntry(
+            **asdict(entry) | {"protocols": [_short_protocol(one) for one in entry.protocols]},
+            label=label,
+            distinct_params=params,
+            sole=systems.count(entry.system) == 1,
+            report=reports.get(entry.run),
+        )
+        for entry, label, params in zip(
+            entries, labels(entries), distinct_params(entries), strict=True
+        )
+    ]
 
 
-def _order(view: Mapping[str, Any]) -> tuple[bool, bool, str]:
-    """What a page opens with stands first.
+def _short_protocol(protocol: BoardProtocol) -> BoardProtocol:
+    return replace(
+        protocol,
+        slices={
+            name: {metric: _short(result) for metric, result in found.items()}
+            for name, found in protocol.slices.items()
+        },
+    )
 
-    That is `memory` where there are several abilities, else `trec`; documents stand before the
+
+def _short(result: RankedResult) -> RankedResult:
+    """Shortens the numbers of a result, which make most of a page's size, to what it shows.
+
+    The page has the random baseline and upper bound once for all entries of a board.
+    """
+    interval = result.interval
+    return RankedResult(
+        value=six_digits(result.value),
+        n=result.n,
+        interval=interval
+        and replace(interval, low=float(f"{interval.low:.6g}"), high=float(f"{interval.high:.6g}")),
+        answered_only=result.answered_only,
+        unmeasurable=result.unmeasurable,
+        rank=result.rank,
+        rank_note=result.rank_note,
+    )
+
+
+def _protocols(entries: Sequence[Entry]) -> list[PageProtocol]:
+    """Returns the protocols of a board; a page opens with the first.
+
+    That is `memory` where there are several abilities, else `trec`. Documents come before the
     sessions that they were taken from.
     """
-    abilities = set(view["slices"]) & set(Ability)
-    protocol, level = view["key"][0].partition("/")[0], view["key"][1]
-    leading = "memory" if len(abilities) > 1 else "trec"
-    return (protocol != leading, ">" in level, view["name"])
+    found: dict[ProtocolKey, list[BoardProtocol]] = {}
+    for entry in entries:
+        for protocol in entry.protocols:
+            found.setdefault(protocol.key, []).append(protocol)
+    several = [(key.protocol, key.level) for key in found]
+    protocols = []
+    for key, members in found.items():
+        repeated = several.count((key.protocol, key.level)) > 1
+        more = f", ties {key.ties}, missing {key.missing}" if repeated else ""
+        slices = [name for name in SLICES if any(name in one.slices for one in members)]
+        metrics = {m: None for one in members for part in one.slices.values() for m in part}
+        known = PROTOCOLS.get(key.name)
+        protocols.append(
+            PageProtocol(
+                name=f"{key.protocol}, {key.level}{more}",
+                key=key,
+                official=known.source if known else "",
+                slices=slices,
+                metrics=[
+                    PageMetric(name=m, family=family, k=int(k) if k else None)
+                    for m in sorted(metrics, key=_metric_order)
+                    for family, _, k in [m.partition("@")]
+                ],
+                bounds={name: _bounds(members, name, metrics) for name in slices},
+            )
+        )
+    return sorted(protocols, key=_protocol_order)
 
 
-def _levels(
-    blocks: Iterable[Mapping[str, Any]], name: str, metrics: Iterable[str]
-) -> dict[str, dict[str, Any]]:
-    """Least and greatest chance and ceiling among the systems: they differ where queries failed."""
-    levels: dict[str, dict[str, Any]] = {}
+def _protocol_order(one: PageProtocol) -> tuple[bool, bool, str]:
+    abilities = set(one.slices) & set(Ability)
+    first = "memory" if len(abilities) > 1 else "trec"
+    return (one.key.name != first, ">" in one.key.level, one.name)
+
+
+def _bounds(
+    protocols: Iterable[BoardProtocol], name: str, metrics: Iterable[str]
+) -> dict[str, MetricBounds]:
+    """Collects the bounds of each metric over one slice; metrics without any are left out."""
+    bounds = {}
     for metric in metrics:
-        cells = [block["slices"].get(name, {}).get(metric, {}) for block in blocks]
-        for part in ("random_baseline", "upper_bound"):
-            known = [cell[part] for cell in cells if cell.get(part) is not None]
-            if known:
-                levels.setdefault(metric, {})[part] = [min(known), max(known)]
-        methods = (c["upper_bound_method"] for c in cells if "upper_bound_method" in c)
-        if method := next(methods, None):
-            levels[metric]["upper_bound_method"] = method
-    return levels
+        found = [one.slices.get(name, {}).get(metric) for one in protocols]
+        results = [result for result in found if result is not None]
+        of_metric = MetricBounds(
+            random_baseline=_ends(result.random_baseline for result in results),
+            upper_bound=_ends(result.upper_bound for result in results),
+            upper_bound_method=next(filter(None, (r.upper_bound_method for r in results)), ""),
+        )
+        if of_metric != MetricBounds():
+            bounds[metric] = of_metric
+    return bounds
 
 
-def _place(metric: str) -> tuple[int, str, int]:
+def _ends(values: Iterable[float | None]) -> tuple[float, float] | None:
+    known = [value for value in values if value is not None]
+    return (min(known), max(known)) if known else None
+
+
+def _metric_order(metric: str) -> tuple[int, str, int]:
     family, _, k = metric.partition("@")
-    at = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
-    return (at, family, int(k or 0))
+    index = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
+    return (index, family, int(k or 0))

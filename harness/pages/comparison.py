@@ -19,7 +19,7 @@ from harness.pages.records import (
     PairResult,
     SettingRow,
 )
-from harness.verdicts.board.entries import labels, read_entry, told
+from harness.verdicts.board.entries import distinct_params, labels, read_board
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Comparison, Group, Options, Pair, Table
 from harness.verdicts.compare.foot import foot
@@ -44,7 +44,7 @@ def comparison_data(folders: Sequence[Path]) -> ComparisonData:
     compared = compare(folders, Options(protocols=protocols, metrics=metrics))
     group = compared.groups[0]
     table = next(one for one in group.tables if level in (None, one.level))
-    entries = [read_entry(folder)[1] for folder in folders]
+    entries = [entry for folder in folders for entry in read_board(folder).entries]
     return ComparisonData(
         harness=harness.__version__,
         dataset=group.essentials["dataset"],
@@ -54,12 +54,14 @@ def comparison_data(folders: Sequence[Path]) -> ComparisonData:
         cluster_by=table.over,
         runs=[
             ComparedRun(
-                run=entry["run"],
+                run=entry.run,
                 name=label,
-                distinct_params=apart["told"],
-                finished=entry["provenance"]["finished"],
+                distinct_params=params,
+                finished=entry.provenance.finished,
             )
-            for entry, label, apart in zip(entries, labels(entries), told(entries), strict=True)
+            for entry, label, params in zip(
+                entries, labels(entries), distinct_params(entries), strict=True
+            )
         ],
         settings=setting_rows(group),
         slices=list(dict.fromkeys(cell.slice for cell in table.cells)),

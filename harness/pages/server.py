@@ -17,29 +17,31 @@ from typing import Any
 from urllib.parse import unquote
 
 import orjson
+from msgspec.structs import replace
 
 from harness.errors import HarnessError, UsageError
 from harness.pages import local_server
-from harness.pages.board import board_page, in_parts, page_data
+from harness.pages.board import board_page, page_data
 from harness.pages.comparison import comparison_page
 from harness.pages.history import history_page
 from harness.pages.html import refusal
 from harness.pages.local_server import HTML, JSON, Answer, Request, as_json
 from harness.pages.report import report_data, report_page
+from harness.records.base import encode
 from harness.runs.folder.listing import CheckpointReader, ListedRun, listed, unfinished
 from harness.runs.folder.run_folder import CHECKPOINT, PLAN, dataset_of_run
 from harness.runs.folder.tidy import clear
 from harness.verdicts.board.leaderboard import gather
-from harness.verdicts.board.pairs import pairs
-from harness.verdicts.board.records import BOARD_VERSION
-from harness.verdicts.board.summary import board_id, summary
+from harness.verdicts.board.pairs import compare_pairs
+from harness.verdicts.board.records import Board
+from harness.verdicts.board.summary import board_id, summarize
 from harness.verdicts.history import NAME
 
 _HOME = "/"
 _LOOKED_AT = ("run.json", "scores.json")
 Version = tuple[tuple[str, int, int], ...]
-Board = tuple[dict[str, Any], dict[str, str]]
-"""As leaderboard.json, and why runs could not be read, by their names."""
+Boards = tuple[list[Board], dict[str, str]]
+"""The boards, and why runs could not be read, by their names."""
 
 
 class Results:
@@ -47,7 +49,7 @@ class Results:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._built: tuple[Version, Board] | None = None
+        self._built: tuple[Version, Boards] | None = None
         self._checkpoints: dict[Path, CheckpointReader] = {}
 
     def runs(self) -> dict[str, Path]:
@@ -66,7 +68,7 @@ class Results:
             for file in _LOOKED_AT
         )
 
-    def board(self) -> Board:
+    def boards(self) -> Boards:
         """The boards, none where no run is scored, and which runs are broken."""
         version = self.version()
         if self._built is None or self._built[0] != version:
@@ -112,19 +114,19 @@ class Pages:
         """Type and body; None for an address that there is not. Raises UsageError as reports do."""
         with self._lock:  # one at a time: they share what is read
             if path == "/":
-                built, broken = self._results.board()
+                built, broken = self._results.boards()
                 return HTML, board_page(built, broken=broken, live=True)
             if path.startswith("/parts/") and path.endswith(".json"):
                 return self._part(*map(unquote, path[len("/parts/") : -len(".json")].split("/")))
             if path == "/state.json":
                 return JSON, orjson.dumps(self._state())
             if path == "/board.json":
-                built, broken = self._results.board()
-                return JSON, orjson.dumps(in_parts(page_data(built, broken=broken))[0])
+                built, broken = self._results.boards()
+                return JSON, encode(page_data(built, broken=broken)[0])
             if path == "/leaderboard.json":
-                boards = self._results.board()[0]
-                every = [board_id(board) for board in boards["boards"]]
-                return JSON, orjson.dumps(summary(boards, "leaderboard-files", every))
+                boards = self._results.boards()[0]
+                every = [board_id(board) for board in boards]
+                return JSON, encode(summarize(boards, "leaderboard-files", every))
             if path.startswith("/leaderboard-files/") and path.endswith(".json"):
                 return self._whole(path[len("/leaderboard-files/") : -len(".json")])
             if path == "/history/" and (self._results.folder / NAME).is_file():
@@ -153,23 +155,23 @@ class Pages:
 
     def _part(self, name: str, *runs: str) -> tuple[str, bytes] | None:
         """What the page asks for once it is looked at: a board, or two runs of one, compared."""
-        built, _ = self._results.board()
+        built, _ = self._results.boards()
         if not runs:
-            found = in_parts(page_data(built))[1].get(name)
-            return None if found is None else (JSON, orjson.dumps(found))
-        for board in built["boards"]:
-            known = {entry["run"] for entry in board["entries"]}
+            found = page_data(built)[1].get(name)
+            return None if found is None else (JSON, encode(found))
+        for board in built:
+            known = {*board.runs}
             if name == f"pairs-{board_id(board)}" and len(runs) == 2 and {*runs} <= known:
-                return JSON, orjson.dumps(pairs(self._results.folder, board, runs))
+                return JSON, encode(compare_pairs(self._results.folder, board, runs))
         return None
 
     def _whole(self, name: str) -> tuple[str, bytes] | None:
         """A file that leaderboard.json names: a board, or its pairs (null where no two compare)."""
-        for board in self._results.board()[0]["boards"]:
+        for board in self._results.boards()[0]:
             if name == board_id(board):
-                return JSON, orjson.dumps({"schema_version": BOARD_VERSION, **board})
+                return JSON, encode(replace(board, answers=[], claims=[]))
             if name == f"{board_id(board)}.pairs":
-                return JSON, orjson.dumps(pairs(self._results.folder, board))
+                return JSON, encode(compare_pairs(self._results.folder, board))
         return None
 
     def _page(self, *names: str) -> tuple[str, bytes] | None:

@@ -195,6 +195,23 @@ class Measured(Record):
     peak_memory_bytes: PeakMemory | None = None
 
 
+class EmbedderReport(Record, forbid_unknown_fields=False):
+    """What an embedder reports of itself: texts, times, and approximate search where it is used.
+
+    `recall_of_exact`: the share of the documents of exact search that `search` found, over
+    `checked_questions`.
+    """
+
+    texts_asked: int
+    texts_embedded: int = 0
+    embedding_seconds: float = 0
+    cache_bytes: int = 0
+    search: str = ""
+    build_seconds: float = 0
+    checked_questions: int = 0
+    recall_of_exact: float = 0
+
+
 class Machine(Record):
     """System, processor and number of cores; no host name."""
 

@@ -1,20 +1,24 @@
-"""What others say of their systems, as data: read, checked, and laid beside what is measured here.
+"""Results that authors report of their systems, as data beside what is measured here.
 
-A claim is one number, with what it really is as far as anybody can tell, whether it compares with a
-number of ours and why, and, where its rankings are published, what our instrument gives for them.
+A claim is one number, with its protocol as far as it is known, whether it is comparable with our
+numbers and why, and, where its rankings are published, what they score here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
+from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.files import read_toml
 from harness.records.base import Record, convert
+
+if TYPE_CHECKING:
+    from harness.verdicts.board.records import Board
 
 _SAME_DATA = {"longmemeval/s-ids": "longmemeval/s"}
 """Datasets of which the questions and evidence are those of another."""
@@ -31,7 +35,7 @@ class PublishedFile(Record):
     sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
 
 
-class Ours(Record):
+class RescoredResult(Record):
     """What the published file scores here, to six decimals; `metric` is of memory/1."""
 
     metric: Text
@@ -52,11 +56,11 @@ class Claim(Record):
     measure: Annotated[Text, Meta(description="As its authors name it.")]
     value: Share
     n: Annotated[Count | None, Meta(description="Questions; left out if unknown.")] = None
-    protocol: Annotated[Text, Meta(description="What it is, as far as anybody can tell.")]
-    compares: Annotated[
+    protocol: Annotated[Text, Meta(description="What it is, as far as it is known.")]
+    comparable: Annotated[
         bool, Meta(description="Whether our numbers on that dataset mean the same.")
     ]
-    why: Annotated[Text, Meta(description="Why it compares, or does not.")]
+    reason: Annotated[Text, Meta(description="Why it is comparable, or is not.")]
     source: Annotated[Text, Meta(description="Where it is claimed: an address, or words.")]
     date: Annotated[Text | None, Meta(description="When it was claimed.")] = None
     checked: Annotated[
@@ -67,7 +71,7 @@ class Claim(Record):
         Meta(description="true where the rankings are published in `file`, else what there is."),
     ]
     file: PublishedFile | None = None
-    ours: Ours | None = None
+    rescored: RescoredResult | None = None
 
 
 class ClaimsFile(Record):
@@ -94,49 +98,33 @@ def read_claims(path: Path) -> list[Claim]:
         claim = convert(row, Claim, where)
         if (claim.reproducible is True) != (claim.file is not None):
             raise UsageError(f"{where}: what is reproducible has a file, and nothing else has")
-        if claim.ours is not None and claim.file is None:
-            raise UsageError(f"{where}: ours is what a file gives; name the file")
+        if claim.rescored is not None and claim.file is None:
+            raise UsageError(f"{where}: rescored is what a file gives; name the file")
         if claim.id in found:
             raise UsageError(f"{where}: the id stands twice; give each claim its own")
         found[claim.id] = claim
     return list(found.values())
 
 
-def claims_for(claims: Sequence[Claim], board: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The claims that stand beside a board, in the form of `records.BoardClaim`.
+def claims_for(claims: Sequence[Claim], board: Board) -> list[Claim]:
+    """Returns the claims on the dataset of a board, whatever their granularity.
 
-    Those on its dataset, whatever their granularity: one on another unit does not compare, and says
-    so. LongMemEval-S and its ids are one.
+    One of another granularity is not comparable, and its reason says so. LongMemEval-S and its ids
+    are one dataset.
     """
-    dataset = board["dataset"]
-    return [_beside(claim, dataset["granularity"]) for claim in on_dataset(claims, dataset["name"])]
+    granularity = board.dataset.granularity
+    return [
+        claim
+        if claim.granularity == granularity
+        else replace(
+            claim,
+            comparable=False,
+            reason=f"{claim.granularity}s, where this board has {granularity}s",
+        )
+        for claim in on_dataset(claims, board.dataset.name)
+    ]
 
 
 def on_dataset(claims: Iterable[Claim], name: str) -> list[Claim]:
-    """The claims on a dataset, or on another that has the same questions and evidence."""
+    """Returns the claims on a dataset, or on one that has the same questions and evidence."""
     return [one for one in claims if one.dataset in (name, _SAME_DATA.get(name, name))]
-
-
-def _beside(claim: Claim, granularity: str) -> dict[str, Any]:
-    here = claim.granularity == granularity
-    why = claim.why if here else f"{claim.granularity}s, where this board has {granularity}s"
-    ours = claim.ours
-    return {
-        "system": claim.system,
-        "version": claim.version,
-        "measure": claim.measure,
-        "value": claim.value,
-        "n": claim.n,
-        "protocol": claim.protocol,
-        "compares": claim.compares and here,
-        "why": why,
-        "source": claim.source,
-        "date": claim.date,
-        "reproducible": claim.reproducible,
-        "ours": None
-        if ours is None
-        else {
-            "system": f"{claim.system}, {ours.metric}",
-            **{name: getattr(ours, name) for name in ("value", "n", "signature")},
-        },
-    }

@@ -11,12 +11,12 @@ and values by ability.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from harness.errors import UsageError
+from harness.verdicts.board.records import Board, Entry
 from harness.verdicts.claims import Claim
 
 _MEASURE = r"[A-Za-z][\w-]*@\d+"
@@ -68,7 +68,7 @@ class _Known:
 
 
 def unfounded(
-    pages: Iterable[Path], claims: Sequence[Claim], boards: Iterable[Mapping[str, Any]] = ()
+    pages: Iterable[Path], claims: Sequence[Claim], boards: Iterable[Board] = ()
 ) -> tuple[int, list[Stated]]:
     """How many figures the pages state about claimed systems, and those that nothing holds.
 
@@ -99,7 +99,7 @@ def family(system: str) -> str:
     return " ".join([first, *others[:end]])
 
 
-def _known(claims: Sequence[Claim], boards: Iterable[Mapping[str, Any]]) -> dict[str, _Known]:
+def _known(claims: Sequence[Claim], boards: Iterable[Board]) -> dict[str, _Known]:
     known: dict[str, _Known] = {}
     families: dict[str, str] = {}
     for claim in claims:
@@ -108,11 +108,11 @@ def _known(claims: Sequence[Claim], boards: Iterable[Mapping[str, Any]]) -> dict
         for one in {name, together}:
             numbers = known.setdefault(one, _Known())
             numbers.exact.add(claim.value)
-            if claim.ours is not None:
-                numbers.exact.add(claim.ours.value)
+            if claim.rescored is not None:
+                numbers.exact.add(claim.rescored.value)
     for board in boards:
-        for entry in board["entries"]:
-            name = str(entry.get("name") or entry["system"]).casefold()
+        for entry in board.entries:
+            name = (entry.name or entry.system).casefold()
             for one in {name, families.get(name, name)} & known.keys():
                 values, others = _numbers(entry)
                 known[one].exact.update(values)
@@ -190,18 +190,15 @@ def _split(first: int, lines: Sequence[str]) -> Iterator[tuple[int, str, list[st
         at = begin + len(part)
 
 
-def _numbers(entry: Mapping[str, Any]) -> tuple[set[float], set[float]]:
+def _numbers(entry: Entry) -> tuple[set[float], set[float]]:
     """The values of an entry over all questions; their intervals, and values by ability."""
     values: set[float] = set()
     others: set[float] = set()
-    for block in entry["protocols"]:
-        for ability, cells in block["slices"].items():
-            for cell in cells.values():
-                (values if ability == "all" else others).update(_floats(cell, "value"))
-                if ability == "all":
-                    others.update(_floats(cell.get("interval") or {}, "low", "high"))
+    for protocol in entry.protocols:
+        for name, results in protocol.slices.items():
+            for result in results.values():
+                if result.value is not None:
+                    (values if name == "all" else others).add(result.value)
+                if name == "all" and result.interval is not None:
+                    others |= {result.interval.low, result.interval.high}
     return values, others
-
-
-def _floats(table: Mapping[str, Any], *names: str) -> list[float]:
-    return [table[name] for name in names if isinstance(table.get(name), float)]

@@ -1,197 +1,188 @@
-"""One entry of a board from one run folder: plain JSON values, the same for the same folder."""
+"""Reads one entry of a board from one run folder; the same folder gives the same entry."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from msgspec.structs import replace
+from msgspec.structs import asdict
 
-from harness.errors import UsageError
-from harness.records.base import Record, to_plain, to_tree
-from harness.records.run import Measured
+from harness.records.base import convert
+from harness.records.run import EmbedderReport, Measured, Params, PlainValue
 from harness.records.scores import MetricResult, ProtocolResult
 from harness.schema import Ability
+from harness.verdicts.board.records import (
+    BOARD_VERSION,
+    Board,
+    BoardProtocol,
+    EmbeddingCounts,
+    Entry,
+    EntryCost,
+    EntryQueries,
+    Provenance,
+    RankedResult,
+    ScoringVersion,
+)
 from harness.verdicts.compare.scored import ScoredRun
 
 SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
-"""What a board shows; a dataset's own categories stay in scores.json."""
+"""The slices of a board; a dataset's own categories are in scores.json alone."""
 
 
-def read_entry(folder: Path) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What compares (the board's head), and the entry. Raises UsageError for a broken folder."""
+def read_board(folder: Path) -> Board:
+    """Reads a run folder as a board of this one entry. Raises UsageError for a broken folder."""
     run = ScoredRun.read(folder)
-    try:
-        return _head(run), _entry(run)
-    except (KeyError, TypeError, AttributeError) as error:
-        raise UsageError(
-            f"{folder}: run.json is not of this version of the harness ({error}); "
-            "`harness score` the folder again, or remove it"
-        ) from None
+    scores = run.scores
+    return Board(
+        schema_version=BOARD_VERSION,
+        dataset=scores.dataset,
+        depth=scores.depth,
+        queries=scores.queries.scorable,
+        scoring=ScoringVersion(harness=scores.harness, version=scores.version),
+        entries=[_entry(run)],
+    )
 
 
-def embedders(reported: Any) -> list[dict[str, Any]]:
-    """What embedders report of their costs (`texts_asked` and so on), at any depth of a report.
-
-    A retriever's report holds those of the retrievers inside it.
-    """
+def embedder_reports(reported: PlainValue) -> list[EmbedderReport]:
+    """Finds the reports of embedders at any depth: a retriever's holds those of its parts."""
     if isinstance(reported, dict):
         if "texts_asked" in reported:
-            return [reported]
+            return [convert(reported, EmbedderReport, "run.json: reported")]
         reported = list(reported.values())
     if not isinstance(reported, list):
         return []
-    return [found for one in reported for found in embedders(one)]
+    return [found for one in reported for found in embedder_reports(one)]
 
 
-def labels(entries: Sequence[Mapping[str, Any]]) -> list[str]:
-    """What each entry of a board is called where people read it: its name, else its system's.
+def labels(entries: Sequence[Entry]) -> list[str]:
+    """Labels the entries of a board: by name, else by system.
 
-    Entries that would look alike (no name, the same parameters: two versions of one's own code) are
-    told apart by the commit that they were run in, else by the time, else by the end of the
-    folder's name.
+    Entries that would look alike (no name, the same parameters: two versions of one's own code) get
+    the commit that they were run in, else the time, else the end of the folder's name.
     """
-    plain = [str(entry.get("name") or entry["system"]) for entry in entries]
-    looks = [(name, str(entry["params"])) for name, entry in zip(plain, entries, strict=True)]
-    made = list(plain)
+    plain = [entry.name or entry.system for entry in entries]
+    looks = [(name, str(entry.params)) for name, entry in zip(plain, entries, strict=True)]
+    unique = list(plain)
     for look in {one for one in looks if looks.count(one) > 1}:
-        alike = [at for at, one in enumerate(looks) if one == look]
-        for said in (_commit, _time, _id):
-            told = [said(entries[at]) for at in alike]
-            if all(told) and len(set(told)) == len(told):
+        same = [i for i, one in enumerate(looks) if one == look]
+        for describe in (_commit, _time, _id):
+            details = [describe(entries[i]) for i in same]
+            if all(details) and len(set(details)) == len(details):
                 break
-        for at, more in zip(alike, told, strict=True):
-            made[at] = f"{plain[at]} ({more})"
-    return made
+        for i, detail in zip(same, details, strict=True):
+            unique[i] = f"{plain[i]} ({detail})"
+    return unique
 
 
-def told(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """The parameters that tell each entry from others of its system; all of one that is alone.
+def distinct_params(entries: Sequence[Entry]) -> list[Params]:
+    """Returns the parameters in which each entry differs from others of its system.
 
-    What three of four have in common is what they are known for, and is not said of them.
+    An entry that is the only one of its system has all its parameters. Values that three of four
+    entries of a system share are left out.
     """
     found = []
     for entry in entries:
-        alike = [one["params"] for one in entries if one["system"] == entry["system"]]
-        same = {
-            name: sum(other.get(name) == value for other in alike)
-            for name, value in entry["params"].items()
+        same = [one.params for one in entries if one.system == entry.system]
+        shared = {
+            name: sum(other.get(name) == value for other in same)
+            for name, value in entry.params.items()
         }
-        alone = len(alike) == 1
-        apart = {
-            name: entry["params"][name]
-            for name, n in same.items()
-            if alone or n < 0.75 * len(alike)
-        }
-        found.append({"alone": alone, "told": apart})
+        found.append(
+            {
+                name: value
+                for name, value in entry.params.items()
+                if len(same) == 1 or shared[name] < 0.75 * len(same)
+            }
+        )
     return found
 
 
-def _commit(entry: Mapping[str, Any]) -> str:
-    git = entry["provenance"].get("git") or {}
-    return f"{git['commit'][:7]}{'+' if git.get('changed') else ''}" if git.get("commit") else ""
+def _commit(entry: Entry) -> str:
+    git = entry.provenance.git
+    return f"{git.commit[:7]}{'+' if git.changed else ''}" if git and git.commit else ""
 
 
-def _time(entry: Mapping[str, Any]) -> str:
-    return str(entry["provenance"]["finished"])[:16].replace("T", " ")
+def _time(entry: Entry) -> str:
+    return entry.provenance.finished[:16].replace("T", " ")
 
 
-def _id(entry: Mapping[str, Any]) -> str:
-    return str(entry["run"]).rpartition("-")[2]
+def _id(entry: Entry) -> str:
+    return entry.run.rpartition("-")[2]
 
 
-def _head(run: ScoredRun) -> dict[str, Any]:
-    """Everything that must be the same for numbers to stand in one table."""
-    return {
-        "dataset": to_tree(run.scores.dataset),
-        "depth": run.scores.depth,
-        "queries": dict(zip(("asked", "digest"), run.scorable, strict=True)),
-        "scoring": {"harness": run.scores.harness, "version": run.scores.version},
-    }
-
-
-def _entry(run: ScoredRun) -> dict[str, Any]:
+def _entry(run: ScoredRun) -> Entry:
     record, scores = run.run_record, run.scores
     retriever, measured = record.retriever, record.measured or Measured()
-    return {
-        "run": run.folder.name,
-        **({"name": record.name} if record.name else {}),
-        "system": retriever.name,
-        "version": retriever.version,
-        "revision": retriever.revision,
-        "params": retriever.params,
-        "sees_gold_labels": retriever.sees_gold_labels,
-        "submitted_by": record.submitted_by,
-        "command": record.command,
-        "queries": {
-            "failed": scores.queries.failed,
-            "without_ranking": scores.queries.without_ranking,
-            "unmeasurable": (scores.hits or {}).get("queries_not_measurable", 0),
-        },
-        "returned": to_tree(scores.returned),
-        "protocols": [_protocol(one) for one in scores.protocols],
-        "knowledge_update": _unsigned(scores.knowledge_update),
-        "changes": _unsigned(scores.changes),
-        "abstention": _unsigned(scores.abstention),
-        "tokens": _unsigned(scores.tokens),
-        "hits": scores.hits,
-        "cost": {
-            "index": _plain(measured.index),
-            "ingestion": _plain(measured.ingestion),
-            "searching": _plain(measured.searching),
-            "search_ms": _plain(measured.search_ms),
-            "peak_memory_bytes": _plain(measured.peak_memory_bytes),
-            "embeddings": _embeddings(record.reported),
-        },
-        "provenance": {
-            "finished": record.finished,
-            "versions": record.versions or None,
-            "machine": _plain(record.machine),
-            "git": _plain(record.git),
-            "files": retriever.files or None,
-            "imported_from": _plain(record.imported_from),
-            "submitted": record.submitted,
-        },
-    }
+    return Entry(
+        run=run.folder.name,
+        name=record.name or "",
+        system=retriever.name,
+        version=retriever.version,
+        revision=retriever.revision,
+        params=retriever.params,
+        sees_gold_labels=retriever.sees_gold_labels,
+        submitted_by=record.submitted_by,
+        command=record.command,
+        queries=EntryQueries(
+            failed=scores.queries.failed,
+            without_ranking=scores.queries.without_ranking,
+            unmeasurable=record.hits.queries_not_measurable if record.hits else 0,
+        ),
+        returned=scores.returned,
+        protocols=[_protocol(one) for one in scores.protocols],
+        knowledge_update=scores.knowledge_update,
+        changes=scores.changes,
+        abstention=scores.abstention,
+        tokens=scores.tokens,
+        hits=record.hits,
+        cost=EntryCost(
+            index=measured.index,
+            ingestion=measured.ingestion,
+            searching=measured.searching,
+            search_ms=measured.search_ms,
+            peak_memory_bytes=measured.peak_memory_bytes,
+            embeddings=_embeddings(record.reported),
+        ),
+        provenance=Provenance(
+            finished=record.finished,
+            versions=record.versions or None,
+            machine=record.machine,
+            git=record.git,
+            files=retriever.files or None,
+            imported_from=record.imported_from,
+            submitted=record.submitted,
+        ),
+    )
 
 
-def _plain(part: Record | None) -> Any:
-    return None if part is None else to_plain(part)
-
-
-def _embeddings(reported: Any) -> dict[str, Any] | None:
-    """How many texts were embedded and how many came from the cache, whose times are no cost."""
-    found = embedders(reported)
+def _embeddings(reported: PlainValue) -> EmbeddingCounts | None:
+    """Counts the texts that were embedded and those of the cache, whose times are no cost."""
+    found = embedder_reports(reported)
     if not found:
         return None
-    names = ("texts_asked", "texts_embedded", "embedding_seconds")
-    return {name: sum(one.get(name, 0) for one in found) for name in names}
+    return EmbeddingCounts(
+        texts_asked=sum(one.texts_asked for one in found),
+        texts_embedded=sum(one.texts_embedded for one in found),
+        embedding_seconds=sum(one.embedding_seconds for one in found),
+    )
 
 
-def _protocol(protocol: ProtocolResult) -> dict[str, Any]:
+def _protocol(protocol: ProtocolResult) -> BoardProtocol:
     slices = {name: protocol.slices[name] for name in SLICES if name in protocol.columns}
-    return {
-        "protocol": protocol.name,
-        "level": protocol.level,
-        "ties": protocol.ties,
-        "missing": protocol.missing,
-        "excluded": protocol.excluded,
-        "slices": {
+    return BoardProtocol(
+        protocol=protocol.name,
+        level=protocol.level,
+        ties=protocol.ties,
+        missing=protocol.missing,
+        excluded=protocol.excluded,
+        slices={
             name: {metric: _result(result) for metric, result in part.metrics.items()}
             for name, part in slices.items()
         },
-    }
+    )
 
 
-def _result(result: MetricResult) -> dict[str, Any]:
-    """A result without its signature and its macro means, which scores.json keeps."""
-    shown = replace(result, signature="", macro_haystack=None, macro_category=None)
-    return {"value": None, **to_plain(shown)}
-
-
-def _unsigned(section: Record | None) -> Any:
-    """A section of scores.json without its signature, which scores.json keeps."""
-    if section is None:
-        return None
-    return {name: value for name, value in to_tree(section).items() if name != "signature"}
+def _result(result: MetricResult) -> RankedResult:
+    """Copies a result without its signature and its macro means, which scores.json has."""
+    omitted = {"signature": "", "macro_haystack": None, "macro_category": None}
+    return RankedResult(**asdict(result) | omitted)

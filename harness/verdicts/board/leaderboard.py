@@ -1,75 +1,76 @@
-"""Boards from run folders: the same folders give the same boards.
+"""Builds boards from run folders: the same folders give the same boards.
 
-What is written of them is in `files.py`. Runs that do not compare (another dataset,
-fingerprint, granularity, text, split, depth, set of queries, version) stand on boards of their own.
-A system has a range of ranks, not one rank, where the queries cannot tell it from others.
+`files.py` writes them. Runs that do not compare (another dataset, fingerprint, granularity, text,
+split, depth, set of queries, version) are on boards of their own. A system has a range of ranks,
+not one rank, where the queries cannot tell it from others.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+
+from msgspec.structs import replace
 
 from harness.errors import UsageError
-from harness.verdicts.board.answers import answers_below, key_of_dataset
-from harness.verdicts.board.entries import read_entry
+from harness.verdicts.board.answers import dataset_key, read_answers
+from harness.verdicts.board.entries import read_board
 from harness.verdicts.board.ranks import add_ranks
-from harness.verdicts.board.records import BOARD_VERSION
+from harness.verdicts.board.records import Board
 
 
-def build(results: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Boards of the run folders below `results` that have been scored, an entry a run; and why
-    others cannot be read, by their names.
+def build(results: Path) -> tuple[list[Board], dict[str, str]]:
+    """Builds boards of the scored run folders below `results`, an entry a run.
 
-    Boards are sorted by what compares, entries by system and run. Raises UsageError when the folder
-    is missing, holds no run, or none that can be read.
+    Also returns why others cannot be read, by their names. Boards are sorted by what compares,
+    entries by system and run. Raises UsageError when the folder is missing, holds no run, or none
+    that can be read.
     """
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
-    built, broken = gather(results)
-    if not built["boards"]:
+    boards, broken = gather(results)
+    if not boards:
         for why in broken.values():
             raise UsageError(why)
         raise UsageError(f"{results}: holds no scored run; `harness run` makes one")
-    return built, broken
+    return boards, broken
 
 
-def gather(results: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Boards of the runs that can be read, and why the others cannot, by the names of these."""
-    boards: dict[tuple[str, ...], dict[str, Any]] = {}
+def gather(results: Path) -> tuple[list[Board], dict[str, str]]:
+    """Builds boards as `build` does, none where no run can be read."""
+    groups: dict[tuple[str, ...], list[Board]] = {}
     broken = {}
-    beside = answers_below(results)
     for folder in _runs(results):
-        if not (folder / "scores.json").is_file():
-            continue
-        try:
-            head, entry = read_entry(folder)
-        except UsageError as error:
-            broken[folder.name] = str(error)
-        else:
-            boards.setdefault(_order(head), {**head, "entries": []})["entries"].append(entry)
-    for board in boards.values():
-        board["entries"].sort(key=lambda entry: (entry["system"], entry["run"]))
-        add_ranks(results, board["entries"])
-        if answers := beside.get(key_of_dataset(board["dataset"])):
-            board["answers"] = answers
-    built = {"schema_version": BOARD_VERSION, "boards": [boards[key] for key in sorted(boards)]}
-    return built, broken
+        if (folder / "scores.json").is_file():
+            try:
+                board = read_board(folder)
+            except UsageError as error:
+                broken[folder.name] = str(error)
+            else:
+                groups.setdefault(_order(board), []).append(board)
+    answers = read_answers(results)
+    boards = []
+    for _, (first, *others) in sorted(groups.items(), key=lambda group: group[0]):
+        entries = [entry for one in (first, *others) for entry in one.entries]
+        entries.sort(key=lambda entry: (entry.system, entry.run))
+        add_ranks(results, entries)
+        beside = answers.get(dataset_key(first.dataset), [])
+        boards.append(replace(first, entries=entries, answers=beside))
+    return boards, broken
 
 
 def unscored(results: Path) -> list[str]:
-    """Names of the run folders that have no scores, and are not on the board for that."""
+    """Returns the names of the run folders that have no scores and therefore are on no board."""
     return [folder.name for folder in _runs(results) if not (folder / "scores.json").is_file()]
 
 
 def _runs(results: Path) -> list[Path]:
-    """Run folders, by name; hidden ones are not finished."""
+    """Returns run folders by name; hidden ones are not finished."""
     found = (path.parent for path in results.glob("*/run.json"))
     return sorted(folder for folder in found if not folder.name.startswith("."))
 
 
-def _order(head: dict[str, Any]) -> tuple[str, ...]:
-    d = head["dataset"]
-    group = (d["name"], d["granularity"], d["text"], d["split"], d["fingerprint"])
-    queries = (f"{head['queries']['asked']:09}", head["queries"]["digest"])
-    return (*group, f"{head['depth']:09}", *queries, head["scoring"]["harness"])
+def _order(board: Board) -> tuple[str, ...]:
+    d = board.dataset
+    group = (d.name, d.granularity, d.text, d.split, d.fingerprint)
+    queries = (f"{board.queries.n:09}", board.queries.digest)
+    return (*group, f"{board.depth:09}", *queries, board.scoring.harness)

@@ -1,142 +1,148 @@
-"""Ranges of ranks on a board, from the scores by query that the run folders hold.
+"""Ranges of ranks on a board, from the scores by query of the run folders.
 
-In one cell of a board (protocol, slice, metric) all systems were asked the same queries, so they
-are compared pair by pair, query by query; whole haystacks are flipped where queries share one of
-several, as in the intervals. The ranges of a cell hold the true ranks of all its systems at once in
-95% of samples, if the differences of equal systems are symmetric; no promise is made for several
-cells together.
+In one protocol, slice and metric of a board all systems were asked the same queries, so they are
+compared pair by pair, query by query; whole haystacks are flipped where queries share one of
+several, as in the intervals. The ranges hold the true ranks of all these systems at once in 95% of
+samples, if the differences of equal systems are symmetric; no promise is made for several slices or
+metrics together.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from harness.rankings.arrow import read_parquet
 from harness.scoring.uncertainty import counted
 from harness.statistics.joint import RankRanges, rank_ranges
-from harness.verdicts.board.leading import Key, key_of
+from harness.verdicts.board.records import BoardProtocol, Entry, ProtocolKey, RankedResult
 from harness.verdicts.compare.scored import BlockRows, Names, Values
 from harness.verdicts.compare.table import slice_masks
 
 LEVEL = 0.95
-# Values by query of all systems that are held at once: 32 MB.
-_HELD = 1 << 22
+_MAX_VALUES = 1 << 22
+"""Values by query of all systems that are in memory at once: 32 MB."""
 
 _NO_SCORES = "its scores by query are not in scores.parquet: no rank can be had"
 
 Flags = npt.NDArray[np.bool_]
-System = tuple[Path, Mapping[str, Any]]
-"""A run's folder, and the block of one protocol from its entry."""
-Cells = dict[int, dict[str, Any]]
-"""The cell of each system, by its place."""
+System = tuple[Path, BoardProtocol]
+"""A run's folder, and the results of one protocol from its entry."""
+Results = dict[str, RankedResult]
+"""The results of one system over one slice, by metric."""
 
 
-def add_ranks(results: Path, entries: Sequence[Mapping[str, Any]]) -> None:
-    """Give the cells of one board their `rank`, [best, worst], and a `rank_note` where one is due.
+def add_ranks(results: Path, entries: Sequence[Entry]) -> None:
+    """Adds `rank`, and a `rank_note` where one is due, to the results of one board.
 
-    A system that was shown the answer key has no rank. Nor has one that lacks a query that another
-    was measured on, be its queries as many: means over other queries do not compare, and to fail on
-    hard ones must not raise a rank. Its note says so. The note of a rank says that the units are
+    A system that saw the gold labels has no rank. Nor has one that lacks a query that another was
+    measured on, be its queries as many: means over other queries do not compare, and to fail on
+    hard ones must not raise a rank. Its note says so. The note of a rank says that the clusters are
     too few to show any order.
     """
-    blocks: dict[Key, list[System]] = {}
+    protocols: dict[ProtocolKey, list[System]] = {}
     for entry in entries:
-        if not entry["sees_gold_labels"]:
-            for block in entry["protocols"]:
-                blocks.setdefault(key_of(block), []).append((results / entry["run"], block))
-    for (protocol, level, *_), systems in blocks.items():
-        cells: dict[tuple[str, str], Cells] = {}
-        for at, (_, block) in enumerate(systems):
-            for name, metrics in block["slices"].items():
-                for metric, cell in metrics.items():
-                    if "interval" in cell:
-                        cells.setdefault((metric, name), {})[at] = cell
-        _rank_cells([folder for folder, _ in systems], protocol.partition("/")[0], level, cells)
+        if not entry.sees_gold_labels:
+            for protocol in entry.protocols:
+                protocols.setdefault(protocol.key, []).append((results / entry.run, protocol))
+    for key, systems in protocols.items():
+        columns: dict[tuple[str, str], dict[int, Results]] = {}
+        for i, (_, protocol) in enumerate(systems):
+            for name, found in protocol.slices.items():
+                for metric, result in found.items():
+                    if result.interval is not None:
+                        columns.setdefault((metric, name), {})[i] = found
+        _rank_columns([folder for folder, _ in systems], key, columns)
 
 
-def _rank_cells(
-    folders: Sequence[Path], protocol: str, level: str, cells: Mapping[tuple[str, str], Cells]
+def _rank_columns(
+    folders: Sequence[Path],
+    key: ProtocolKey,
+    columns: Mapping[tuple[str, str], dict[int, Results]],
 ) -> None:
-    """Rank the systems of one protocol in every (metric, slice), some metrics at a time."""
-    about = rows_of(folders[0], protocol, level, ("ability", "category"))
+    """Ranks the systems of one protocol by every (metric, slice), some metrics at a time."""
+    about = rows_of(folders[0], key, ("ability", "category"))
     masks = slice_masks(about, by_category=False)
-    labels = haystacks_of(folders[0], protocol, level)
-    metrics = list(dict.fromkeys(metric for metric, _ in cells))
-    step = max(1, _HELD // (len(about.queries) * len(folders)))
+    labels = haystacks_of(folders[0], key)
+    metrics = list(dict.fromkeys(metric for metric, _ in columns))
+    step = max(1, _MAX_VALUES // (len(about.queries) * len(folders)))
     for start in range(0, len(metrics), step):
         some = metrics[start : start + step]
-        read = (values_of(folder, protocol, level, some, about.queries) for folder in folders)
+        read = (values_of(folder, key, some, about.queries) for folder in folders)
         values = np.stack(list(read), axis=1)
-        # Cells over the same queries and systems are ranked in one go, which flips signs once.
-        alike: dict[tuple[bytes, tuple[int, ...], str], list[tuple[int, Cells]]] = {}
-        for (metric, name), found in cells.items():
-            if metric in some:
-                k, who = some.index(metric), list(found)
-                measured: Flags = ~np.isnan(values[:, who, k]) & masks[name][:, None]
-                whole = _whole(found, measured)
-                over = found[who[0]]["interval"]["cluster_by"]
-                if whole:
-                    key = (measured.any(axis=1).tobytes(), tuple(whole), over)
-                    alike.setdefault(key, []).append((k, whole))
-        for (queries, ranked, over), members in alike.items():
+        # Columns over the same queries and systems are ranked in one go, which flips signs once.
+        alike: dict[tuple[bytes, tuple[int, ...], str], list[tuple[str, list[Results]]]] = {}
+        for (metric, name), found in columns.items():
+            if metric not in some:
+                continue
+            systems = list(found)
+            measured: Flags = ~np.isnan(values[:, systems, some.index(metric)])
+            measured &= masks[name][:, None]
+            complete = _complete(found, metric, measured)
+            if complete:
+                interval = found[complete[0]][metric].interval
+                cluster_by = interval.cluster_by if interval else ""
+                group = measured.any(axis=1).tobytes(), tuple(complete), cluster_by
+                alike.setdefault(group, []).append((metric, [found[i] for i in complete]))
+        for (queries, ranked, cluster_by), members in alike.items():
             rows = np.frombuffer(queries, bool)
-            ks = list(dict.fromkeys(k for k, _ in members))
-            clusters = labels[rows] if over == "haystacks" else None
+            ranked_metrics = list(dict.fromkeys(metric for metric, _ in members))
+            ks = [some.index(metric) for metric in ranked_metrics]
+            clusters = labels[rows] if cluster_by == "haystacks" else None
             ranges = rank_ranges(values[rows][:, ranked][:, :, ks], clusters, level=LEVEL)
-            for k, whole in members:
-                _write(whole, ranges[ks.index(k)], over)
+            for metric, tables in members:
+                _write(tables, metric, ranges[ranked_metrics.index(metric)], cluster_by)
 
 
-def _whole(found: Cells, measured: Flags) -> Cells:
-    """The systems that lack no query that another has; the others get a note."""
-    has = measured.sum(axis=0).tolist()
-    every = int(measured.any(axis=1).sum())
-    for cell, n in zip(found.values(), has, strict=True):
-        if not n:
-            cell["rank_note"] = _NO_SCORES
-        elif n < every:
-            cell["rank_note"] = f"lacks {every - n} of the queries that others were measured on"
-    return {at: found[at] for at, n in zip(found, has, strict=True) if n == every > 0}
+def _complete(found: Mapping[int, Results], metric: str, measured: Flags) -> list[int]:
+    """Returns the systems that lack no query that another has; the others get a note."""
+    counts = dict(zip(found, measured.sum(axis=0).tolist(), strict=True))
+    total = int(measured.any(axis=1).sum())
+    for i, n in counts.items():
+        if n < total or not n:
+            lacks = f"lacks {total - n} of the queries that others were measured on"
+            note = lacks if n else _NO_SCORES
+            found[i][metric] = replace(found[i][metric], rank_note=note)
+    return [i for i, n in counts.items() if n == total > 0]
 
 
-def _write(whole: Cells, ranges: RankRanges, over: str) -> None:
-    for place, cell in enumerate(whole.values()):
-        cell["rank"] = [int(ranges.best[place]), int(ranges.worst[place])]
-        if len(whole) > 1 and ranges.least > 1 - LEVEL:
-            cell["rank_note"] = (
-                f"{counted(ranges.units, over)} can show no order: the least p that there could be "
-                f"is {ranges.least:.3g}"
-            )
+def _write(tables: Sequence[Results], metric: str, ranges: RankRanges, cluster_by: str) -> None:
+    note = ""
+    if len(tables) > 1 and ranges.least > 1 - LEVEL:
+        note = (
+            f"{counted(ranges.units, cluster_by)} can show no order: the least p that there could "
+            f"be is {ranges.least:.3g}"
+        )
+    for table, best, worst in zip(tables, ranges.best, ranges.worst, strict=True):
+        table[metric] = replace(table[metric], rank=(int(best), int(worst)), rank_note=note)
 
 
-def haystacks_of(folder: Path, protocol: str, level: str) -> Names:
-    """Haystack of each query."""
-    return rows_of(folder, protocol, level, ("haystack",)).names("haystack")
+def haystacks_of(folder: Path, key: ProtocolKey) -> Names:
+    """Returns the haystack of each query."""
+    return rows_of(folder, key, ("haystack",)).names("haystack")
 
 
 def values_of(
-    folder: Path, protocol: str, level: str, metrics: Sequence[str], order: Sequence[str]
+    folder: Path, key: ProtocolKey, metrics: Sequence[str], order: Sequence[str]
 ) -> Values:
-    """Scores of one run, (queries, metrics); NaN where a query or a metric has none."""
+    """Returns the scores of one run, (queries, metrics); NaN where a query or metric has none."""
     import pyarrow.parquet as pq
 
     known = set(pq.read_schema(folder / "scores.parquet").names)
-    rows = rows_of(folder, protocol, level, [metric for metric in metrics if metric in known])
+    rows = rows_of(folder, key, [metric for metric in metrics if metric in known])
     found = np.full((len(order), len(metrics)), np.nan)
-    for at, metric in enumerate(metrics):
+    for i, metric in enumerate(metrics):
         if metric in known:
-            found[:, at] = rows.values(metric, order)
+            found[:, i] = rows.values(metric, order)
     return found
 
 
-def rows_of(folder: Path, protocol: str, level: str, columns: Sequence[str]) -> BlockRows:
-    """Columns of the rows by query of one protocol, and no others."""
-    mine = [("protocol", "==", protocol), ("level", "==", level)]
-    columns = ["query", *columns]
+def rows_of(folder: Path, key: ProtocolKey, columns: Sequence[str]) -> BlockRows:
+    """Reads columns of the rows by query of one protocol."""
+    mine = [("protocol", "==", key.name), ("level", "==", key.level)]
     path = folder / "scores.parquet"  # which was checked when the run became an entry
-    return BlockRows(read_parquet(path, columns=columns, filters=mine))
+    return BlockRows(read_parquet(path, columns=["query", *columns], filters=mine))

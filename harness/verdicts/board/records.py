@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Final, Literal
 
 from msgspec import Meta, field
 
 from harness.records.base import Record
 from harness.records.run import (
     GitState,
+    HitsRecord,
     ImportSource,
     IndexTimes,
     Machine,
@@ -21,42 +22,31 @@ from harness.records.scores import (
     AbstentionResult,
     AnsweredOnly,
     ChangesResult,
-    Interval,
     KnowledgeUpdateResult,
+    MetricResult,
     ReturnedStats,
+    ScorableQueries,
     ScoredDataset,
-    TieRange,
     TokensResult,
 )
+from harness.verdicts.claims import Claim
 
-BOARD_VERSION = 1
+BOARD_VERSION: Final = 1
 
-Text = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 Share = Annotated[float, Meta(ge=0, le=1)]
-ProtocolVersion = Annotated[
-    str, Meta(pattern="^[a-z0-9-]+/[0-9]+$", description="Name and version.")
-]
 Rank = Annotated[
     tuple[Positive, Positive],
     Meta(
         description="Best and worst rank. The ranges of all systems in this protocol, slice and "
         "metric hold their true ranks at once in 95% of samples, by paired differences. Absent "
-        "where the system was shown the answer key, or lacks a query that another was measured on."
+        "where the system saw the gold labels, or lacks a query that another was measured on."
     ),
 ]
 RankNote = Annotated[
     str, Meta(description="Why there is no rank, or that the clusters are too few for any order.")
 ]
-NoSignature = Annotated[Literal[""], Meta(description="Only in scores.json.")]
-
-
-class ScorableQuerySet(Record):
-    """The queries that a board is over; `digest` is of their ids."""
-
-    asked: Positive
-    digest: str
 
 
 class ScoringVersion(Record):
@@ -66,40 +56,60 @@ class ScoringVersion(Record):
     version: int
 
 
-class BoardResult(Record):
+class RankedResult(MetricResult):
     """One metric over one slice, as in scores.json but without signature and macro means."""
 
-    value: Share | None
-    n: Positive
-    interval: Interval | None = None
-    random_baseline: float | None = None
-    random_method: str = ""
-    upper_bound: float | None = None
-    upper_bound_method: str = ""
-    ties: TieRange | None = None
-    answered_only: AnsweredOnly | None = None
-    unmeasurable: Count = 0
     rank: Rank | None = None
     rank_note: RankNote = ""
 
 
-class BoardProtocol(Record):
-    """The results of one protocol: by slice and metric."""
+class ProtocolKey(Record):
+    """What must be equal for the results of two entries to stand in one column."""
 
-    protocol: ProtocolVersion
+    protocol: Annotated[str, Meta(pattern="^[a-z0-9-]+/[0-9]+$", description="Name and version.")]
     level: Annotated[str, Meta(description="A granularity, or turn>session.")]
     ties: Annotated[str, Meta(description="Order of equal scores.")]
-    missing: Annotated[str | None, Meta(description="What a query without a ranking counts.")]
+    missing: Annotated[str, Meta(description="What a query without a ranking counts.")]
+
+    @property
+    def name(self) -> str:
+        """The protocol without its version."""
+        return self.protocol.partition("/")[0]
+
+
+class BoardProtocol(ProtocolKey):
+    """The results of one protocol: by slice and metric."""
+
     excluded: Annotated[dict[str, int], Meta(description="Queries in no mean, by reason.")]
-    slices: dict[str, dict[str, BoardResult]]
+    slices: dict[str, dict[str, RankedResult]]
+
+    @property
+    def key(self) -> ProtocolKey:
+        """The protocol without its results."""
+        return ProtocolKey(
+            protocol=self.protocol, level=self.level, ties=self.ties, missing=self.missing
+        )
+
+    @property
+    def overall(self) -> dict[str, RankedResult]:
+        """The results over all queries, by metric."""
+        return self.slices.get("all", {})
 
 
-class QueryCounts(Record):
+class EntryQueries(Record):
     """Queries that failed, got nothing, or got texts of which none could be resolved."""
 
     failed: Count
     without_ranking: Count
     unmeasurable: Count
+
+
+class EmbeddingCounts(Record):
+    """Texts that were to be embedded, and those that were; the others came from the cache."""
+
+    texts_asked: int
+    texts_embedded: int
+    embedding_seconds: float
 
 
 class EntryCost(Record):
@@ -110,10 +120,7 @@ class EntryCost(Record):
     searching: Usage | None
     search_ms: Percentiles | None
     peak_memory_bytes: PeakMemory | None
-    embeddings: Annotated[
-        dict[str, float] | None,
-        Meta(description="Texts asked for and embedded; the others came from the cache."),
-    ]
+    embeddings: EmbeddingCounts | None
 
 
 class Provenance(Record):
@@ -146,59 +153,19 @@ class Entry(Record):
     sees_gold_labels: bool
     submitted_by: Annotated[str | None, Meta(description="Who ran it.")]
     command: Annotated[str | None, Meta(description="The command that repeats it.")]
-    queries: QueryCounts
+    queries: EntryQueries
     returned: ReturnedStats | None
     protocols: list[BoardProtocol]
-    knowledge_update: UnsignedKnowledgeUpdate | None
-    changes: UnsignedChanges | None
-    abstention: UnsignedAbstention | None
-    tokens: UnsignedTokens | None
+    knowledge_update: KnowledgeUpdateResult | None
+    changes: ChangesResult | None
+    abstention: AbstentionResult | None
+    tokens: TokensResult | None
     hits: Annotated[
-        dict[str, Any] | None,
+        HitsRecord | None,
         Meta(description="Of texts that the system returned: how documents were found."),
     ]
     cost: EntryCost
     provenance: Provenance
-
-
-class UnsignedKnowledgeUpdate(KnowledgeUpdateResult):
-    """As in scores.json, without the signature."""
-
-    signature: NoSignature = ""
-
-
-class UnsignedChanges(ChangesResult):
-    """As in scores.json, without the signature."""
-
-    signature: NoSignature = ""
-
-
-class UnsignedAbstention(AbstentionResult):
-    """As in scores.json, without the signature."""
-
-    signature: NoSignature = ""
-
-
-class UnsignedTokens(TokensResult):
-    """As in scores.json, without the signature."""
-
-    random_method: str = ""
-    signature: NoSignature = ""
-
-
-class Board(Record):
-    """Everything of one board: runs that compare.
-
-    Runs that differ in dataset, fingerprint, granularity, text, split, depth, queries or version
-    are on different boards.
-    """
-
-    schema_version: Literal[1]
-    dataset: ScoredDataset
-    depth: Annotated[Positive, Meta(description="How many documents a ranking could hold.")]
-    queries: ScorableQuerySet
-    scoring: ScoringVersion
-    entries: Annotated[list[Entry], Meta(min_length=1)]
 
 
 class ShortResult(Record):
@@ -212,6 +179,63 @@ class ShortResult(Record):
     rank: Rank | None = None
     rank_note: RankNote = ""
     answered_only: AnsweredOnly | None = None
+
+
+class AnswersRow(Record):
+    """Answers of one condition: a system, or a baseline."""
+
+    folder: str
+    system: str
+    condition: Annotated[
+        str,
+        Meta(description="retrieved, own, imported; baselines: none, newest, random, evidence."),
+    ]
+    tokens: Annotated[float | None, Meta(description="Mean tokens of the context.")]
+    judge_range: Annotated[
+        list[float] | None,
+        Meta(description="Least and largest accuracy, where several judges judged them."),
+    ] = None
+    usd: float | None
+    failed: Count
+    values: dict[str, ShortResult]
+    error_classes: Annotated[
+        dict[str, ShortResult], Meta(description="Shares of classes of errors.")
+    ]
+
+
+class AnswersGroup(Record):
+    """Answers of one reader as one judge graded them, systems before baselines."""
+
+    reader: str
+    protocol: str
+    metric: str
+    rows: list[AnswersRow]
+
+
+class Board(Record):
+    """Everything of one board: runs that compare.
+
+    Runs that differ in dataset, fingerprint, granularity, text, split, depth, queries or version
+    are on different boards.
+    """
+
+    schema_version: Literal[1]
+    dataset: ScoredDataset
+    depth: Annotated[Positive, Meta(description="How many documents a ranking could hold.")]
+    queries: Annotated[
+        ScorableQueries, Meta(description="Those that some protocol scores; digest of their ids.")
+    ]
+    scoring: ScoringVersion
+    answers: Annotated[
+        list[AnswersGroup], Meta(description="In leaderboard.json alone, as the claims.")
+    ] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+    entries: Annotated[list[Entry], Meta(min_length=1)]
+
+    @property
+    def runs(self) -> list[str]:
+        """Folder names of the runs."""
+        return [entry.run for entry in self.entries]
 
 
 class ShortCost(Record):
@@ -230,8 +254,8 @@ class ShortEntry(Record):
     label: Annotated[str, Meta(description="Its name, made different from others of its board.")]
     system: str
     version: str | None
-    params: Annotated[
-        dict[str, Any], Meta(description="Those that differ between entries of this system.")
+    distinct_params: Annotated[
+        Params, Meta(description="Those that differ between entries of this system.")
     ]
     submitted_by: Annotated[str | None, Meta(description="Who ran it.")]
     sees_gold_labels: bool
@@ -245,70 +269,6 @@ class ShortEntry(Record):
     cost: ShortCost
 
 
-class ShownProtocol(Record):
-    """The protocol of the values."""
-
-    protocol: ProtocolVersion
-    level: str
-    ties: str
-    missing: str | None
-
-
-class AnswersRow(Record):
-    """Answers of one condition: a system, or a baseline."""
-
-    folder: str
-    system: str
-    arm: Annotated[
-        str,
-        Meta(description="retrieved, own, imported; baselines: none, newest, random, evidence."),
-    ]
-    tokens: Annotated[float | None, Meta(description="Mean tokens of the context.")]
-    over_judges: Annotated[
-        list[float] | None,
-        Meta(description="Least and largest accuracy, where several judges judged them."),
-    ] = None
-    usd: float | None
-    failed: Count
-    values: dict[str, ShortResult]
-    losses: Annotated[dict[str, ShortResult], Meta(description="Shares of error classes.")]
-
-
-class AnswersGroup(Record):
-    """Answers of one reader as one judge graded them, systems before baselines."""
-
-    reader: str
-    protocol: str
-    metric: str
-    rows: list[AnswersRow]
-
-
-class MeasuredHere(Record):
-    """What a claim's published rankings score here."""
-
-    system: str
-    value: Share
-    n: Positive
-    signature: Text
-
-
-class BoardClaim(Record):
-    """What authors say of a system; never ranked."""
-
-    system: str
-    version: str | None = None
-    measure: str
-    value: float
-    n: int | None = None
-    protocol: str
-    compares: bool
-    why: str
-    source: str
-    date: str | None = None
-    reproducible: bool | str
-    ours: MeasuredHere | None = None
-
-
 class ShortBoard(Record):
     """The summary of a board."""
 
@@ -320,12 +280,14 @@ class ShortBoard(Record):
     ]
     dataset: ScoredDataset
     depth: Positive
-    queries: ScorableQuerySet
+    queries: ScorableQueries
     scoring: ScoringVersion
-    protocol: ShownProtocol | None
+    protocol: Annotated[ProtocolKey | None, Meta(description="The protocol of the values.")]
     metrics: Annotated[list[str], Meta(description="The first one orders the entries.")]
     answers: list[AnswersGroup] = field(default_factory=list)
-    claims: list[BoardClaim] = field(default_factory=list)
+    claims: Annotated[
+        list[Claim], Meta(description="What authors say of their systems; never ranked.")
+    ] = field(default_factory=list)
     entries: Annotated[list[ShortEntry], Meta(min_length=1)]
 
 
@@ -340,27 +302,28 @@ class PairColumns(Record):
     """One metric over one slice: lists with one entry a pair of runs (0 and 1, 0 and 2, ...).
 
     `difference` is of the means over the queries that both have, the later run less the earlier;
-    interval and p are of the pair alone. `shown`: whether the ranks show an order of the two.
+    interval and p are of the pair alone. `ordered`: whether the ranks show an order of the two;
+    None where one lacks queries that others have.
     """
 
     difference: list[float | None]
     low: list[float | None]
     high: list[float | None]
     p: list[float | None]
-    won: list[int]
-    lost: list[int]
-    tied: list[int]
-    shown: list[bool | None]
+    wins: list[int]
+    losses: list[int]
+    ties: list[int]
+    ordered: list[bool | None]
 
 
 class Pairs(Record):
     """Every two systems of a board, compared query by query."""
 
-    schema: Literal["harness.pairs/1"]
-    protocol: ProtocolVersion
+    schema_version: Literal[1]
+    protocol: str
     level: str
     cluster_by: Literal["queries", "haystacks"]
     runs: Annotated[list[str], Meta(min_length=2, description="In order of time.")]
     metrics: list[str]
     slices: list[str]
-    cells: Annotated[dict[str, dict[str, PairColumns]], Meta(description="By slice and metric.")]
+    results: Annotated[dict[str, dict[str, PairColumns]], Meta(description="By slice and metric.")]

@@ -1,4 +1,4 @@
-"""Runs from elsewhere: validated, scored again from their rankings, and only then put beside ours.
+"""Adds submissions: runs from elsewhere are validated, and scored again from their rankings.
 
 A submission is a run folder: `rankings.parquet`, `.trec` or `.jsonl` (or `hits.jsonl` with texts),
 and `run.json`, either one that the harness wrote or a few lines by hand:
@@ -6,7 +6,7 @@ and `run.json`, either one that the harness wrote or a few lines by hand:
     {"system": "mine", "version": "2.1", "params": {}, "dataset": "locomo", "granularity": "turn",
      "fingerprint": "ff853148...", "k": 50, "submitted_by": "our group", "command": "make locomo"}
 
-Claimed scores (`scores.json`) are never taken over; where they are not what the rankings give, the
+Claimed scores (`scores.json`) are never copied; where they are not what the rankings give, the
 submission is refused.
 """
 
@@ -16,7 +16,6 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from msgspec.structs import replace
 
@@ -28,12 +27,12 @@ from harness.leftovers import mark
 from harness.rankings.rankings import best_first, read_rankings
 from harness.records.base import read_json_record
 from harness.records.scores import ScoreReport
+from harness.records.submission import Submission, read_submission
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.run_folder import RunFolder, write_record
 from harness.runs.folder.scored import score_run
 from harness.scoring.protocols import Choices
-from harness.verdicts.board.asked import check_answered, check_asked
-from harness.verdicts.board.card import Submission
+from harness.verdicts.board.validate import check_answered, check_asked, check_metadata
 
 _RANKINGS = ("rankings.parquet", "rankings.jsonl", "rankings.trec", "hits.jsonl")
 _TOLERANCE = 1e-9
@@ -45,19 +44,20 @@ def add(
     source: str | None = None,
     others: Mapping[Path, Path] | None = None,
 ) -> Path:
-    """Take a submission in; returns the run folder that was made below `results`.
+    """Adds a submission; returns its run folder below `results`.
 
-    `others` are the submissions taken in along with it, by the run folders that they became. Raises
-    UsageError where it is no submission, its dataset is not the one here, its rankings name
-    documents or queries that there are not, repeat a document or go deeper than they say, its
-    claimed scores are not those that its rankings give, or it is one of the others again.
+    `others` are the submissions added along with it, by their run folders. Raises UsageError where
+    it is no submission, its dataset is not the one here, its rankings name unknown documents or
+    queries, repeat a document or go deeper than they say, its claimed scores are not those that its
+    rankings give, or it is one of the others again.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder; a submission is a folder with run.json")
     if folder.resolve().parent == results.resolve() and (folder / "scores.json").is_file():
         raise UsageError(f"{folder}: is on the board of {results} already, as every run there")
-    submission = Submission.read(folder)
-    dataset = _dataset(submission, source)
+    submission = read_submission(folder / "run.json")
+    check_metadata(folder / "run.json", submission)
+    dataset = _dataset(folder, submission, source)
     queries = folder / "queries.parquet"
     asked = check_asked(queries, dataset) if queries.is_file() else None
     results.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def add(
             check_answered(made, asked, queries)
             shutil.copy(queries, made / queries.name)
             write_record(made, RunFolder(made).record)
-        _hold(submission, score_run(made, dataset, _requested(folder)).report)
+        _check_claimed(folder, score_run(made, dataset, _requested(folder)).report)
         record = RunFolder(made).record
         record = replace(
             record,
@@ -107,19 +107,22 @@ def _requested(folder: Path) -> Choices:
     return Choices() if claimed.requested is None else Choices().wider(claimed.requested)
 
 
-def _dataset(submission: Submission, source: str | None) -> Dataset:
-    """The dataset of a submission, by its fingerprint."""
-    fingerprint = submission.fingerprint
+def _dataset(folder: Path, submission: Submission, source: str | None) -> Dataset:
+    """Opens the dataset of a submission, by its fingerprint."""
+    about = submission.dataset
+    config = {name: getattr(about, name) for name in ("granularity", "text", "split")}
     try:
-        dataset = None if source else open_prepared(submission.dataset, fingerprint)
-        if dataset is None or not submission.speaks_of(dataset):
-            dataset = open_dataset(submission.dataset, source=source, **submission.view)
+        dataset = None if source else open_prepared(about.name, about.fingerprint)
+        if dataset is None or any(
+            value and getattr(dataset.manifest, name) != value for name, value in config.items()
+        ):
+            dataset = open_dataset(about.name, source=source, **config)
     except UsageError as error:
-        raise UsageError(f"{submission.folder}: {error}") from None
-    if not dataset.fingerprint.startswith(fingerprint):
+        raise UsageError(f"{folder}: {error}") from None
+    if not dataset.fingerprint.startswith(about.fingerprint):
         raise UsageError(
-            f"{submission.folder}: was run on {submission.dataset} {fingerprint[:8]}, but here it "
-            f"is {dataset.fingerprint[:8]}: the data differ, so the numbers would not compare"
+            f"{folder}: was run on {about.name} {about.fingerprint[:8]}, but here it is "
+            f"{dataset.fingerprint[:8]}: the data differ, so the numbers would not compare"
         )
     return dataset
 
@@ -156,7 +159,7 @@ def _as_lines(hits: Path, out: Path) -> Path:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    found: dict[str, list[dict[str, Any]]] = {}
+    found: dict[str, list[dict[str, object]]] = {}
     kinds = pa.schema(
         [
             ("query", pa.string()),
@@ -178,24 +181,24 @@ def _as_lines(hits: Path, out: Path) -> Path:
     return out
 
 
-def _hold(submission: Submission, ours: ScoreReport) -> None:
-    """Hold claimed scores against those of the rankings. Raises UsageError where they differ."""
-    path = submission.folder / "scores.json"
+def _check_claimed(folder: Path, ours: ScoreReport) -> None:
+    """Compares claimed scores with those of the rankings. Raises UsageError where they differ."""
+    path = folder / "scores.json"
     if not path.is_file():
         return
     claimed = _values(read_json_record(path, ScoreReport, "leave it out"))
-    given = _values(ours)
-    scored = {place[:3] for place in given}
-    for place, one in claimed.items():
-        # Metrics that are not scored here by default are neither held nor taken over.
-        if place not in given and place[:3] in scored:
+    computed = _values(ours)
+    scored = {key[:3] for key in computed}
+    for key, one in claimed.items():
+        # Metrics that are not scored here by default are neither compared nor copied.
+        if key not in computed and key[:3] in scored:
             continue
-        other = given.get(place)
+        other = computed.get(key)
         if one != other and not _close(one, other):
-            protocol, level, part, metric = place
+            protocol, level, part, metric = key
             raise UsageError(
-                f"{path}: claims {metric} {_said(one)} ({protocol}, {level}, {part}), but its "
-                f"rankings give {_said(other)}"
+                f"{path}: claims {metric} {_format(one)} ({protocol}, {level}, {part}), but its "
+                f"rankings give {_format(other)}"
             )
 
 
@@ -224,7 +227,7 @@ def _close(one: Value, other: Value | None) -> bool:
     return abs(one[0] - other[0]) <= _TOLERANCE and all(abs(a - b) <= 1e-6 for a, b in ends)
 
 
-def _said(value: Value | None) -> str:
+def _format(value: Value | None) -> str:
     if value is None or value[0] is None:
         return "nothing"
     return f"{value[0]:.6f} (n {value[1]}, 95% {value[2]:.4f} to {value[3]:.4f})"

@@ -1,52 +1,39 @@
-"""Boards as a person reads them on a terminal."""
+"""Boards as tables on a terminal."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
 
-from harness.records.base import convert
-from harness.records.scores import ReturnedStats
+from harness.records.scores import AnsweredOnly, Interval, ReturnedStats
 from harness.scoring.grid import grid
 from harness.scoring.returned import unreached_message
 from harness.scoring.uncertainty import counted
 from harness.verdicts.board.entries import labels
-from harness.verdicts.board.leading import leading
+from harness.verdicts.board.headline import headline
+from harness.verdicts.board.records import Board, Entry, EntryCost, EntryQueries, RankedResult
+from harness.verdicts.board.summary import is_complete, title
+
+Row = tuple[Entry, str, dict[str, RankedResult]]
+"""An entry, its label, and its results over all queries of the headline metrics."""
 
 
-def table(boards: dict[str, Any], style: str = "terminal") -> str:
-    """One table a board, best first by its leading metric; ranks are ranges.
+def table(boards: Iterable[Board], style: str = "terminal") -> str:
+    """Draws one table a board, best first by its headline metric; ranks are ranges.
 
     `style`: terminal, or markdown, which leaves parameters out.
     """
-    return "\n\n".join(_board(board, style) for board in boards["boards"])
+    return "\n\n".join(_board(board, style) for board in boards)
 
 
-def _board(board: dict[str, Any], style: str) -> str:
-    entries = board["entries"]
-    cells = [
-        (entry, label, _leading(entry))
-        for entry, label in zip(entries, labels(entries), strict=True)
+def _board(board: Board, style: str) -> str:
+    rows = [
+        (entry, label, _headline_results(entry))
+        for entry, label in zip(board.entries, labels(board.entries), strict=True)
     ]
-    metrics = list(dict.fromkeys(metric for *_, found in cells for metric in found))
+    metrics = list(dict.fromkeys(metric for *_, found in rows for metric in found))
     first = metrics[0] if metrics else ""
-    cells.sort(
-        key=lambda row: (
-            "rank" not in row[2].get(first, {}) and not row[0]["sees_gold_labels"],
-            -(row[2].get(first, {}).get("value") or 0),
-        )
-    )
-    lines = [
-        [
-            _ranks(found.get(first, {}).get("rank")),
-            label,
-            ", ".join(f"{k}={v}" for k, v in entry["params"].items()) or "-",
-            found.get(first, {}).get("n", "-"),
-            *(_plain(found.get(metric, {}).get("value")) for metric in metrics),
-            _range(found.get(first, {}).get("interval")),
-            _lost(entry["queries"], found.get(first, {}).get("answered_only")),
-        ]
-        for entry, label, found in cells
-    ]
+    rows.sort(key=lambda row: _order(row, first))
+    lines = [[*_start(row, first), *_results(row, metrics)] for row in rows]
     headers = [
         "rank",
         "system",
@@ -56,22 +43,21 @@ def _board(board: dict[str, Any], style: str) -> str:
         f"95% of {first}",
         "failed, unresolved",
     ]
-    if not _whole(board):
-        headers.append("documents came")
-        for line, (entry, *_) in zip(lines, cells, strict=True):
-            line.append(_returned(entry["returned"]))
-    costs = [_usd(entry["cost"]) for entry, *_ in cells]
+    if not is_complete(board):
+        headers.append("documents returned")
+        for line, (entry, *_) in zip(lines, rows, strict=True):
+            line.append(_returned(entry.returned))
+    costs = [_usd(entry.cost) for entry, *_ in rows]
     if any(cost != ("-", "-") for cost in costs):
-        headers += ["USD ingestion", "USD/1000 questions"]
+        headers += ["USD ingestion", "USD/1000 queries"]
         for line, cost in zip(lines, costs, strict=True):
             line += cost
-    leading = [(label, found.get(first, {})) for _, label, found in cells]
-    beyonds = [
-        f"{label}: {said}"
-        for entry, label, _ in cells
-        if (said := unreached_message(_stats(entry), metrics))
+    notes = [
+        f"{label}: {message}"
+        for entry, label, _ in rows
+        if (message := unreached_message(entry.returned, metrics))
     ]
-    foot = "\n".join([*_foot(leading, first), *beyonds])
+    foot = "\n".join([*_foot(rows, first), *notes])
     if style == "markdown":  # for pages, where parameters would take all the room
         headers.pop(2)
         lines = [[*line[:2], *line[3:]] for line in lines]
@@ -80,85 +66,90 @@ def _board(board: dict[str, Any], style: str) -> str:
     return f"{title(board)}\n{drawn}\n{foot}".rstrip()
 
 
-def title(board: dict[str, Any]) -> str:
-    """What a board is about, in one line."""
-    d = board["dataset"]
-    altered = ", NOT the published files" if d["published_files"] is False else ""
-    return (
-        f"{d['name']}, {d['granularity']}, {d['text']} text, {d['split']}, data "
-        f"{d['fingerprint'][:8]}{altered}; "
-        f"{counted(board['queries']['asked'], 'queries')} scored, "
-        f"{'' if _whole(board) else 'at most '}{board['depth']} deep"
-    )
+def _headline_results(entry: Entry) -> dict[str, RankedResult]:
+    protocol, metrics = headline(entry)
+    return {metric: protocol.overall[metric] for metric in metrics} if protocol else {}
 
 
-def _whole(board: dict[str, Any]) -> bool:
-    """Whether all rankings are known to hold what was asked for, or the whole haystack."""
-    returned = [entry["returned"] for entry in board["entries"]]
-    return all(one and not one["shorter"] for one in returned)
+def _order(row: Row, first: str) -> tuple[bool, float]:
+    """Sorts by value; entries without a rank come last, unless they saw the gold labels."""
+    entry, _, found = row
+    result = found.get(first)
+    ranked = result is not None and result.rank is not None
+    return not ranked and not entry.sees_gold_labels, -((result and result.value) or 0)
 
 
-def _usd(cost: dict[str, Any]) -> tuple[str, str]:
-    """US dollars for taking the haystacks in, and for a thousand questions."""
-    ingestion, searching = (cost.get(name) or {} for name in ("ingestion", "searching"))
-    values = (ingestion.get("usd"), searching.get("usd_per_1000_queries"))
-    first, second = ("-" if value is None else f"{value:.4g}" for value in values)
+def _start(row: Row, first: str) -> list[object]:
+    entry, label, found = row
+    result = found.get(first)
+    params = ", ".join(f"{name}={value}" for name, value in entry.params.items())
+    return [
+        _rank(result.rank if result else None),
+        label,
+        params or "-",
+        result.n if result else "-",
+    ]
+
+
+def _results(row: Row, metrics: Sequence[str]) -> list[object]:
+    entry, _, found = row
+    values = [_value(found[metric].value) if metric in found else "-" for metric in metrics]
+    first = found.get(metrics[0]) if metrics else None
+    interval, answered_only = (first.interval, first.answered_only) if first else (None, None)
+    return [*values, _range(interval), _failed(entry.queries, answered_only)]
+
+
+def _usd(cost: EntryCost) -> tuple[str, str]:
+    """Formats US dollars of ingestion, and of a thousand queries."""
+    ingestion = cost.ingestion.usd if cost.ingestion else None
+    searching = cost.searching.usd_per_1000_queries if cost.searching else None
+    first, second = ("-" if usd is None else f"{usd:.4g}" for usd in (ingestion, searching))
     return first, second
 
 
-def _returned(returned: dict[str, Any] | None) -> str:
-    return f"{returned['mean']:.1f}, {returned['min']} at least" if returned else "-"
+def _returned(returned: ReturnedStats | None) -> str:
+    return f"{returned.mean:.1f}, {returned.min} at least" if returned else "-"
 
 
-def _stats(entry: dict[str, Any]) -> ReturnedStats | None:
-    return convert(entry["returned"], ReturnedStats | None, "a board's entry")  # type: ignore[arg-type]
-
-
-def _leading(entry: dict[str, Any]) -> dict[str, Any]:
-    """The cells over all questions of the metrics that a board is shown by."""
-    block, metrics = leading(entry)
-    return {} if block is None else {metric: block["slices"]["all"][metric] for metric in metrics}
-
-
-def _foot(cells: list[tuple[str, dict[str, Any]]], metric: str) -> list[str]:
-    """What chance would reach, what a rank says, and why a system has none."""
+def _foot(rows: Sequence[Row], metric: str) -> list[str]:
+    """Describes the random baseline, what a rank means, and why a system has none."""
     lines = []
-    if (chance := cells[0][1].get("random_baseline")) is not None:
-        lines.append(f"chance of {metric}: {chance:.4f}")
-    ranked = [cell for _, cell in cells if "rank" in cell]
-    if len(ranked) > 1:
-        said = ranked[0].get("rank_note")
-        made = ranked[0]["interval"]
-        by = f"paired, over {counted(made['clusters'], made['cluster_by'])}"
+    results = [(label, found[metric]) for _, label, found in rows if metric in found]
+    if results and (baseline := results[0][1].random_baseline) is not None:
+        lines.append(f"chance of {metric}: {baseline:.4f}")
+    ranked = [result for _, result in results if result.rank is not None]
+    if len(ranked) > 1 and (interval := ranked[0].interval) is not None:
+        by = f"paired, over {counted(interval.clusters, interval.cluster_by)}"
         held = "hold all true ranks at once in 95%, if equal systems win by as much as they lose"
-        lines.append(f"rank: {said or f'the ranges {held}; {by}'}")
-    for system, cell in cells:
-        if "rank" not in cell and "rank_note" in cell:
-            lines.append(f"no rank: {system} {cell['rank_note']}")
-    return lines
+        lines.append(f"rank: {ranked[0].rank_note or f'the ranges {held}; {by}'}")
+    return lines + [
+        f"no rank: {label} {result.rank_note}"
+        for label, result in results
+        if result.rank is None and result.rank_note
+    ]
 
 
-def _ranks(ranks: list[int] | None) -> str:
-    if ranks is None:
+def _rank(rank: tuple[int, int] | None) -> str:
+    if rank is None:
         return "-"
-    best, worst = ranks
+    best, worst = rank
     return str(best) if best == worst else f"{best}-{worst}"
 
 
-def _lost(queries: dict[str, int], answered: dict[str, Any] | None) -> str:
-    """Queries that failed, which count 0, with the mean over the others; and queries in no mean, as
-    their texts were not resolved."""
-    said = [f"{queries['failed']} failed"] if queries["failed"] else []
+def _failed(queries: EntryQueries, answered: AnsweredOnly | None) -> str:
+    """Counts failed queries, with the mean over the others, and queries whose texts were not
+    resolved, which are in no mean."""
+    parts = [f"{queries.failed} failed"] if queries.failed else []
     if answered:
-        said.append(f"answered only: {_plain(answered['value'])} ({answered['n']})")
-    if queries["unmeasurable"]:
-        said.append(f"{queries['unmeasurable']} unresolved")
-    return ", ".join(said) or "-"
+        parts.append(f"answered only: {_value(answered.value)} ({answered.n})")
+    if queries.unmeasurable:
+        parts.append(f"{queries.unmeasurable} unresolved")
+    return ", ".join(parts) or "-"
 
 
-def _range(interval: dict[str, Any] | None) -> str:
-    return "-" if interval is None else f"{interval['low']:.4f}-{interval['high']:.4f}"
+def _range(interval: Interval | None) -> str:
+    return "-" if interval is None else f"{interval.low:.4f}-{interval.high:.4f}"
 
 
-def _plain(value: float | None) -> str:
+def _value(value: float | None) -> str:
     return "-" if value is None else f"{value:.4f}"

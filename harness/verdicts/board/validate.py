@@ -1,4 +1,4 @@
-"""The queries.parquet of a submission, checked: which queries were asked, and which failed."""
+"""Checks the run.json of a submission, and its queries.parquet: which were asked, which failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,13 @@ import pyarrow as pa
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
+from harness.records.submission import Submission
 from harness.scoring.uncertainty import counted
+
+_MAX_NAME = 100
+"""Characters of a system's name, which is part of a folder's."""
+_FINGERPRINT = 8
+"""Characters of a fingerprint that identify data: so many are shown everywhere."""
 
 _KINDS: dict[str, tuple[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
     "query": ("a text", (pa.types.is_string, pa.types.is_large_string)),
@@ -22,6 +28,22 @@ _KINDS: dict[str, tuple[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
     "failed": ("true or false", (pa.types.is_boolean,)),
 }
 _KNOWN = ("query", "abstained", "failed")  # of every query
+
+
+def check_metadata(path: Path, submission: Submission) -> None:
+    """Checks the values of a submission's run.json. Raises UsageError, naming the field."""
+    if submission.k < 1:
+        raise UsageError(f"{path}: k must be 1 or more, not {submission.k}")
+    if len(submission.system) > _MAX_NAME or not submission.system.isprintable():
+        raise UsageError(
+            f"{path}: system must be a name of one line, of at most {_MAX_NAME} characters"
+        )
+    dataset = submission.dataset
+    if len(dataset.fingerprint) < _FINGERPRINT:
+        raise UsageError(
+            f"{path}: fingerprint must have {_FINGERPRINT} characters or more, not "
+            f"{dataset.fingerprint!r}; `harness datasets info {dataset.name}` shows it"
+        )
 
 
 def check_asked(path: Path, dataset: Dataset) -> set[str]:
