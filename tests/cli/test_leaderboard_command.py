@@ -19,9 +19,10 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import read_json, write_json
 from harness.pages.board import write_board
-from harness.records.base import convert
+from harness.records.base import convert, to_plain
 from harness.verdicts.board.files import read_boards
 from harness.verdicts.board.records import Board, Leaderboard, Pairs
+from harness.verdicts.claims import Claim
 from harness.verdicts.compare.compare import compare
 
 SAMPLE = ("run", "--dataset", "sample", "--quiet", "--retriever")
@@ -50,17 +51,19 @@ def test_the_leaderboard_has_a_row_a_run_and_is_the_same_when_built_again(
     first = (results / "leaderboard.json").read_bytes()
     assert harness("leaderboard", "--quiet").out == ""
     assert (results / "leaderboard.json").read_bytes() == first
-    (board,) = read_boards(results / "leaderboard.json")["boards"]
-    assert [entry["system"] for entry in board["entries"]] == ["bm25", "oracle", "random"]
-    assert [entry["sees_gold_labels"] for entry in board["entries"]] == [False, True, False]
-    for entry in board["entries"]:
-        memory = next(p for p in entry["protocols"] if p["protocol"] == "memory/1")
-        cell = memory["slices"]["temporal"]["recall@10"]
-        assert cell["n"] == (sample.abilities == "temporal").sum()
-        assert cell["interval"]["low"] <= cell["value"] <= cell["interval"]["high"]
-        # Who was shown the key is no competitor.
-        assert ("rank" in cell) == (entry["system"] != "oracle")
-        words = shlex.split(entry["command"])
+    (board,) = read_boards(results / "leaderboard.json")
+    assert [entry.system for entry in board.entries] == ["bm25", "oracle", "random"]
+    assert [entry.sees_gold_labels for entry in board.entries] == [False, True, False]
+    for entry in board.entries:
+        memory = next(p for p in entry.protocols if p.protocol == "memory/1")
+        cell = memory.slices["temporal"]["recall@10"]
+        assert cell.n == (sample.abilities == "temporal").sum()
+        assert cell.interval is not None
+        assert cell.value is not None
+        assert cell.interval.low <= cell.value <= cell.interval.high
+        # A system that saw the gold labels is no competitor.
+        assert (cell.rank is not None) == (entry.system != "oracle")
+        words = shlex.split(entry.command or "")
         assert words[:2] == ["harness", "run"]
         assert main([*words[1:], "--quiet"]) == 0  # the very command, into the same folder
     assert harness("leaderboard", "--quiet").status == 0
@@ -110,7 +113,7 @@ def test_a_pair_on_a_board_is_what_harness_compare_says_of_it(
     assert not any("oracle" in run for run in pairs["runs"]), "it saw the key"
     compared = compare([results / run for run in pairs["runs"]])
     for name in ("all", "temporal"):
-        mine = pairs["cells"][name]["recall@10"]
+        mine = pairs["results"][name]["recall@10"]
         found = compared["recall@10", name].pairs[0].found
         exactly = {
             "difference": found.difference.value,
@@ -120,16 +123,17 @@ def test_a_pair_on_a_board_is_what_harness_compare_says_of_it(
         }
         for part, value in exactly.items():
             assert mine[part] == [pytest.approx(value, abs=1e-6)]
-        counts = [*mine["won"], *mine["lost"], *mine["tied"]]
+        counts = [*mine["wins"], *mine["losses"], *mine["ties"]]
         assert counts == [found.won, found.lost, found.tied]
     # An order is shown where the ranges of ranks are apart, and only there.
-    whole = read_boards(results / "leaderboard.json")["boards"][0]
+    (whole,) = read_boards(results / "leaderboard.json")
     ranks = [
-        entry["protocols"][0]["slices"]["all"]["recall@10"]["rank"]
-        for entry in whole["entries"]
-        if entry["run"] in pairs["runs"]
+        entry.protocols[0].slices["all"]["recall@10"].rank
+        for entry in whole.entries
+        if entry.run in pairs["runs"]
     ]
-    assert pairs["cells"]["all"]["recall@10"]["shown"] == [ranks == [[1, 1], [2, 2]]] == [True]
+    ordered = pairs["results"]["all"]["recall@10"]["ordered"]
+    assert ordered == [ranks == [(1, 1), (2, 2)]] == [True]
 
 
 def test_files_of_boards_that_are_gone_are_removed_and_nothing_else(
@@ -150,9 +154,9 @@ def test_of_what_is_no_board_is_said_why(
     harness: Callable[..., Any], results: Path, tmp_path: Path
 ) -> None:
     assert harness("leaderboard", "--quiet").status == 0
-    whole = read_boards(results / "leaderboard.json")
+    whole = read_json(results / "leaderboard.json")
     write_json(tmp_path / "new.json", whole | {"schema_version": 9})
-    with pytest.raises(UsageError, match="has schema_version 9, and 1 is read here"):
+    with pytest.raises(UsageError, match="schema_version: invalid enum value 9; `harness leaderb"):
         read_boards(tmp_path / "new.json")
     shutil.copy(results / "leaderboard.json", tmp_path)
     with pytest.raises(UsageError, match=r"is missing; leaderboard\.json is a summary"):
@@ -166,20 +170,30 @@ def test_of_what_is_no_board_is_said_why(
 
 
 def test_claims_stand_in_the_summary_and_in_no_measured_file(results: Path) -> None:
-    claim = {
-        **{"system": "theirs", "version": None, "measure": "R@10", "value": 0.9, "n": 470},
-        **{"protocol": "any", "compares": False, "why": "any for all", "date": "2026-11-21"},
-        **{"source": "https://example.org/board", "reproducible": False, "ours": None},
-    }
+    claim = Claim(
+        id="theirs-sample",
+        system="theirs",
+        dataset="sample",
+        granularity="turn",
+        measure="R@10",
+        value=0.9,
+        n=470,
+        protocol="any",
+        comparable=False,
+        reason="any for all",
+        source="https://example.org/board",
+        date="2026-11-21",
+        reproducible=False,
+    )
     out = results / "leaderboard.json"
-    write_board(results, out, claims=lambda board: [claim] if board["entries"] else [])
+    write_board(results, out, claims=lambda board: [claim] if board.entries else [])
     summed = read_json(out)
     convert(summed, Leaderboard, "the summary")
     (board,) = summed["boards"]
-    assert board["claims"] == [claim]
+    assert board["claims"] == [to_plain(claim)]
     assert "theirs" not in (results / board["file"]).read_text()
     assert "theirs" not in [entry["system"] for entry in board["entries"]]
-    assert read_boards(out)["boards"][0]["claims"] == [claim]
+    assert read_boards(out)[0].claims == [claim]
 
 
 def test_the_board_goes_where_it_is_told(harness: Callable[..., Any], results: Path) -> None:

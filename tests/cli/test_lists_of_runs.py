@@ -67,7 +67,7 @@ def test_every_pair_is_run_and_the_board_holds_those_that_went_well(
     assert "fails.py:Fails on sample: every one of the 20 queries failed" in told.err
     boards = orjson.loads((tmp_path / "runs" / "leaderboard.json").read_bytes())["boards"]
     found = {
-        (board["dataset"]["name"], entry["system"], board["depth"], board["queries"]["asked"])
+        (board["dataset"]["name"], entry["system"], board["depth"], board["queries"]["n"])
         for board in boards
         for entry in board["entries"]
     }

@@ -13,14 +13,14 @@ from output import protocols
 
 from harness.dataset.reader import Dataset
 from harness.files import read_json
-from harness.records.base import convert
+from harness.records.base import convert, encode
 from harness.records.scores import SemanticResult
-from harness.verdicts.board.entries import read_entry
+from harness.verdicts.board.entries import read_board
 
 Harness = Callable[..., Any]
 
 MEMORY = """
-from harness.records.base import convert
+from harness.records.base import convert, encode
 from harness.records.scores import SemanticResult
 from output import protocols
 from harness import Hit
@@ -103,7 +103,7 @@ def test_boards_gates_and_comparisons_do_not_take_it_for_recall(
     folders = [scored("--retriever", name, "--k", 10, "--limit", 40) for name in ("bm25", "tfidf")]
     for folder in folders:
         assert harness("score", folder, "--semantic", "--quiet").status == 0
-    assert b"semantic" not in orjson.dumps(read_entry(folders[0]))
+    assert b"semantic" not in encode(read_board(folders[0]))
     board = harness("leaderboard", "--results", "results")
     assert board.status == 0
     compared = harness("compare", *folders)

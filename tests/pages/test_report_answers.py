@@ -124,7 +124,7 @@ def test_a_board_has_answers_in_groups_of_one_reader_and_judge(
         "accuracy",
     )
     arms = ["retrieved", "none", "newest", "random", "evidence"]
-    assert [row["arm"] for row in group["rows"]] == arms
+    assert [row["condition"] for row in group["rows"]] == arms
     scores = read_scores(next(results.glob("*-bm25.plain-*")))
     cell = scores.protocols[-1].slices["all"].metrics["accuracy"]
     shown = group["rows"][0]["values"]["all"]
@@ -158,7 +158,7 @@ def test_the_range_over_judges_and_what_was_shown_stand_where_they_must(
     assert harness("leaderboard", "--results", run.parent, "--quiet").status == 0
     (board,) = orjson.loads((run.parent / "leaderboard.json").read_bytes())["boards"]
     rows = next(g for g in board["answers"] if g["protocol"] == JUDGED)["rows"]
-    names = {row["system"]: row.get("over_judges") for row in rows}
+    names = {row["system"]: row.get("judge_range") for row in rows}
     assert names["bm25, top 3"] == [0, pytest.approx(max(rates), abs=1e-5)]
     assert names["bm25, top 9"] is None
     assert {"random documents, top 3", "random documents, top 9", "evidence only"} <= names.keys()

@@ -237,7 +237,7 @@ def test_two_runs_of_a_board_are_compared_when_they_are_asked_for(
     pairs = f"/parts/pairs-{board['id']}"
     found = orjson.loads(get(port, f"{pairs}/{tfidf.name}/{bm25.name}.json")[1])
     assert {*found["runs"]} == {bm25.name, tfidf.name}
-    assert len(found["cells"]["all"]["recall@10"]["difference"]) == 1
+    assert len(found["results"]["all"]["recall@10"]["difference"]) == 1
     (summed,) = orjson.loads(get(port, "/leaderboard.json")[1])["boards"]
     assert orjson.loads(get(port, f"/{summed['file']}")[1])["entries"]
     assert len(orjson.loads(get(port, f"/{summed['pairs']}")[1])["runs"]) == 3

@@ -8,9 +8,12 @@ from typing import Any
 
 import orjson
 import pytest
+from msgspec.structs import replace
 
 from harness.errors import UsageError
+from harness.records.scores import Interval
 from harness.verdicts.board.files import read_boards, write_boards
+from harness.verdicts.board.records import Board, RankedResult
 from harness.verdicts.claims import claims_for, read_claims
 from tests.places import ROOT
 
@@ -25,8 +28,8 @@ measure = "R@5"
 value = 0.812
 n = 1986
 protocol = "any evidence in the top 5"
-compares = false
-why = "any for all"
+comparable = false
+reason = "any for all"
 source = "https://example.org"
 reproducible = "no"
 """
@@ -51,30 +54,31 @@ def registry(tmp_path: Path) -> Path:
 @pytest.fixture
 def board(tmp_path: Path) -> Path:
     """A board with one entry: .6123 over all questions, its interval, an ability."""
-    basis = {"method": "t", "cluster_by": "queries", "clusters": 9}
-    low, high = {"low": 0.5511, "high": 0.6622}, {"low": 0.3333, "high": 0.4444}
-    slices = {
-        "all": {"recall@5": {"value": 0.6123, "n": 9, "interval": {**low, **basis}}},
-        "temporal": {"recall@5": {"value": 0.3877, "n": 9, "interval": {**high, **basis}}},
-    }
-    whole = read_boards(ROOT / "results" / "field" / "leaderboard.json")["boards"][0]
-    entry = {**whole["entries"][0], "system": "Remembrall", "name": "Remembrall"}
-    entry["protocols"] = [{**entry["protocols"][0], "slices": slices}]
+
+    def result(value: float, low: float, high: float) -> dict[str, RankedResult]:
+        interval = Interval(method="t", cluster_by="queries", clusters=9, low=low, high=high)
+        return {"recall@5": RankedResult(value=value, n=9, interval=interval)}
+
+    whole = read_boards(ROOT / "results" / "field" / "leaderboard.json")[0]
+    slices = {"all": result(0.6123, 0.5511, 0.6622), "temporal": result(0.3877, 0.3333, 0.4444)}
+    first = whole.entries[0]
+    protocols = [replace(first.protocols[0], slices=slices)]
+    entry = replace(first, system="Remembrall", name="Remembrall", protocols=protocols)
     path = tmp_path / "leaderboard.json"
-    write_boards(path, {"boards": [{**whole, "entries": [entry]}]}, {})
+    write_boards(path, [replace(whole, entries=[entry])], {})
     return path
 
 
 def test_the_projects_own_claims_follow_the_schema_and_say_what_they_are() -> None:
     claims = read_claims(CLAIMS)
     assert len(claims) >= 100
-    scored = [one for one in claims if one.ours is not None]
+    scored = [one for one in claims if one.rescored is not None]
     assert len(scored) >= 6
     for one in scored:
-        assert one.ours is not None
+        assert one.rescored is not None
         assert one.file is not None
-        assert f"data:{one.ours.dataset}#" in one.ours.signature
-        assert f"|n:{one.ours.n}|" in one.ours.signature
+        assert f"data:{one.rescored.dataset}#" in one.rescored.signature
+        assert f"|n:{one.rescored.n}|" in one.rescored.signature
 
 
 @pytest.mark.parametrize(
@@ -84,8 +88,8 @@ def test_the_projects_own_claims_follow_the_schema_and_say_what_they_are() -> No
         ("value = 0.812", "value = 81.2", "value: expected float <= 1.0"),
         ("value = 0.812", "value = nan", "claims.value is nan, which nothing can be held against"),
         ("n = 1986", "n = 0", "n: expected int >= 1"),
-        ('why = "any for all"\n', "", "why: is missing"),
-        ("compares = false", 'compares = "no"', "compares: expected bool, got str"),
+        ('reason = "any for all"\n', "", "reason: is missing"),
+        ("comparable = false", 'comparable = "no"', "comparable: expected bool, got str"),
         ('reproducible = "no"', "reproducible = true", "what is reproducible has a file"),
         ("[[claims]]", "[claims]", "must be tables"),
         (ROW, ROW + ROW, "claim 2 (a): the id stands twice"),
@@ -101,11 +105,11 @@ def test_the_projects_own_claims_follow_the_schema_and_say_what_they_are() -> No
             'true\nfile = { url = "u", sha256 = "zz" }',
             "file.sha256: expected str",
         ),
-        ('"no"', f'"no"\nours = {OURS}', "ours is what a file gives; name the file"),
+        ('"no"', f'"no"\nrescored = {OURS}', "rescored is what a file gives; name the file"),
         (
             '"no"',
-            f"true\n{FILE}\nours = {OURS.replace(SIGNED, '1')}",
-            "ours.signature: expected",
+            f"true\n{FILE}\nrescored = {OURS.replace(SIGNED, '1')}",
+            "rescored.signature: expected",
         ),
     ],
 )
@@ -204,8 +208,8 @@ def test_the_projects_own_pages_state_no_other_figures(harness: Harness) -> None
 
 def test_the_fields_board_has_the_claims_as_they_are() -> None:
     claims = read_claims(CLAIMS)
-    for board in read_boards(ROOT / "results" / "field" / "leaderboard.json")["boards"]:
-        assert board["claims"] == claims_for(claims, board)
+    for board in read_boards(ROOT / "results" / "field" / "leaderboard.json"):
+        assert board.claims == claims_for(claims, board)
 
 
 def test_every_published_file_gives_what_stands_beside_its_claim(
@@ -236,17 +240,22 @@ def test_claims_stand_beside_the_boards_of_their_dataset(
     harness: Harness, data: Path, registry: Path, tmp_path: Path
 ) -> None:
     claims = read_claims(registry)
-    (turns,) = claims_for(claims, {"dataset": {"name": "locomo", "granularity": "turn"}})
-    assert (turns["why"], turns["compares"]) == ("any for all", False)
-    (sessions,) = claims_for(claims, {"dataset": {"name": "locomo", "granularity": "session"}})
-    assert sessions["why"] == "turns, where this board has sessions"
-    assert claims_for(claims, {"dataset": {"name": "sample", "granularity": "turn"}}) == []
+
+    def board_of(name: str, granularity: str) -> Board:
+        (first, *_) = read_boards(ROOT / "results" / "field" / "leaderboard.json")
+        return replace(first, dataset=replace(first.dataset, name=name, granularity=granularity))
+
+    (turns,) = claims_for(claims, board_of("locomo", "turn"))
+    assert (turns.reason, turns.comparable) == ("any for all", False)
+    (sessions,) = claims_for(claims, board_of("locomo", "session"))
+    assert sessions.reason == "turns, where this board has sessions"
+    assert claims_for(claims, board_of("sample", "turn")) == []
     file = data / "published" / "cogito" / "runP-v35_per_question.json"
     results = tmp_path / "results"
     options = ["--dataset", "longmemeval/s-ids", "--results", results, "--claims", CLAIMS]
     told = harness("leaderboard", "add", file, *options)
     assert told.status == 0, told.err
-    (board,) = orjson.loads((results / "leaderboard.json").read_bytes())["boards"]
-    found = {one["system"]: one for one in board["claims"]}
-    assert found["memory-core"]["ours"]["n"] == 470
-    assert "memory-core" not in {entry["system"] for entry in board["entries"]}
+    (summary,) = orjson.loads((results / "leaderboard.json").read_bytes())["boards"]
+    found = {one["system"]: one for one in summary["claims"]}
+    assert found["memory-core"]["rescored"]["n"] == 470
+    assert "memory-core" not in {entry["system"] for entry in summary["entries"]}

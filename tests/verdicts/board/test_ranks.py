@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import orjson
@@ -13,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.dataset.prepare import open_dataset
+from harness.records.scores import Interval
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Found, Hit, Question
 from harness.retrievers.registry import RetrieverSpec
@@ -20,6 +22,7 @@ from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
 from harness.verdicts.board.leaderboard import build
 from harness.verdicts.board.ranks import add_ranks
+from harness.verdicts.board.records import BoardProtocol, Entry, RankedResult
 from harness.verdicts.board.table import table
 
 Scores = Sequence[float | None]
@@ -32,9 +35,9 @@ def board(
     *,
     saw_the_key: str = "",
     leave_out: str = "",
-) -> dict[str, dict[str, Any]]:
-    """The cells of made systems: scores.parquet of each, and as much of an entry as ranks take."""
-    entries, cells = [], {}
+) -> dict[str, RankedResult]:
+    """Results of made systems: scores.parquet of each, and as much of an entry as ranks take."""
+    entries, slices = [], {}
     for name, values in scores.items():
         n = len(values)
         columns: dict[str, Any] = {
@@ -51,16 +54,23 @@ def board(
         pq.write_table(pa.table(columns), folder / name / "scores.parquet")
         over = "queries" if haystacks is None else "haystacks"
         units = len(set(haystacks or range(n)))
-        cells[name] = {
-            "n": n - list(values).count(None),
-            "interval": {"cluster_by": over, "clusters": units},
-        }
-        block: dict[str, Any] = {"protocol": "memory/1", "level": "turn", "ties": "order"}
-        block |= {"missing": "zero", "slices": {"all": {"recall@10": cells[name]}}}
-        entry = {"run": name, "sees_gold_labels": name == saw_the_key, "protocols": [block]}
-        entries.append(entry)
+        interval = Interval(method="t", cluster_by=over, clusters=units, low=0, high=1)
+        n -= list(values).count(None)
+        slices[name] = {"recall@10": RankedResult(value=0.5, n=n, interval=interval)}
+        protocol = BoardProtocol(
+            protocol="memory/1",
+            level="turn",
+            ties="order",
+            missing="zero",
+            excluded={},
+            slices={"all": slices[name]},
+        )
+        entry = SimpleNamespace(
+            run=name, sees_gold_labels=name == saw_the_key, protocols=[protocol]
+        )
+        entries.append(cast(Entry, entry))
     add_ranks(folder, entries)
-    return cells
+    return {name: found["recall@10"] for name, found in slices.items()}
 
 
 def test_a_pair_that_each_query_tells_apart_has_two_ranks_though_their_intervals_overlap(
@@ -70,8 +80,8 @@ def test_a_pair_that_each_query_tells_apart_has_two_ranks_though_their_intervals
     a, b = hard, hard - 0.02 * (np.arange(300) % 3 == 0)
     assert (a.mean() - b.mean()) < 0.01 < 2 * a.std() / np.sqrt(300)
     cells = board(tmp_path, {"a": a.tolist(), "b": b.tolist(), "same": b.tolist()})
-    assert [cells[name]["rank"] for name in cells] == [[1, 1], [2, 3], [2, 3]]
-    assert not any("rank_note" in cell for cell in cells.values())
+    assert [cells[name].rank for name in cells] == [(1, 1), (2, 3), (2, 3)]
+    assert not any(cell.rank_note for cell in cells.values())
 
 
 def test_systems_with_as_many_queries_but_other_ones_are_not_ranked_together(
@@ -84,25 +94,25 @@ def test_systems_with_as_many_queries_but_other_ones_are_not_ranked_together(
         "late": weak + [None] * 60 + [0.7] * 120,
     }
     cells = board(tmp_path, scores)
-    assert {cell["n"] for cell in cells.values()} == {180}
+    assert {cell.n for cell in cells.values()} == {180}
     for cell in cells.values():
-        assert "rank" not in cell
-        assert cell["rank_note"] == "lacks 60 of the queries that others were measured on"
+        assert cell.rank is None
+        assert cell.rank_note == "lacks 60 of the queries that others were measured on"
     (tmp_path / "more").mkdir()
     cells = board(
         tmp_path / "more", {**scores, "whole": [0.1] * 240, "key": [1.0] * 240}, saw_the_key="key"
     )
-    assert cells["whole"]["rank"] == [1, 1]
-    assert not any("rank" in cells[name] for name in ("early", "late", "key"))
+    assert cells["whole"].rank == (1, 1)
+    assert not any(cells[name].rank for name in ("early", "late", "key"))
 
 
 def test_few_haystacks_show_no_order_and_the_note_says_so(tmp_path: Path) -> None:
     scores = {"best": [0.9] * 60, "worst": [0.1] * 60}
-    for n, expected in ((5, [[1, 2], [1, 2]]), (6, [[1, 1], [2, 2]])):
+    for n, expected in ((5, [(1, 2), (1, 2)]), (6, [(1, 1), (2, 2)])):
         (tmp_path / str(n)).mkdir()
         cells = board(tmp_path / str(n), scores, [i % n for i in range(60)])
-        assert [cell["rank"] for cell in cells.values()] == expected
-        note = cells["best"].get("rank_note", "")
+        assert [cell.rank for cell in cells.values()] == expected
+        note = cells["best"].rank_note
         assert note.startswith("5 haystacks can show no order") == (n == 5)
 
 
@@ -110,8 +120,8 @@ def test_without_scores_by_query_there_is_no_rank_and_the_reason_is_given(tmp_pa
     scores = {"a": [0.9] * 60, "b": [0.1] * 60}
     cells = board(tmp_path, scores, [i // 6 for i in range(60)], leave_out="recall@10")
     for cell in cells.values():
-        assert "rank" not in cell
-        assert "scores by query are not in" in cell["rank_note"]
+        assert cell.rank is None
+        assert "scores by query are not in" in cell.rank_note
 
 
 class Picks:
@@ -141,18 +151,18 @@ def test_who_is_measured_on_fewer_questions_has_no_rank(
     dataset = open_dataset("sample")
     for retriever in (BM25(), Picks("fails"), Picks("mumbles")):
         score_run(run(dataset, retriever, out=tmp_path), dataset)
-    (made,) = build(tmp_path)[0]["boards"]
+    (made,) = build(tmp_path)[0]
     found = {}
-    for entry in made["entries"]:
-        cell = entry["protocols"][0]["slices"]["all"]["recall@10"]
-        found[entry["system"]] = (cell["n"], cell.get("rank"))
-    assert found["BM25"] == (with_evidence, [1, 1])
+    for entry in made.entries:
+        cell = entry.protocols[0].slices["all"]["recall@10"]
+        found[entry.system] = (cell.n, cell.rank)
+    assert found["BM25"] == (with_evidence, (1, 1))
     # A failure counts 0, so a system that fails on hard queries is ranked below.
-    assert found["fails"] == (with_evidence, [2, 2])
+    assert found["fails"] == (with_evidence, (2, 2))
     n, rank = found["mumbles"]
     assert n < with_evidence
     assert rank is None
-    shown = table({"boards": [made]}).splitlines()
+    shown = table([made]).splitlines()
     assert next(line.split()[1] for line in shown if line.split()[:1] in (["1"], ["-"])) == "BM25"
     assert any("unresolved" in line for line in shown)
     assert any("failed, answered only: " in line for line in shown)
@@ -175,8 +185,8 @@ def test_a_board_of_small_haystacks_leads_with_the_deepest_cut_that_they_have(
     dataset = open_dataset("labelled", source=tmp_path)
     for retriever in ("bm25", "recency"):
         score_run(run(dataset, RetrieverSpec(retriever), out=tmp_path / "runs"), dataset)
-    (made,) = build(tmp_path / "runs")[0]["boards"]
-    head, *_ = (line for line in table({"boards": [made]}).splitlines() if "rank" in line)
-    shown = "n ndcg@5 mrr@5 recall@5 map@5 95% of ndcg@5 failed, unresolved documents came"
+    (made,) = build(tmp_path / "runs")[0]
+    head, *_ = (line for line in table([made]).splitlines() if "rank" in line)
+    shown = "n ndcg@5 mrr@5 recall@5 map@5 95% of ndcg@5 failed, unresolved documents returned"
     assert " ".join(head.split("parameters")[1].split()) == shown
-    assert "1-2  bm25" in table({"boards": [made]})
+    assert "1-2  bm25" in table([made])

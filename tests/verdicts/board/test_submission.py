@@ -62,15 +62,15 @@ def test_an_honest_run_stands_on_the_board_with_its_own_numbers(
     theirs: Path, tmp_path: Path
 ) -> None:
     assert taken_in(theirs, tmp_path / "results") == 0
-    (board,) = read_boards(tmp_path / "results" / "leaderboard.json")["boards"]
-    (entry,) = board["entries"]
-    assert (entry["system"], entry["submitted_by"], entry["provenance"]["submitted"]) == (
+    (board,) = read_boards(tmp_path / "results" / "leaderboard.json")
+    (entry,) = board.entries
+    assert (entry.system, entry.submitted_by, entry.provenance.submitted) == (
         "bm25",
         "a group",
         True,
     )
-    assert entry["params"]["k1"] == 1.2
-    assert recall(tmp_path / "results" / entry["run"]) == recall(theirs)
+    assert entry.params["k1"] == 1.2
+    assert recall(tmp_path / "results" / entry.run) == recall(theirs)
 
 
 def test_rankings_and_a_few_lines_by_hand_are_enough(theirs: Path, tmp_path: Path) -> None:
@@ -195,10 +195,16 @@ def _queries(change: Callable[[Any], Any]) -> Edit:
         (_rankings(lambda lines: lines[40:]), "rankings give"),
         (_failed, "rankings give"),
         (_no_number, "protocols[0].slices[...].value[0]: expected float | null, got str"),
-        (_record(retriever__params=[1]), "run.json: params must be an object, not '[1]'"),
-        (_record(retriever="bm25"), "run.json: retriever must be an object"),
-        (_record(submitted_by={"a": "group"}), "run.json: submitted_by must be a text"),
-        (_record(settings__k=True), "run.json: k must be a whole number"),
+        (
+            _record(retriever__params=[1]),
+            "run.json: retriever.params: expected object | null, got array",
+        ),
+        (_record(retriever="bm25"), "run.json: retriever: expected object, got str"),
+        (
+            _record(submitted_by={"a": "group"}),
+            "run.json: submitted_by: expected str | null, got object",
+        ),
+        (_record(settings__k=True), "run.json: settings.k: expected int | null, got bool"),
         (_record(dataset__fingerprint="0"), "fingerprint must have 8 characters or more"),
         (_record(dataset__granularity="session"), "the data differ"),
         (_record(retriever__name="x" * 300), "system must be a name of one line"),

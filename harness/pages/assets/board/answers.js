@@ -7,7 +7,9 @@ import { table } from "../shared/tables.js";
 
 const BASELINE_CONDITIONS = new Set(["none", "newest", "random", "evidence"]);
 const errorShare = (row, ...names) => {
-  const known = names.map((name) => row.losses[name]?.value).filter((value) => value !== undefined);
+  const known = names
+    .map((name) => row.error_classes[name]?.value)
+    .filter((value) => value !== undefined);
   return known.length ? plain(known.reduce((sum, value) => sum + value, 0)) : NONE;
 };
 
@@ -17,9 +19,9 @@ function answerColumns(rows) {
   return [
     {
       head: "System",
-      cell: ({ system, arm }) => [
+      cell: ({ system, condition }) => [
         system,
-        BASELINE_CONDITIONS.has(arm) ? [" ", el("span", { class: "tag" }, "baseline")] : "",
+        BASELINE_CONDITIONS.has(condition) ? [" ", el("span", { class: "tag" }, "baseline")] : "",
       ],
     },
     ...slices.map((slice) =>
@@ -34,7 +36,7 @@ function answerColumns(rows) {
           : plain(cell.value);
       }),
     ),
-    ...(rows.some(({ losses }) => losses.retrieval_error)
+    ...(rows.some(({ error_classes: classes }) => classes.retrieval_error)
       ? [
           number(
             "retrieval error",
@@ -48,11 +50,11 @@ function answerColumns(rows) {
           ),
         ]
       : []),
-    ...(rows.some(({ over_judges }) => over_judges)
+    ...(rows.some(({ judge_range: range }) => range)
       ? [
           number(
             "over judges",
-            ({ over_judges: over }) => (over ? span(...over) : NONE),
+            ({ judge_range: range }) => (range ? span(...range) : NONE),
             "the least and the largest accuracy of the same answers, by who judged them",
           ),
         ]
@@ -76,7 +78,7 @@ export function answers(found) {
           ...row,
           ...row.values.all,
           name: row.system,
-          baseline: BASELINE_CONDITIONS.has(row.arm),
+          baseline: BASELINE_CONDITIONS.has(row.condition),
         })),
         metric,
       ),

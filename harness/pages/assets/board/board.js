@@ -5,7 +5,7 @@ import { el, fetches, find, follow, live, replace, reveal, select } from "../sha
 import { ordered, table } from "../shared/tables.js";
 import { answers } from "./answers.js";
 import { claims } from "./claims.js";
-import { anyLost, anyUsd, columnsOf, levelRow, ofFewer, pick } from "./columns.js";
+import { anyLost, anyUsd, boundRow, columnsOf, ofFewer, pick } from "./columns.js";
 import { comparing } from "./comparing.js";
 import { chosen, data, part, place, renew, view } from "./data.js";
 import { entryDetails } from "./details.js";
@@ -38,7 +38,10 @@ function controls(now) {
     one(
       "Protocol",
       "protocol",
-      now.board.views.map(({ name, official }) => [name, official ? `${name} (official)` : name]),
+      now.board.protocols.map(({ name, official }) => [
+        name,
+        official ? `${name} (official)` : name,
+      ]),
       now.protocol,
       (protocol) => ({ protocol }),
     ),
@@ -68,12 +71,10 @@ function controls(now) {
 
 function rowsOf({ board, key, slice }) {
   return board.entries.map((entry) => {
-    const block = entry.protocols.find((one) =>
-      [one.protocol, one.level, one.ties, String(one.missing)].every(
-        (part, at) => part === key[at],
-      ),
+    const found = entry.protocols.find((one) =>
+      Object.entries(key).every(([name, value]) => one[name] === value),
     );
-    return { entry, slices: block?.slices ?? {}, now: block?.slices[slice] ?? {} };
+    return { entry, slices: found?.slices ?? {}, now: found?.slices[slice] ?? {} };
   });
 }
 
@@ -122,7 +123,7 @@ function show({ at, board: chosenBoard }) {
       { class: "tag" },
       official
         ? `official: gives the numbers of ${official}`
-        : `${now.key[0]} is the harness's own protocol, no official score`,
+        : `${now.key.protocol} is the harness's own protocol, no official score`,
     ),
   );
   const rows = rowsOf(now);
@@ -150,8 +151,8 @@ function show({ at, board: chosenBoard }) {
           content: entryDetails(entry, slices, metric),
         },
       foot: [
-        levelRow("random", "random_baseline", now, columns),
-        levelRow("max", "upper_bound", now, columns),
+        boundRow("random", "random_baseline", now, columns),
+        boundRow("max", "upper_bound", now, columns),
       ],
     }),
   );
@@ -187,7 +188,7 @@ function said(rows, metric, { dataset, scoring }) {
     `Thick line: mean. Bar: 95% interval. Dashed: what a random order would score; all bars of the table have one scale. Point at a bar for its numbers, or open a name for all of them; choose two rows to compare them. Time: of a query where it ran, the median and, below it, what 99 of 100 were within. Tokens: mean of the top 10.${lost}${usd}`;
   const altered = dataset.published_files === false ? " These are not the published files." : "";
   find("footer").textContent =
-    `Data ${dataset.fingerprint}.${altered} Scores version ${scoring.score_version}. Made from leaderboard.json; the page draws what stands there and loads nothing from ${live || fetches ? "elsewhere" : "a network"}.`;
+    `Data ${dataset.fingerprint}.${altered} Scores version ${scoring.version}. Made from leaderboard.json; the page draws what stands there and loads nothing from ${live || fetches ? "elsewhere" : "a network"}.`;
 }
 
 find("choices").addEventListener("submit", (event) => event.preventDefault());

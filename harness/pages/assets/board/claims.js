@@ -17,22 +17,22 @@ const COLUMNS = [
   { head: "Value", number: true, cell: ({ value }) => plain(value) },
   { head: "n", number: true, cell: ({ n }) => count(n) },
   {
-    head: "Compares?",
+    head: "Comparable?",
     kind: "words wider",
-    cell: ({ compares, why }) => [
-      el("span", { class: "tag" }, compares ? "compares" : "does not compare"),
-      el("span", { class: "small" }, why),
+    cell: ({ comparable, reason }) => [
+      el("span", { class: "tag" }, comparable ? "comparable" : "not comparable"),
+      el("span", { class: "small" }, reason),
     ],
   },
   {
     head: "Measured here",
     kind: "words",
-    cell: ({ ours, reproducible }) =>
-      ours
+    cell: ({ system, rescored, reproducible }) =>
+      rescored
         ? [
-            el("strong", {}, plain(ours.value)),
-            ` (${ours.system}, n ${count(ours.n)})`,
-            el("code", { class: "small signature" }, ours.signature),
+            el("strong", {}, plain(rescored.value)),
+            ` (${system}, ${rescored.metric}, n ${count(rescored.n)})`,
+            el("code", { class: "small signature" }, rescored.signature),
           ]
         : [NONE, el("span", { class: "small" }, again(reproducible))],
   },

@@ -26,7 +26,7 @@ export function ofFewer({ entry, now }, metric) {
 }
 
 export function columnsOf(now, rows) {
-  const { metric, levels } = now;
+  const { metric, bounds } = now;
   const end = scaleEnd(rows, metric, now.columns === "abilities" ? now.abilities : []);
   return [
     { head: el("span", { class: "unseen" }, "Compare"), kind: "pick", id: "pick", cell: picking },
@@ -77,7 +77,7 @@ export function columnsOf(now, rows) {
       title: "where the true mean lies for 95% of all samples of questions like this one",
       kind: "interval",
       id: "interval",
-      cell: ({ now: cells }) => intervalDrawing(cells[metric] ?? {}, levels[metric] ?? {}, end),
+      cell: ({ now: cells }) => intervalDrawing(cells[metric] ?? {}, bounds[metric] ?? {}, end),
     },
     ...(now.columns === "abilities" ? ofAbilities(now, rows, end) : ofMetrics(now)),
     ...(anyLost(rows) ? [lostColumn] : []),
@@ -99,12 +99,12 @@ const ofAbilities = ({ abilities, metric, bySlice }, rows, end) =>
       kind: "part ability",
       cell(row) {
         const cell = cellOf(row) ?? {};
-        const level = bySlice[name]?.[metric] ?? {};
+        const bound = bySlice[name]?.[metric] ?? {};
         return el(
           "td",
-          { class: "number part ability", title: cellSaid(name, metric, cell, level) },
+          { class: "number part ability", title: cellSaid(name, metric, cell, bound) },
           el("span", { class: "of" }, plain(cell.value)),
-          intervalDrawing(cell, level, end, 9),
+          intervalDrawing(cell, bound, end, 9),
         );
       },
       by: (row) => cellOf(row)?.value,
@@ -249,7 +249,7 @@ function system({ entry, now }, metric) {
       report &&
         el("a", { href: downTo(report), "aria-label": `Report of ${entry.label}` }, "report"),
     ),
-    el("span", { class: `params${entry.alone ? " alone" : ""}` }, parameters(entry.told)),
+    el("span", { class: `params${entry.sole ? " sole" : ""}` }, parameters(entry.distinct_params)),
     entry.sees_gold_labels && el("span", { class: "tag" }, "saw the answer key"),
     fromElsewhere(entry) && el("span", { class: "tag" }, "rankings from elsewhere, scored here"),
     ofFewer({ entry, now }, metric) && el("span", { class: "tag bad" }, now[metric].rank_note),
@@ -260,11 +260,11 @@ function system({ entry, now }, metric) {
 /** Somebody else ran it: its rankings were taken in. */
 const fromElsewhere = ({ provenance }) => provenance.submitted || provenance.imported_from;
 
-/** What came, where the metric's k is beyond it; null where it is not, or nobody counted. */
+/** Documents returned, where the metric's k exceeds them; null where it does not. */
 function beyond({ returned }, metric) {
   const k = Number(metric.split("@")[1]);
   if (!returned?.unreached_cutoffs.includes(k)) return null;
-  return `${returned.mean.toFixed(1)} documents came, ${count(returned.min)} at least`;
+  return `${returned.mean.toFixed(1)} documents returned, ${count(returned.min)} at least`;
 }
 
 /** Where the report of a run is, if there is one. */
@@ -290,13 +290,12 @@ function rankSaid(rank, outside) {
 }
 
 /** The random baseline, or the upper bound, under each metric. */
-export function levelRow(name, key, { metric, levels, bySlice }, columns) {
-  const words = (level, least) =>
-    level ? (least ? "≤ " : "") + span(level[0], level.at(-1)) : NONE;
+export function boundRow(name, key, { metric, bounds, bySlice }, columns) {
+  const words = (ends, least) => (ends ? (least ? "≤ " : "") + span(ends[0], ends.at(-1)) : NONE);
   const of = ({ id, kind }) => {
     if (id === "metric" || !kind?.startsWith("part"))
-      return id === "metric" ? levels[metric] : undefined;
-    return levels[id] ?? bySlice[id]?.[metric];
+      return id === "metric" ? bounds[metric] : undefined;
+    return bounds[id] ?? bySlice[id]?.[metric];
   };
   return el(
     "tr",

@@ -35,8 +35,9 @@ export function comparing(now) {
           el("button", { type: "button", id: "compare-none", on: { click: clear } }, "Choose none"),
         ),
     );
-  const pairs = picked.length === 2 ? pairsOf(board.id, picked) : null;
-  if (!(pairs instanceof Promise)) return show(pairs && pairPanel(pairs, picked, now));
+  if (picked.length !== 2) return show(null);
+  const pairs = pairsOf(board.id, picked);
+  if (!(pairs instanceof Promise)) return show(pairPanel(pairs, picked, now));
   show(el("p", { class: "note", "aria-busy": "true" }, "Comparing them…"));
   pairs
     .then((found) => pairPanel(found, picked, now))
@@ -44,16 +45,16 @@ export function comparing(now) {
     .then((panel) => mine === comparisons && show(panel));
 }
 
-/** What two runs were compared to: of all pairs in the page or beside it, or by its server. */
+/** The comparison of two runs: of all pairs in the page or beside it, or by its server; or null. */
 function pairsOf(id, picked) {
   if (live)
     return part(`pairs-${id}/${picked.map(({ run }) => encodeURIComponent(run)).join("/")}`);
   if (fetches || find(`pairs-${id}`)) return part(`pairs-${id}`);
-  return { runs: [], metrics: [], slices: [] };
+  return null;
 }
 
-function named({ label, told }) {
-  const more = parameters(told);
+function named({ label, distinct_params: params }) {
+  const more = parameters(params);
   return more ? `${label} (${more})` : label;
 }
 

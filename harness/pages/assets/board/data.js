@@ -72,9 +72,9 @@ export function place() {
 
 /** What is shown of a board, with all that is known of it, and what could be instead. */
 export function view(at, board) {
-  const protocols = board.views.map(({ name }) => name);
+  const protocols = board.protocols.map(({ name }) => name);
   const protocol = known(chosen.protocol, protocols);
-  const { slices, metrics, key, levels, official } = board.views[protocols.indexOf(protocol)];
+  const { slices, metrics, key, bounds, official } = board.protocols[protocols.indexOf(protocol)];
   const slice = known(chosen.questions, slices);
   const several = slices.filter((name) => !OVER_ALL.includes(name));
   const abilities = several.length > 1 ? several : []; // of one they are the same questions again
@@ -83,7 +83,7 @@ export function view(at, board) {
   const shown = metrics.filter((one) => cutOff(one) === k);
   const names = shown.map(({ name }) => name);
   const family = chosen.metric.split("@")[0];
-  const lead = key[0].startsWith("trec") ? "ndcg" : "recall";
+  const lead = key.protocol.startsWith("trec") ? "ndcg" : "recall";
   const metric =
     known(chosen.metric, names, null) ??
     shown.find((one) => one.family === family)?.name ??
@@ -92,7 +92,7 @@ export function view(at, board) {
   return {
     ...{ ...at, board },
     ...{ protocols, protocol, official, key, slices, slice, ks, k },
-    ...{ levels: levels[slice] ?? {}, bySlice: levels },
+    ...{ bounds: bounds[slice] ?? {}, bySlice: bounds },
     ...{ shown, names, metric, abilities },
     columns: abilities.length ? known(chosen.columns, ["abilities", "metrics"]) : "metrics",
   };
@@ -105,10 +105,7 @@ function apartFrom(one, others) {
     [one.dataset.split, (b) => b.dataset.split],
     [`data ${one.dataset.fingerprint.slice(0, 8)}`, (b) => b.dataset.fingerprint],
     [`at most ${one.depth} deep`, (b) => b.depth],
-    [
-      `${count(one.queries.asked)} queries #${one.queries.digest.slice(0, 6)}`,
-      (b) => b.queries.digest,
-    ],
+    [`${count(one.queries.n)} queries #${one.queries.digest.slice(0, 6)}`, (b) => b.queries.digest],
     [`harness ${one.scoring.harness}`, (b) => b.scoring.harness],
   ];
   return parts

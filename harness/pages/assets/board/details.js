@@ -41,7 +41,7 @@ export function entryDetails(entry, cells, metric) {
           ["Folder", entry.run],
         ]),
       ),
-      part("Documents that came", facts(returned(entry))),
+      part("Documents returned", facts(returned(entry))),
       part(
         "Failures",
         facts([
@@ -77,7 +77,7 @@ export function entryDetails(entry, cells, metric) {
   );
 }
 
-/** How many documents came in the rankings; what an older harness scored does not say. */
+/** Statistics of the returned documents; nothing for imported runs without them. */
 function returned({ returned: found }) {
   if (!found) return [["A query", "not known"]];
   return [

@@ -21,7 +21,7 @@ export function scaleEnd(rows, metric, slices) {
  * A mean with its interval on a scale from 0 to `end`; chance is dashed, the ceiling solid. `middle`
  * is half its height.
  */
-export function intervalDrawing({ value, interval }, levels, end, middle = 14) {
+export function intervalDrawing({ value, interval }, bounds, end, middle = 14) {
   const size = middle / 14;
   const at = (one) => `${(100 * Math.min(one, end)) / end}%`;
   const upright = (name, one, high, width) => ({
@@ -33,9 +33,9 @@ export function intervalDrawing({ value, interval }, levels, end, middle = 14) {
     "stroke-width": width,
   });
   const lines = [{ class: "track", x1: 0, x2: "100%", y1: middle, y2: middle }];
-  const { random_baseline: chance, upper_bound: ceiling } = levels;
-  for (const [name, level] of Object.entries({ chance, ceiling }))
-    for (const one of distinct(level ?? [])) if (one <= end) lines.push(upright(name, one, 12, 2));
+  const { random_baseline: chance, upper_bound: ceiling } = bounds;
+  for (const [name, ends] of Object.entries({ chance, ceiling }))
+    for (const one of distinct(ends ?? [])) if (one <= end) lines.push(upright(name, one, 12, 2));
   if (interval && interval.low <= end)
     lines.push({
       class: "reach",

@@ -14,10 +14,10 @@ export function pairPanel(pairs, picked, { metric, protocol, key }) {
   const index = placeOf(a, b, pairs.runs.length);
   const shown = pairs.metrics.includes(metric) ? metric : pairs.metrics[0];
   const rows = pairs.slices
-    .map((name) => ({ name, ...cellOf(pairs.cells[name]?.[shown], index) }))
+    .map((name) => ({ name, ...cellOf(pairs.results[name]?.[shown], index) }))
     .filter(({ difference }) => difference !== null && difference !== undefined);
   const kept =
-    shown !== metric || pairs.protocol !== key[0] || pairs.level !== key[1]
+    shown !== metric || pairs.protocol !== key.protocol || pairs.level !== key.level
       ? ` Pairs are kept for ${pairs.protocol}, ${pairs.level}: ${pairs.metrics.join(", ")}; not for ${metric} under ${protocol}.`
       : "";
   return el(
@@ -48,9 +48,9 @@ const whyNot = ({ sees_gold_labels: saw }) =>
 /** What the pair shows over all questions, in a sentence. */
 function verdict(all, newer, older) {
   if (!all) return "There is no question that both have a value for.";
-  if (all.shown === null)
+  if (all.ordered === null)
     return "No order is tested: one of the two lacks questions that others were measured on.";
-  if (!all.shown) return "No order is shown over all questions, which is not the same as none.";
+  if (!all.ordered) return "No order is shown over all questions, which is not the same as none.";
   const [better, worse] = all.difference > 0 ? [newer, older] : [older, newer];
   return `${better.label} is shown to be better than ${worse.label} over all questions.`;
 }
@@ -70,14 +70,16 @@ function columns(rows) {
       ],
     },
     number("p", ({ p }) => pValue(p)),
-    number("won / lost / tied", ({ won, lost, tied }) => [won, lost, tied].map(count).join(" / ")),
+    number("wins / losses / ties", ({ wins, losses, ties }) =>
+      [wins, losses, ties].map(count).join(" / "),
+    ),
     {
       head: "Order",
-      cell: ({ shown }) =>
+      cell: ({ ordered }) =>
         el(
           "span",
-          { class: `tag${shown ? " good" : ""}` },
-          shown === null ? "not tested" : shown ? "shown" : "not shown",
+          { class: `tag${ordered ? " good" : ""}` },
+          ordered === null ? "not tested" : ordered ? "shown" : "not shown",
         ),
     },
   ];
