@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from harness.errors import UsageError
 from harness.records.base import Record, read_json_record
@@ -20,7 +21,10 @@ class SubmittedDataset(Record, forbid_unknown_fields=False):
 
 
 class Submission(Record):
-    """What a submission says of itself, in one form."""
+    """What a submission says of itself, in one form.
+
+    `executed`: the harness ran the system, rather than import its rankings.
+    """
 
     system: str
     version: str | None
@@ -30,6 +34,7 @@ class Submission(Record):
     submitted_by: str | None
     command: str | None
     name: str | None
+    executed: bool
 
 
 class _Retriever(Record, forbid_unknown_fields=False):
@@ -59,6 +64,8 @@ class _RunFile(Record, forbid_unknown_fields=False):
     submitted_by: str | None = None
     command: str | None = None
     name: str | None = None
+    measured: dict[str, Any] | None = None
+    imported_from: dict[str, Any] | None = None
 
 
 def read_submission(path: Path) -> Submission:
@@ -92,4 +99,5 @@ def read_submission(path: Path) -> Submission:
         submitted_by=file.submitted_by,
         command=file.command,
         name=file.name,
+        executed=file.measured is not None and file.imported_from is None,
     )

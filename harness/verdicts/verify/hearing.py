@@ -6,7 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from harness.verdicts.verify.beside import ENDS, METHODS, beside, over_categories
 from harness.verdicts.verify.blocks import Values, mean
@@ -77,7 +76,7 @@ class Hearing:
     def __init__(self, folder: Folder, members: Mapping[str, set[str]]) -> None:
         """`members`: the queries of each slice."""
         self._folder, self._members = folder, members
-        self._published = dict(leaves(folder.scores))
+        self._published = dict(leaves(folder.report))
         self.lines: list[Line] = []
         self.differences: list[Difference] = []
         self.verified: set[Place] = set()
@@ -165,11 +164,11 @@ class Hearing:
         """
         line = self._line(index, PLAIN)
         kinds, metrics, slices = set(), set(), set()
-        block = self._folder.scores["protocols"][index]
+        protocol = self._folder.report.protocols[index]
         categories = [of for name, of in self._members.items() if name.startswith("category:")]
-        for slice_, part in block["slices"].items():
+        for slice_, part in protocol.slices.items():
             mine = self._members.get(slice_, set())
-            for metric in part["metrics"]:
+            for metric in part.metrics:
                 ours = {
                     name: {q: by_metric[metric][q] for q in mine if q in by_metric[metric]}
                     for name, by_metric in levels.items()
@@ -201,8 +200,8 @@ class Hearing:
             self.lines.append(line)
 
     def _line(self, index: int, by: str) -> Line:
-        block = self._folder.scores["protocols"][index]
-        return Line(f"{block['protocol']}/{block['version']}", block["level"], by)
+        protocol = self._folder.report.protocols[index]
+        return Line(protocol.name, protocol.level, by)
 
     def _agrees(self, line: Line, place: Place, found: float | None, near: float) -> bool:
         """Whether what is published there is ours; a number that is not published never is."""
@@ -229,7 +228,9 @@ class Hearing:
         *,
         of_mean: bool = False,
     ) -> None:
-        told = (line.protocol, line.unit, what, slice_, line.by, self._published.get(place), found)
+        published = self._published.get(place)
+        number = published if isinstance(published, int | float) else None
+        told = (line.protocol, line.unit, what, slice_, line.by, number, found)
         self.differences.append(Difference(*told, list(queries), of_mean))
 
     def numbers(self) -> list[Place]:
@@ -244,7 +245,7 @@ class Hearing:
     def not_verified(self) -> dict[str, int]:
         """How many numbers of each kind were not recomputed."""
         left = (place for place in self.numbers() if place not in self.verified)
-        return dict(Counter(kind(self._folder.scores, place) for place in left))
+        return dict(Counter(kind(self._folder.report, place) for place in left))
 
 
 def cell(index: int, slice_: str, metric: str = "") -> Place:
@@ -252,7 +253,7 @@ def cell(index: int, slice_: str, metric: str = "") -> Place:
     return ("protocols", str(index), "slices", slice_, "metrics", metric)
 
 
-def _close(line: Line, published: Any, found: float | None, near: float) -> bool:
+def _close(line: Line, published: object, found: float | None, near: float) -> bool:
     if published is None or found is None:
         return published is None and found is None
     if isinstance(published, bool) or not isinstance(published, int | float):

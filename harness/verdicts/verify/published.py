@@ -1,22 +1,30 @@
-"""What a folder publishes, and whether its files belong together."""
+"""Reads what a folder publishes, and checks whether its files belong together."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
+import msgspec
+
 from harness.errors import UsageError
-from harness.files import read_json
-from harness.records.base import read_json_record, to_tree
-from harness.records.scores import ProtocolResult, ScoreReport
+from harness.records.base import read_json_record
+from harness.records.scores import (
+    AbstentionResult,
+    ChangesResult,
+    KnowledgeUpdateResult,
+    ProtocolResult,
+    ScoreReport,
+    TokensResult,
+)
+from harness.records.submission import Submission, read_submission
 from harness.verdicts.verify.rankings import parquet_rows
 
 Place = tuple[str, ...]
-"""Where a number stands in scores.json: the keys that lead to it."""
+"""The path of a number in scores.json: the keys that lead to it."""
 
 Table = dict[tuple[str, str], dict[str, dict[str, float | None]]]
 """scores.parquet: (protocol, level) -> query -> metric -> value."""
@@ -36,120 +44,79 @@ class Folder:
     """A run folder, or a submission that claims scores."""
 
     path: Path
-    record: dict[str, Any]
+    record: Submission
     report: ScoreReport
-    scores: dict[str, Any]
     per_query: Table | None
 
     @classmethod
     def read(cls, path: Path) -> Folder:
-        """Raises UsageError for what is no such folder, or publishes no numbers."""
+        """Reads a folder. Raises UsageError for what is no such folder, or publishes no numbers."""
         if not path.is_dir():
             raise UsageError(f"{path}: no such folder; name the folder of a run or a submission")
-        record = read_json(path / "run.json")
+        record = read_submission(path / "run.json")
         if not (path / "scores.json").is_file():
             raise UsageError(
                 f"{path}: holds no scores.json, so there is no published number to verify; "
                 "`harness score` scores a run folder, `harness leaderboard add` a submission"
             )
-        if not isinstance(record, dict):
-            raise UsageError(f"{path / 'run.json'}: must be a JSON object")
         again = f"`harness score {path}` makes it again"
         report = read_json_record(path / "scores.json", ScoreReport, again)
-        scores = number_tree(report)
         table = path / "scores.parquet"
-        return cls(path, record, report, scores, _table(table) if table.is_file() else None)
-
-    @property
-    def dataset(self) -> dict[str, Any]:
-        """What run.json says of the dataset; a submission by hand says it in its own first level.
-
-        Raises UsageError where it names none, or not with its fingerprint.
-        """
-        said = self.record.get("dataset")
-        about = said if isinstance(said, dict) else {**self.record, "name": said}
-        for name in ("name", "fingerprint"):
-            if not isinstance(about.get(name), str) or not about[name]:
-                raise UsageError(f"{self.path / 'run.json'}: does not say the dataset's {name}")
-        return about
-
-    @property
-    def depth(self) -> int:
-        """How many documents a ranking could hold. Raises UsageError where nobody says."""
-        settings = self.record.get("settings")
-        k = self.record.get("k") or (settings.get("k") if isinstance(settings, dict) else None)
-        if not isinstance(k, int):
-            raise UsageError(f"{self.path / 'run.json'}: does not say k, the depth of its rankings")
-        return k
-
-    @property
-    def executed(self) -> bool:
-        """Whether the harness ran the system, rather than import its rankings."""
-        return "measured" in self.record and "imported_from" not in self.record
-
-    @property
-    def system(self) -> str:
-        """What was run."""
-        retriever = self.record.get("retriever") or {}
-        return str(self.record.get("system") or retriever.get("name") or "a system")
+        return cls(path, record, report, _table(table) if table.is_file() else None)
 
     def rows(self, index: int) -> dict[str, dict[str, float | None]] | None:
-        """The values by query of the protocol that stands there; None without scores.parquet."""
+        """Returns the values by query of a protocol; None without scores.parquet."""
         if self.per_query is None:
             return None
-        block = self.scores["protocols"][index]
-        return self.per_query.get((block["protocol"], block["level"]), {})
+        protocol = self.report.protocols[index]
+        return self.per_query.get((protocol.protocol, protocol.level), {})
 
     def signatures(self) -> Iterator[tuple[Place, str]]:
-        """Every signature, and where it stands."""
-        for place, leaf in leaves(self.scores):
+        """Yields every signature, and its path."""
+        for place, leaf in leaves(self.report):
             if isinstance(leaf, str) and ("signature" in place or "signatures" in place):
                 yield place, leaf
 
-    @property
-    def missing(self) -> str:
-        """What a query without a ranking counts."""
-        return str(self.scores.get("missing", "zero"))
+
+def leaves(value: object, place: Place = ()) -> Iterator[tuple[Place, object]]:
+    """Yields all texts and numbers of a record, and the path of each: one path a number."""
+    if isinstance(value, msgspec.Struct | dict | list):
+        for name, inner in _items(value):
+            yield from leaves(inner, (*place, name))
+    else:
+        yield place, value
 
 
-def number_tree(report: ScoreReport) -> dict[str, Any]:
-    """Lays out scores as a tree in which each number has one path of keys."""
-    tree: dict[str, Any] = to_tree(report)
-    tree["protocols"] = [_protocol_tree(one) for one in report.protocols]
-    for name, section in (
-        ("knowledge_update", report.knowledge_update),
-        ("changes", report.changes),
-    ):
-        if section is not None:
-            plain = to_tree(section)
-            del plain["signature"], plain["values"]
-            if isinstance(plain["n"], dict):  # of each metric; the counts say the same
-                del plain["n"]
-            tree[name] = {**plain, **section.values, "signatures": section.signatures}
-    if report.abstention is not None:
-        plain = to_tree(report.abstention)
-        del plain["signature"]
-        tree["abstention"] = {**plain, "signatures": report.abstention.signatures}
-    if report.tokens is not None:
-        plain = to_tree(report.tokens)
-        del plain["signature"]
-        for budget, found in plain["recall_within_budget"].items():
-            found["signature"] = report.tokens.signature_of(budget)
-            for ability, part in found["by_ability"].items():
-                part["signature"] = report.tokens.signature_of(budget, ability)
-        tree["tokens"] = plain
-    if report.semantic is not None:
-        tree["semantic"]["results"] = _protocol_tree(report.semantic.results)
-    return tree
-
-
-def _protocol_tree(protocol: ProtocolResult) -> dict[str, Any]:
-    tree: dict[str, Any] = to_tree(protocol)
-    for name in ("signature", "metrics", "interval_bases"):
-        tree.pop(name, None)
-    tree["excluded"] = protocol.excluded
-    tree["slices"] = to_tree(protocol.slices)
-    return tree
+def _items(value: object) -> Iterator[tuple[str, object]]:
+    """Yields the parts of a record; signatures are filled in, and columns taken apart."""
+    if isinstance(value, list):
+        yield from ((str(i), one) for i, one in enumerate(value))
+        return
+    if isinstance(value, dict):
+        yield from value.items()
+        return
+    assert isinstance(value, msgspec.Struct)
+    parts: dict[str, object] = msgspec.structs.asdict(value)
+    if isinstance(value, ProtocolResult):
+        for name in ("signature", "metrics", "interval_bases", "columns"):
+            del parts[name]
+        parts["slices"] = value.slices
+    elif isinstance(value, KnowledgeUpdateResult | ChangesResult):
+        del parts["signature"], parts["values"]
+        if isinstance(value, ChangesResult):
+            del parts["n"]  # of each metric; the counts say the same
+        parts |= {**value.values, "signatures": value.signatures}
+    elif isinstance(value, AbstentionResult):
+        parts |= {"signatures": value.signatures}
+        del parts["signature"]
+    elif isinstance(value, TokensResult):
+        del parts["signature"]
+        parts["signatures"] = [
+            value.signature_of(budget, slice_)
+            for budget, found in value.recall_within_budget.items()
+            for slice_ in ("answerable", *found.by_ability)
+        ]
+    yield from parts.items()
 
 
 def _table(path: Path) -> Table:
@@ -159,19 +126,6 @@ def _table(path: Path) -> Table:
         query = row.pop("query")
         of[query] = {name: v for name, v in row.items() if v is None or type(v) is float}
     return found
-
-
-def leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, Any]]:
-    """Everything in a JSON value that holds nothing itself, and where it stands."""
-    items: Any = ()
-    if isinstance(value, dict):
-        items = value.items()
-    elif isinstance(value, list):
-        items = enumerate(value)
-    else:
-        yield place, value
-    for name, inner in items:
-        yield from leaves(inner, (*place, str(name)))
 
 
 def parts(signature: str) -> dict[str, str]:
@@ -187,35 +141,34 @@ def signature_check(folder: Folder, counted: Sequence[str], queries: Sequence[st
     `counted`: the queries that something can be said of; `queries`: those of the dataset, in its
     order.
     """
-    scores, about = folder.scores, folder.scores["dataset"]
+    report, about = folder.report, folder.report.dataset
     digest = hashlib.sha256("\n".join(counted).encode()).hexdigest()[:8]
     everything = {
-        "data": f"{about['name']}#{about['fingerprint'][:8]}",
-        "text": about["text"],
-        "split": about["split"],
-        "depth": str(scores["depth"]),
+        "data": f"{about.name}#{about.fingerprint[:8]}",
+        "text": about.text,
+        "split": about.split,
+        "depth": str(report.depth),
         "queries": "all" if len(counted) == len(queries) else digest,
-        "v": scores["harness"],
-        "missing": folder.missing,
+        "v": report.harness,
+        "missing": report.missing,
     }
     wrong, n = [], 0
     for place, text in folder.signatures():
         if place[0] == "semantic":  # of its own model and queries
             continue
         n += 1
-        said, cell = parts(text), dict(everything)
+        said, expected = parts(text), dict(everything)
         if place[0] == "protocols":
-            block = scores["protocols"][int(place[1])]
-            here = block["slices"][place[3]]["metrics"][place[5]]
-            cell |= {
+            protocol = report.protocols[int(place[1])]
+            expected |= {
                 "metric": place[5],
-                "protocol": f"{block['protocol']}/{block['version']}",
-                "level": block["level"],
+                "protocol": protocol.name,
+                "level": protocol.level,
                 "slice": place[3],
-                "n": str(here["n"]),
-                "ties": block["ties"],
+                "n": str(protocol.slices[place[3]].metrics[place[5]].n),
+                "ties": protocol.ties,
             }
-        for name, value in cell.items():
+        for name, value in expected.items():
             if said.get(name) != value:
                 wrong.append(f"{name} is {said.get(name)}, not {value}, in {text}")
                 break
@@ -231,7 +184,7 @@ def is_number(place: Place, leaf: object) -> bool:
     return type(leaf) in (int, float) and not settings
 
 
-def kind(scores: Mapping[str, Any], place: Place) -> str:
+def kind(report: ScoreReport, place: Place) -> str:
     """What kind of number stands there, in words."""
     if place[0] == "semantic":
         return "accuracy by similarity of texts"
@@ -241,8 +194,8 @@ def kind(scores: Mapping[str, Any], place: Place) -> str:
         return "abstention at a threshold" if "at_threshold" in place else ".".join(place)
     if place[6] in _KINDS:
         return _KINDS[place[6]]
-    block = scores["protocols"][int(place[1])]  # of a metric or a protocol that nobody knows here
-    return f"{place[5]} of {block['protocol']}/{block['version']}"
+    # Of a metric or a protocol that has no recomputation here.
+    return f"{place[5]} of {report.protocols[int(place[1])].name}"
 
 
 _KINDS = {

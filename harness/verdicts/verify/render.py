@@ -43,13 +43,13 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
 
 
 def _head(verdict: Verdict) -> str:
-    folder = verdict.folder
-    report, of = folder.report, folder.report.dataset
+    report, executed = verdict.folder.report, verdict.folder.record.executed
+    d = report.dataset
     return (
-        f"{folder.system} on {of.name}, {of.granularity}, {of.text} text, "
-        f"{of.split}; {report.queries.asked} queries, "
-        f"{depth_message(report.returned, report.depth, requested=folder.executed)}; "
-        f"data {of.fingerprint[:8]}"
+        f"{verdict.folder.record.system} on {d.name}, {d.granularity}, {d.text} text, {d.split}; "
+        f"{report.queries.asked} queries, "
+        f"{depth_message(report.returned, report.depth, requested=executed)}; "
+        f"data {d.fingerprint[:8]}"
     )
 
 

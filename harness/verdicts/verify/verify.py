@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +12,7 @@ from harness.dataset.reader import Dataset
 from harness.dataset.verify import verify as verify_content
 from harness.errors import UsageError, install
 from harness.leftovers import temporary_folder
+from harness.records.scores import ChangesResult, KnowledgeUpdateResult
 from harness.verdicts.verify import changes, sections
 from harness.verdicts.verify.blocks import SESSIONS, Block, Material, Values, answer_values
 from harness.verdicts.verify.formulas import Metric
@@ -118,39 +119,40 @@ class Recount:
             for q, (ranking, _) in clean.items()
             if q in key.queries and q not in outcomes.failed
         }
-        self._material = Material(key, outcomes, known, folder.depth, folder.missing)
+        self._material = Material(key, outcomes, known, folder.record.k, folder.report.missing)
         self._hits: Hits | None = None
         if (folder.path / "hits.parquet").is_file():
-            self._hits = read_hits(folder.path / "hits.parquet", key, folder.depth)
+            self._hits = read_hits(folder.path / "hits.parquet", key, folder.record.k)
         self._left_out: sections.Numbers = {}
         self._unscorable = set(key.queries)
         self.hearing = Hearing(folder, slices(key))
 
     def protocols(self, witnesses: Sequence[Tool]) -> None:
         """Every protocol, by everybody who has its metrics."""
-        for index, block in enumerate(self._folder.scores["protocols"]):
-            cells = [cell for part in block["slices"].values() for cell in part["metrics"].items()]
-            names = list(dict.fromkeys(name for name, _ in cells))
-            protocol = f"{block['protocol']}/{block['version']}"
-            if protocol == "answers/1" and self._texts:
+        for index, protocol in enumerate(self._folder.report.protocols):
+            slices = protocol.slices.values()
+            results = [result for part in slices for result in part.metrics.items()]
+            names = list(dict.fromkeys(name for name, _ in results))
+            if protocol.name == "answers/1" and self._texts:
                 why = self._answers(index, names)
-            elif protocol in RULES:
-                one = Block(self._material, RULES[protocol], block["level"], block["ties"])
+            elif protocol.name in RULES:
+                rules = RULES[protocol.name]
+                one = Block(self._material, rules, protocol.level, protocol.ties)
                 metrics = {name: m for name in names if (m := Metric.read(name)) is not None}
-                if block["level"] == SESSIONS:
+                if protocol.level == SESSIONS:
                     metrics = {name: m for name, m in metrics.items() if m.of_sessions}
                 values, short = one.values(metrics)
                 self.hearing.block(index, values, PLAIN, short=short)
                 for witness in witnesses:
                     found = one.by(witness, metrics)
                     self.hearing.block(index, found, witness.name, decimals=witness.decimals)
-                ties = any(cell["ties"] for _, cell in cells)
+                ties = any(result.ties for _, result in results)
                 self._beside(index, one.levels(metrics, ties=ties) | {"value": values})
                 why = one.why
                 self._unscorable &= {q for q, reason in why.items() if reason in FOR_NO_RUN}
             else:
                 continue
-            for reason in {*block["excluded"], *why.values()}:
+            for reason in {*protocol.excluded, *why.values()}:
                 place = ("protocols", str(index), "excluded", reason)
                 self._left_out[place] = sum(one == reason for one in why.values())
 
@@ -172,27 +174,27 @@ class Recount:
 
     def others(self) -> None:
         """What stands beside the protocols."""
-        scores, key, material = self._folder.scores, self._key, self._material
-        unit, run = scores["dataset"]["granularity"], material.run
+        scores, key, material = self._folder.report, self._key, self._material
+        unit, run = scores.dataset.granularity, material.run
         counted = material.counted
-        names = [name.partition("@") for name in scores["knowledge_update"] or ()]
+        names = [name.partition("@") for name in _metrics(scores.knowledge_update)]
         ks = sorted({int(k) for name, _, k in names if name == "update_recall"})
         found = sections.updates(key, counted, run, ks)
-        if scores["knowledge_update"] is not None or found["n",]:
+        if scores.knowledge_update is not None or found["n",]:
             self.hearing.section(("knowledge_update",), "knowledge-update/1", unit, found)
-        names = [name.partition("@") for name in scores.get("changes") or ()]
+        names = [name.partition("@") for name in _metrics(scores.changes)]
         ks = sorted({int(k) for _, at, k in names if at})
         found = changes.changes(key, counted, material.outcomes.replied, run, ks)
-        if scores.get("changes") is not None or any(found.values()):
+        if scores.changes is not None or any(found.values()):
             self.hearing.section(("changes",), "changes/1", unit, found)
         found = sections.abstention(key, material.outcomes, run, material.depth)
         self.hearing.section(("abstention",), "abstention/1", unit, found)
-        if scores["tokens"] is not None and self._texts:
+        if scores.tokens is not None and self._texts:
             costs = self._hits.costs if self._hits else sections.document_costs(key, run)
-            budgets = list(scores["tokens"].get("recall_within_budget", {}))
+            budgets = list(scores.tokens.recall_within_budget)
             found = sections.tokens(key, counted, material.outcomes.failed, run, costs, budgets)
             self.hearing.section(("tokens",), "tokens/1", unit, found)
-        if self._hits is not None and scores["hits"] is not None:
+        if self._hits is not None and scores.hits is not None:
             self.hearing.section(("hits",), "hits", unit, self._hits.numbers)
         self.hearing.section((), "counts", unit, self._counts())
 
@@ -207,7 +209,7 @@ class Recount:
             for document in ranking.documents
         )
         return {
-            ("depth",): self._folder.depth,
+            ("depth",): self._folder.record.k,
             ("queries", "in_dataset"): len(key.queries),
             ("queries", "asked"): len(outcomes.asked),
             ("queries", "failed"): len(outcomes.failed),
@@ -216,7 +218,7 @@ class Recount:
             ("unknown_documents",): unknown,
             ("repeated_documents",): self._repeated,
             **self._scorable(),
-            **(self._came() if self._folder.scores.get("returned") else {}),
+            **(self._came() if self._folder.report.returned else {}),
             **self._left_out,
         }
 
@@ -226,7 +228,7 @@ class Recount:
 
     def _came(self) -> sections.Numbers:
         """How many documents came, of the rankings of queries that were not abstained from."""
-        key, outcomes, depth = self._key, self._material.outcomes, self._folder.depth
+        key, outcomes, depth = self._key, self._material.outcomes, self._folder.record.k
         of = outcomes.asked - outcomes.failed - outcomes.abstained
         run = self._material.run
         sizes = {q: len(run[q].documents) for q in of & set(run) if run[q].documents}
@@ -236,10 +238,10 @@ class Recount:
             room[query] = min(depth - own, key.size(query))
         cut = {
             int(name.rpartition("@")[2])
-            for block in self._folder.scores["protocols"]
-            if f"{block['protocol']}/{block['version']}" in RULES and block["level"] != SESSIONS
-            for part in block["slices"].values()
-            for name in part["metrics"]
+            for protocol in self._folder.report.protocols
+            if protocol.name in RULES and protocol.level != SESSIONS
+            for part in protocol.slices.values()
+            for name in part.metrics
             if "@" in name
         }
         ended = {k: sum(n < min(k, room[q]) for q, n in sizes.items()) for k in sorted(cut)}
@@ -272,14 +274,19 @@ class Recount:
             yield Check("hits.parquet", not odd, found)
 
 
+def _metrics(section: KnowledgeUpdateResult | ChangesResult | None) -> Iterable[str]:
+    return section.values if section is not None else ()
+
+
 def _dataset(folder: Folder, source: str | None) -> Dataset:
     """The dataset that run.json names, by its content. Raises UsageError where it is another's."""
-    about = folder.dataset
-    name, fingerprint = about["name"], about["fingerprint"]
+    about = folder.record.dataset
+    name, fingerprint = about.name, about.fingerprint
     dataset = None if source else open_prepared(name, fingerprint)
     if dataset is None:
-        granularity, text, split = (about.get(p) or "" for p in ("granularity", "text", "split"))
-        dataset = open_dataset(name, source=source, granularity=granularity, text=text, split=split)
+        dataset = open_dataset(
+            name, source=source, granularity=about.granularity, text=about.text, split=about.split
+        )
     if not dataset.fingerprint.startswith(fingerprint):
         raise UsageError(
             f"{folder.path}: was run on {name} {fingerprint[:8]}, but here it is "
@@ -304,10 +311,10 @@ def _content(folder: Folder, dataset: Dataset) -> Check:
 
     That run.json names it was asked before.
     """
-    content, said, manifest = verify_content(dataset)[0], folder.scores["dataset"], dataset.manifest
+    content, said, manifest = verify_content(dataset)[0], folder.report.dataset, dataset.manifest
     for name in ("name", "granularity", "text", "split", "fingerprint"):
-        if said[name] != getattr(manifest, name):
-            found = f"{name} is {said[name]} in scores.json, {getattr(manifest, name)} in the data"
+        if (published := getattr(said, name)) != getattr(manifest, name):
+            found = f"{name} is {published} in scores.json, {getattr(manifest, name)} in the data"
             return Check("dataset", False, found)
     found = f"{dataset.name}, content as its fingerprint {dataset.fingerprint[:8]} says"
     return Check("dataset", content.ok, found if content.ok else content.found)
