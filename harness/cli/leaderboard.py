@@ -120,4 +120,4 @@ def claims_of(path: str | None) -> Claims | None:
     from harness.verdicts.claims import claims_for, read_claims
 
     claims = read_claims(Path(path))
-    return lambda board: claims_for(claims, board)
+    return lambda board: claims_for(claims, board.dataset)

@@ -13,7 +13,7 @@ from msgspec.structs import asdict, replace
 import harness
 from harness.files import disk_errors, write_bytes
 from harness.pages.html import page
-from harness.records.base import Record
+from harness.records.base import Record, to_plain
 from harness.records.run import Params
 from harness.records.scores import ScorableQueries, ScoredDataset
 from harness.schema import Ability
@@ -166,9 +166,9 @@ def board_page(
     """
     data, parts = page_data(boards, broken=broken, reports=reports, results=results)
     if live:
-        return page("Leaderboard", "board", data, live=True)
+        return page("Leaderboard", "board", to_plain(data), live=True)
     beside = {f"pairs-{name}": one for name, one in (pairs or {}).items() if one is not None}
-    return page("Leaderboard", "board", data, parts={**parts, **beside})
+    return page("Leaderboard", "board", to_plain(data), parts=to_plain({**parts, **beside}))
 
 
 def page_data(

@@ -21,7 +21,7 @@ from harness.files import disk_errors, folder_aside, write_bytes, write_json
 from harness.pages.board import Claims, build_boards, page_data
 from harness.pages.html import page, refusal
 from harness.pages.report import report_data, report_page
-from harness.records.base import encode
+from harness.records.base import encode, to_plain
 from harness.runs.folder.run_folder import dataset_of_run
 from harness.verdicts.board.files import write_boards
 from harness.verdicts.board.records import Board
@@ -71,8 +71,8 @@ def publish(
         links = [("leaderboard.json", "leaderboard.json")]
         if docs is not None:
             links.append(("docs/index.html", "Documentation"))
-        data = replace(data, links=links)
-        write_bytes(aside / "index.html", page("Leaderboard", "board", data, fetches=True))
+        html = page("Leaderboard", "board", to_plain(replace(data, links=links)), fetches=True)
+        write_bytes(aside / "index.html", html)
         write_bytes(aside / "404.html", refusal("There is no such page."))
         (aside / "leaderboard-files").mkdir()
         write_boards(aside / "leaderboard.json", boards, pairs)

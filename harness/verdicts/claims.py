@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from msgspec import Meta
 from msgspec.structs import replace
@@ -16,9 +16,7 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.files import read_toml
 from harness.records.base import Record, convert
-
-if TYPE_CHECKING:
-    from harness.verdicts.board.records import Board
+from harness.records.scores import ScoredDataset
 
 _SAME_DATA = {"longmemeval/s-ids": "longmemeval/s"}
 """Datasets of which the questions and evidence are those of another."""
@@ -106,13 +104,13 @@ def read_claims(path: Path) -> list[Claim]:
     return list(found.values())
 
 
-def claims_for(claims: Sequence[Claim], board: Board) -> list[Claim]:
-    """Returns the claims on the dataset of a board, whatever their granularity.
+def claims_for(claims: Sequence[Claim], dataset: ScoredDataset) -> list[Claim]:
+    """Returns the claims on a board's dataset, whatever their granularity.
 
     One of another granularity is not comparable, and its reason says so. LongMemEval-S and its ids
     are one dataset.
     """
-    granularity = board.dataset.granularity
+    granularity = dataset.granularity
     return [
         claim
         if claim.granularity == granularity
@@ -121,7 +119,7 @@ def claims_for(claims: Sequence[Claim], board: Board) -> list[Claim]:
             comparable=False,
             reason=f"{claim.granularity}s, where this board has {granularity}s",
         )
-        for claim in on_dataset(claims, board.dataset.name)
+        for claim in on_dataset(claims, dataset.name)
     ]
 
 

@@ -11,9 +11,9 @@ import pytest
 from msgspec.structs import replace
 
 from harness.errors import UsageError
-from harness.records.scores import Interval
+from harness.records.scores import Interval, ScoredDataset
 from harness.verdicts.board.files import read_boards, write_boards
-from harness.verdicts.board.records import Board, RankedResult
+from harness.verdicts.board.records import RankedResult
 from harness.verdicts.claims import claims_for, read_claims
 from tests.places import ROOT
 
@@ -209,7 +209,7 @@ def test_the_projects_own_pages_state_no_other_figures(harness: Harness) -> None
 def test_the_fields_board_has_the_claims_as_they_are() -> None:
     claims = read_claims(CLAIMS)
     for board in read_boards(ROOT / "results" / "field" / "leaderboard.json"):
-        assert board.claims == claims_for(claims, board)
+        assert board.claims == claims_for(claims, board.dataset)
 
 
 def test_every_published_file_gives_what_stands_beside_its_claim(
@@ -240,16 +240,13 @@ def test_claims_stand_beside_the_boards_of_their_dataset(
     harness: Harness, data: Path, registry: Path, tmp_path: Path
 ) -> None:
     claims = read_claims(registry)
-
-    def board_of(name: str, granularity: str) -> Board:
-        (first, *_) = read_boards(ROOT / "results" / "field" / "leaderboard.json")
-        return replace(first, dataset=replace(first.dataset, name=name, granularity=granularity))
-
-    (turns,) = claims_for(claims, board_of("locomo", "turn"))
+    about = {"text": "official", "split": "test", "fingerprint": "f"}
+    locomo = ScoredDataset(name="locomo", granularity="turn", **about)
+    (turns,) = claims_for(claims, locomo)
     assert (turns.reason, turns.comparable) == ("any for all", False)
-    (sessions,) = claims_for(claims, board_of("locomo", "session"))
+    (sessions,) = claims_for(claims, replace(locomo, granularity="session"))
     assert sessions.reason == "turns, where this board has sessions"
-    assert claims_for(claims, board_of("sample", "turn")) == []
+    assert claims_for(claims, replace(locomo, name="sample")) == []
     file = data / "published" / "cogito" / "runP-v35_per_question.json"
     results = tmp_path / "results"
     options = ["--dataset", "longmemeval/s-ids", "--results", results, "--claims", CLAIMS]
