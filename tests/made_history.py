@@ -67,13 +67,13 @@ def made_line(
     return {
         "version": 1,
         "night": began,
-        "of": of,
+        "list_size": of,
         "dataset": key[0],
         "system": key[1],
-        "at": at,
+        "finished": at,
         "state": "ok",
         "run": f"{key[0]}-turn-{key[1]}-0a1b2c3d",
-        "queries": {"asked": 400, "failed": 0, "not_measurable": 0},
+        "queries": {"asked": 400, "failed": 0, "unmeasurable": 0},
         "data": {
             "name": key[0],
             "granularity": "turn",
@@ -85,11 +85,11 @@ def made_line(
         "protocol": "memory/1",
         "level": "turn",
         "versions": {"retriever": "1.0", "revision": None, "harness": "0.1.0", "commit": "-"},
-        "cells": cells,
+        "results": cells,
         "intervals": {"cluster_by": "haystacks", "clusters": 50, "approximate": ""},
         "times": {"index_seconds": 1.5, "run_seconds": 4.0, "search_ms": 0.8},
         "change": {"state": "first"} if last is None else compared(cells, last),
-        "changed": [],
+        "changed_settings": [],
     }
 
 
@@ -97,25 +97,25 @@ def compared(cells: dict[str, Any], last: Line, p: float = 0.4) -> dict[str, Any
     """A change since another line that nothing shows, or with this p."""
     return {
         "state": "compared",
-        "since": last["at"],
+        "since": last["finished"],
         "alpha": 0.05,
-        "units": 50,
-        "over": "haystacks",
-        "how": "",
-        "rough": "",
-        "dropped": [0, 0],
-        "cells": {
+        "clusters": 50,
+        "cluster_by": "haystacks",
+        "interval_method": "",
+        "approximate": "",
+        "unpaired": [0, 0],
+        "results": {
             part: {
                 metric: {
-                    "before": last["cells"][part][metric]["value"],
-                    "difference": round(cell["value"] - last["cells"][part][metric]["value"], 6),
+                    "before": last["results"][part][metric]["value"],
+                    "difference": round(cell["value"] - last["results"][part][metric]["value"], 6),
                     "low": -0.02,
                     "high": 0.02,
                     "p": p,
-                    "smallest": 0.0001,
+                    "smallest_p": 0.0001,
                     "n": cell["n"],
-                    "won": 5,
-                    "lost": 4,
+                    "wins": 5,
+                    "losses": 4,
                 }
                 for metric, cell in metrics.items()
             }
@@ -126,11 +126,11 @@ def compared(cells: dict[str, Any], last: Line, p: float = 0.4) -> dict[str, Any
 
 def failed(line: Line, error: str = "RunError") -> Line:
     """The same run, failed."""
-    kept = ("version", "night", "of", "dataset", "system", "at")
+    kept = ("version", "night", "list_size", "dataset", "system", "finished")
     return {**{name: line[name] for name in kept}, "state": "failed", "error": error}
 
 
 def not_comparable(line: Line, reason: str) -> Line:
     """The same run, on other data than the last time."""
-    change = {"state": "not comparable", "since": line["at"], "reasons": [reason]}
+    change = {"state": "not comparable", "since": line["finished"], "reasons": [reason]}
     return {**line, "change": change}

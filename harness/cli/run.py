@@ -7,7 +7,7 @@ import copy
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from harness.cli.options import (
     Verbs,
@@ -26,6 +26,7 @@ from harness.errors import PluginError, TimedOutError, UsageError
 if TYPE_CHECKING:
     from harness.cli.suite import Done
     from harness.testing.nightly.plan import Plan
+    from harness.testing.nightly.records import NightSummary
 
 
 def add(verbs: Verbs) -> None:
@@ -293,14 +294,14 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
                 print(f"failed: {failed.retriever} on {failed.dataset}: {failed.failure}")
         else:
             print(f"\n{render(found, 'terminal')}")
-    elif found is not None and found["drops"]:
+    elif found is not None and found.drops:
         print(f"harness: {headline(found)}", file=sys.stderr)
     return status(done) or (dropped(found) if found else 0) or left_out
 
 
 def _night(
     plan: Plan, runs: list[argparse.Namespace], options: argparse.Namespace
-) -> tuple[list[Done], dict[str, Any]]:
+) -> tuple[list[Done], NightSummary]:
     """Run a list with its history. What Ctrl-C leaves is in the summary too."""
     from harness.cli.suite import run_all
     from harness.testing.nightly.night import open_night

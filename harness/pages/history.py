@@ -21,6 +21,7 @@ from typing import Any
 import harness
 from harness.errors import UsageError
 from harness.pages.html import page
+from harness.records.base import to_plain
 from harness.schema import Ability
 from harness.verdicts.history import (
     FELL,
@@ -29,13 +30,14 @@ from harness.verdicts.history import (
     OPEN_WORDS,
     ROSE,
     UNCHANGED,
+    FailedLine,
     Line,
+    ScoredLine,
     Series,
     Verdicts,
     drops,
+    messages,
     read_history,
-    series_of,
-    told,
     verdicts,
 )
 
@@ -70,20 +72,15 @@ def history_data(path: Path) -> dict[str, Any]:
     lines, torn = read_history(path)
     if not lines:
         raise UsageError(f"{path}: holds no run yet; `harness run --config LIST.toml` adds some")
-    try:
-        return _data(lines, torn)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise UsageError(
-            f"{path}: a line is not as the harness writes it ({error!r}); remove it"
-        ) from None
+    return _data(lines, torn)
 
 
 def _data(lines: Sequence[Line], torn: int) -> dict[str, Any]:
     nights: dict[str, dict[Series, Line]] = {}
     for line in lines:  # the last word of a night on a series is the one that holds
-        nights.setdefault(line["night"], {})[series_of(line)] = line
+        nights.setdefault(line.night, {})[line.series] = line
     judged = [verdicts(night.values()) for night in nights.values()]
-    series = {series_of(line): None for line in lines}
+    series = {line.series: None for line in lines}
     found = [_series(one, list(nights.values()), judged) for one in series]
     return {
         "harness": harness.__version__,
@@ -99,15 +96,15 @@ def _data(lines: Sequence[Line], torn: int) -> dict[str, Any]:
 
 
 def _night(began: str, night: dict[Series, Line], judged: Verdicts) -> dict[str, Any]:
-    states = [line["state"] for line in night.values()]
+    failed = sum(isinstance(line, FailedLine) for line in night.values())
     return {
         "began": began,
         "at": _milliseconds(began),
-        "of": max(line.get("of", 0) for line in night.values()),
-        "ok": states.count("ok"),
-        "failed": states.count("failed"),
+        "of": max(line.list_size for line in night.values()),
+        "ok": len(night) - failed,
+        "failed": failed,
         "tested": judged.tested,
-        "told": "; ".join(told([*night.values()], judged)),
+        "told": "; ".join(messages([*night.values()], judged)),
     }
 
 
@@ -129,53 +126,54 @@ def _series(
     """One line over time."""
     places = [at for at, night in enumerate(nights) if series in night]
     lines = [nights[at][series] for at in places]
-    last_ok = next((line for line in reversed(lines) if line["state"] == "ok"), None)
+    scored = [line if isinstance(line, ScoredLine) else None for line in lines]
     return {
         "dataset": series[0],
         "system": series[1],
         "night": places,
-        "at": [_milliseconds(line["at"]) for line in lines],
+        "at": [_milliseconds(line.finished) for line in lines],
         "part": _parts(lines),
-        "error": _column([line.get("error") for line in lines]),
+        "error": _column([line.error if isinstance(line, FailedLine) else None for line in lines]),
         "breaks": _column([_breaks(line, first=at == 0) for at, line in enumerate(lines)]),
-        "changed": _column([line.get("changed") or None for line in lines]),
-        "failed": _column([(line.get("queries") or {}).get("failed", 0) for line in lines]),
-        "asked": _column([(line.get("queries") or {}).get("asked") for line in lines]),
-        "since": _column([(line.get("change") or {}).get("since") for line in lines]),
-        "version": _column([(line.get("versions") or {}).get("retriever") for line in lines]),
-        "commit": _column([(line.get("versions") or {}).get("commit") for line in lines]),
-        "index": _column([_index_ms(line) for line in lines]),
-        "search": _column([(line.get("times") or {}).get("search_ms") for line in lines]),
-        "about": _about(last_ok),
+        "changed": _column(
+            [to_plain(one.changed_settings) or None if one else None for one in scored]
+        ),
+        "failed": _column([one.queries.failed if one else 0 for one in scored]),
+        "asked": _column([one.queries.asked if one else None for one in scored]),
+        "since": _column([one.change.since if one else None for one in scored]),
+        "version": _column([one.versions.retriever if one else None for one in scored]),
+        "commit": _column([one.versions.commit if one else None for one in scored]),
+        "index": _column([_index_ms(one) if one else None for one in scored]),
+        "search": _column([one.times.search_ms if one else None for one in scored]),
+        "about": next((_about(one) for one in reversed(scored) if one), ""),
         "cells": _cells(series, lines, [judged[at] for at in places]),
     }
 
 
-def _index_ms(line: Line) -> float | None:
-    seconds = (line.get("times") or {}).get("index_seconds")
+def _index_ms(line: ScoredLine) -> float | None:
+    seconds = line.times.index_seconds
     return None if seconds is None else seconds * 1000
 
 
-def _about(line: Line | None) -> str:
-    """What the numbers of a line are, as of its last run that went well."""
-    if line is None:
-        return ""
-    data, made = line["data"], line["intervals"]
-    rough = f", approximate: {made['approximate']}" if made.get("approximate") else ""
-    over = f"; intervals over {made['clusters']} {made['cluster_by']}{rough}" if made else ""
+def _about(line: ScoredLine) -> str:
+    """Describes the numbers of a run."""
+    data, over = line.data, ""
+    if (found := line.intervals) is not None:
+        approximate = f", approximate: {found.approximate}" if found.approximate else ""
+        over = f"; intervals over {found.clusters} {found.cluster_by}{approximate}"
     return (
-        f"{line['protocol']}, {line['level']}; {data['text']} text, {data['split']}; "
-        f"at most {line['k']} documents deep; data {data['fingerprint'][:8]}{over}"
+        f"{line.protocol}, {line.level}; {data.text} text, {data.split}; "
+        f"at most {line.k} documents deep; data {data.fingerprint[:8]}{over}"
     )
 
 
 def _breaks(line: Line, *, first: bool) -> list[str] | None:
     """Why the numbers of a run do not follow on those before it."""
-    change = line.get("change") or {}
-    if change.get("state") == "not comparable":
-        reasons: list[str] = change["reasons"]
-        return reasons
-    if change.get("state") == "first" and not first:
+    if isinstance(line, FailedLine):
+        return None
+    if line.change.state == "not comparable":
+        return line.change.reasons
+    if line.change.state == "first" and not first:
         return ["nothing was kept of the last time"]
     return None
 
@@ -185,8 +183,8 @@ def _parts(lines: Sequence[Line]) -> list[int]:
     parts: list[int] = []
     part = 0
     for at, line in enumerate(lines):
-        failed = line["state"] == "failed"
-        if at and (failed or lines[at - 1]["state"] == "failed" or _breaks(line, first=False)):
+        failed = any(isinstance(one, FailedLine) for one in (line, lines[at - 1]))
+        if at and (failed or _breaks(line, first=False)):
             part += 1
         parts.append(part)
     return parts
@@ -198,7 +196,8 @@ def _cells(
     places = {
         (part, metric): None
         for line in lines
-        for part, metrics in line.get("cells", {}).items()
+        if isinstance(line, ScoredLine)
+        for part, metrics in line.results.items()
         for metric in metrics
     }
     dropped = [_dropped(line, verdict) for line, verdict in zip(lines, judged, strict=True)]
@@ -218,9 +217,10 @@ def _cells(
 
 def _dropped(line: Line, judged: Verdicts) -> dict[tuple[str, str], str]:
     """What is said of each main metric that failed its list, by slice, which is `all`."""
-    change = line.get("change") or {}
-    held = zip(change.get("cells", {}).get("all", {}), drops([line], judged), strict=False)
-    said = f"fell by more than {change.get('max_drop')}"
+    if isinstance(line, FailedLine):
+        return {}
+    held = zip(line.change.results.get("all", {}), drops([line], judged), strict=False)
+    said = f"fell by more than {line.max_drop}"
     return {
         ("all", metric): f"{said}; {OPEN_WORDS}" if check.open else f"{said}: the list failed"
         for metric, check in held
@@ -229,19 +229,18 @@ def _dropped(line: Line, judged: Verdicts) -> dict[tuple[str, str], str]:
 
 
 def _row(line: Line, series: Series, part: str, metric: str, judged: Verdicts) -> tuple[Any, ...]:
-    cell = line.get("cells", {}).get(part, {}).get(metric)
-    if cell is None:
+    found = line.results.get(part, {}).get(metric) if isinstance(line, ScoredLine) else None
+    if found is None or isinstance(line, FailedLine):
         return (None,) * 9
-    mean = (cell["value"], cell["n"], cell["low"], cell["high"])  # the page rounds
-    change = line["change"]
-    if change["state"] == "unchanged":
+    mean = (found.value, found.n, found.low, found.high)  # the page rounds
+    if line.change.state == "unchanged":
         return (*mean, 0, None, None, None, _SHORT.index(UNCHANGED))
-    verdict = judged.cells.get((series, part, metric))
+    verdict = judged.results.get((series, part, metric))
     if verdict is None:
         return (*mean, None, None, None, None, None)
-    other = change["cells"][part][metric]
-    ends = (other[name] for name in ("difference", "low", "high"))
-    return (*mean, *ends, verdict.p, _SHORT.index(verdict.said))
+    change = line.change.results[part][metric]
+    ends = (change.difference, change.low, change.high)
+    return (*mean, *ends, verdict.p, _SHORT.index(verdict.outcome))
 
 
 def _column(values: list[Any]) -> Any:

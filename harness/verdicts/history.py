@@ -1,21 +1,7 @@
-"""history.jsonl, one line a run, and what the tests of one night show together: one rule for all.
+"""history.jsonl, one line a run, and what the tests of one night show together.
 
-The file is only ever appended to, and holds ids and numbers, no text of a dataset:
-
-| key | what |
-|---|---|
-| version | 1, of this form |
-| night, of | when its list was begun (UTC), and how many runs the list has |
-| dataset, system | what the list calls them: together the line over time that this is a point of |
-| at, state | when the run ended (UTC); `ok`, or `failed`, then `error` is the kind of its error |
-| run, queries | name of its folder; queries asked, failed, not measurable |
-| data, k, protocol, level | what the numbers are about |
-| versions | of retriever, revision and harness; git commit, and whether there were changes |
-| cells | slice -> metric -> value, n, low, high: means and 95% intervals, to six digits |
-| intervals | how they were made |
-| times | seconds of indexing and of the run, median milliseconds of a search |
-| change | what a paired comparison with the last time says: see `harness.testing.nightly.change` |
-| changed | settings that are others than the last time: what, before, now |
+The file is only ever appended to, and holds ids and numbers, no text of a dataset. Its lines are
+`ScoredLine` or `FailedLine`, by their `state`.
 
 The lines hold p as it is, not corrected, since what a test shows depends on all tests of its night:
 `verdicts` corrects. A line that a crash cut off is the last one; it is dropped, and removed when
@@ -30,32 +16,189 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Final, Literal
+
+from msgspec import field
 
 from harness.errors import UsageError
 from harness.files import disk_errors, fsync_path
+from harness.records.base import Record, decode, encode
 from harness.scoring.uncertainty import counted
 from harness.statistics.corrections import holm
 from harness.verdicts.gate import Check, may_pass
 
-VERSION = 1
+VERSION: Final = 1
 NAME = "history.jsonl"
-Line = dict[str, Any]
 Series = tuple[str, str]
 """Dataset and system, as a list calls them."""
 
 REMEDY = "name another folder with history = ... in the [nightly] table"
 """What to do where the folder of a history cannot be written."""
-_TEXTS = ("night", "dataset", "system", "at", "state")
 
 
-def series_of(line: Line) -> Series:
-    """The line over time that a run is a point of."""
-    return line["dataset"], line["system"]
+class HistoryQueries(Record):
+    """Counts of queries; of the unmeasurable no returned text was resolved."""
+
+    asked: int
+    failed: int = 0
+    unmeasurable: int = 0
+
+
+class HistoryData(Record):
+    """The data of a run; the first digits of the fingerprint."""
+
+    name: str
+    granularity: str
+    text: str
+    split: str
+    fingerprint: str
+
+
+class HistoryVersions(Record):
+    """Versions of retriever, revision and harness; git commit, and whether there were changes."""
+
+    retriever: str | None = None
+    revision: str | None = None
+    harness: str
+    commit: str
+
+
+class ShortMean(Record):
+    """A mean over n queries and its 95% interval, to six digits."""
+
+    value: float | None
+    n: int
+    low: float | None = None
+    high: float | None = None
+
+
+class IntervalNote(Record):
+    """What the intervals take for independent, how many, and why coverage may be off."""
+
+    cluster_by: str
+    clusters: int
+    approximate: str = ""
+
+
+class HistoryTimes(Record):
+    """Seconds of indexing and of the run, and the median search in milliseconds."""
+
+    index_seconds: float | None = None
+    run_seconds: float | None = None
+    search_ms: float | None = None
+
+
+class MetricChange(Record):
+    """A metric now less the last time, over the `n` queries that both have a value for.
+
+    `before` is the last mean. p is of a randomisation test, not corrected; `smallest_p` the least
+    that it could have been. `wins` queries have a higher value than before, `losses` a lower one.
+    """
+
+    before: float | None
+    difference: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    smallest_p: float | None
+    n: int
+    wins: int
+    losses: int
+
+
+class Change(Record):
+    """A comparison with the last run of the series, which was finished `since`.
+
+    `unchanged`: every value of every query is the same. `reasons` say why runs are not comparable.
+    The rest is of compared runs: `alpha` of all tests of the night, `max_drop` by how much a main
+    metric may fall (None: by anything), the independent `clusters`, how intervals were computed and
+    why they are approximate, queries of each run that the other lacks, and results by slice and
+    metric (where the runs are not equally deep, of metrics that depth could not change).
+    """
+
+    state: Literal["first", "not comparable", "unchanged", "compared"]
+    since: str | None = None
+    reasons: list[str] = field(default_factory=list)
+    alpha: float = 0.05
+    max_drop: float | None = None
+    clusters: int = 0
+    cluster_by: str = ""
+    interval_method: str = ""
+    approximate: str = ""
+    unpaired: list[int] = field(default_factory=list)
+    results: dict[str, dict[str, MetricChange]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.state == "compared" and not (self.since and self.cluster_by):
+            raise ValueError("a compared run needs since and cluster_by")
+
+
+class ChangedSetting(Record):
+    """A setting that is another than the last time."""
+
+    setting: str
+    before: str
+    now: str
+
+
+class LineHead(Record, tag_field="state"):
+    """What every line has.
+
+    `night` is when its list was begun (UTC), `list_size` how many runs the list has. Dataset and
+    system are the names of the list: together the series over time that this is a point of.
+    """
+
+    version: Literal[1]
+    night: str
+    list_size: int
+    dataset: str
+    system: str
+    finished: str
+
+    @property
+    def series(self) -> Series:
+        """The series over time that this is a point of."""
+        return self.dataset, self.system
+
+    @property
+    def max_drop(self) -> float | None:
+        """By how much a main metric may fall; None for a run that was not compared."""
+        return None
+
+
+class FailedLine(LineHead, tag="failed", tag_field="state"):
+    """A run that failed; `error` is the kind of its error."""
+
+    error: str
+
+
+class ScoredLine(LineHead, tag="ok", tag_field="state"):
+    """A run that was scored; `run` is its folder, `results` are by slice and metric."""
+
+    run: str
+    queries: HistoryQueries
+    data: HistoryData
+    k: int
+    protocol: str
+    level: str
+    versions: HistoryVersions
+    results: dict[str, dict[str, ShortMean]]
+    intervals: IntervalNote | None = None
+    times: HistoryTimes
+    change: Change
+    changed_settings: list[ChangedSetting] = field(default_factory=list)
+
+    @property
+    def max_drop(self) -> float | None:
+        """By how much a main metric may fall; None for a run that was not compared."""
+        return self.change.max_drop
+
+
+Line = ScoredLine | FailedLine
 
 
 def read_history(path: Path) -> tuple[list[Line], int]:
-    """The lines of a history, and how many bytes of a line that a crash cut off follow them.
+    """Reads the lines of a history; also returns the bytes of a last line that a crash cut off.
 
     Raises UsageError, naming file and line, for a file that is not there or holds anything else.
     """
@@ -71,49 +214,29 @@ def read_history(path: Path) -> tuple[list[Line], int]:
 
 
 def _line(path: Path, number: int, text: bytes) -> Line:
-    import orjson
-
-    try:
-        line = orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        raise UsageError(f"{path}, line {number}: not JSON ({error}); remove the line") from None
-    if not _is_line(line):
-        raise UsageError(f"{path}, line {number}: is no line of a history; remove it")
-    if line.get("version") != VERSION:
-        raise UsageError(
-            f"{path}, line {number}: is of version {line.get('version')!r} of the history, and "
-            f"this harness knows {VERSION}; take another folder, or the harness that wrote it"
-        )
-    found: Line = line
-    return found
-
-
-def _is_line(line: Any) -> bool:
-    """Whether a value has what every line has."""
-    if not isinstance(line, dict) or not all(isinstance(line.get(n), str) for n in _TEXTS):
-        return False
-    try:
-        times = [datetime.fromisoformat(line[name]) for name in ("night", "at")]
-    except ValueError:
-        return False
-    known = line["state"] == "failed" or isinstance(line.get("cells"), dict)
-    return known and all(time.tzinfo is not None for time in times)
+    where = f"{path}, line {number}"
+    line: Line = decode(text, Line, where, "remove the line")  # type: ignore[arg-type]
+    for name, value in (("night", line.night), ("finished", line.finished)):
+        try:
+            aware = datetime.fromisoformat(value).tzinfo is not None
+        except ValueError:
+            aware = False
+        if not aware:
+            raise UsageError(f"{where}: {name}: not a time with its zone; remove the line")
+    return line
 
 
 class History:
-    """A history that is being written; see `open_history`."""
+    """A history open for writing; see `open_history`."""
 
     def __init__(self, path: Path, lines: list[Line]) -> None:
         self.path = path
         self.lines = lines
 
     def append(self, line: Line) -> None:
-        """Add one line; it is on the disk when this returns."""
-        import orjson
-
-        line = orjson.loads(data := orjson.dumps(line))  # as whoever reads it will find it
+        """Adds one line; it is on the disk when this returns."""
         with disk_errors(self.path.parent, REMEDY), open(self.path, "ab") as file:
-            file.write(data + b"\n")
+            file.write(encode(line) + b"\n")
             file.flush()
             os.fsync(file.fileno())
         self.lines.append(line)
@@ -121,7 +244,7 @@ class History:
 
 @contextmanager
 def open_history(folder: Path) -> Iterator[tuple[History, str]]:
-    """The history of a folder, held against other lists, and a word on what a crash cut off.
+    """Opens the history of a folder, locked against other lists; also says what a crash cut off.
 
     Raises UsageError for a folder that cannot be written, a damaged file, and where another list
     is being run into the same history.
@@ -144,12 +267,12 @@ def open_history(folder: Path) -> Iterator[tuple[History, str]]:
                 path.touch()
                 fsync_path(folder)
             lines, torn = read_history(path)
-            said = ""
+            note = ""
             if torn:
                 os.truncate(path, path.stat().st_size - torn)
                 fsync_path(path)
-                said = f"{path}: its last line was cut off by a crash and is dropped"
-        yield History(path, lines), said
+                note = f"{path}: its last line was cut off by a crash and is dropped"
+        yield History(path, lines), note
     finally:
         lock.release()
 
@@ -161,135 +284,130 @@ NOT_SHOWN, UNCHANGED, OPEN = "no change shown", "unchanged", "open"
 OPEN_WORDS = f"{OPEN}: no drop could have been shown"
 """What `open` says, as at a gate."""
 
-Place = tuple[Series, str, str]
+Key = tuple[Series, str, str]
 """Series, slice and metric."""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is said of one cell, and its p after Holm (None where it was not tested)."""
+    """What the test of one metric shows, and its p after Holm (None where it was not tested)."""
 
-    said: str
+    outcome: str
     p: float | None = None
 
 
 @dataclass(frozen=True)
 class Verdicts:
-    """The verdicts of a night. `tested` is the number of tests that were corrected together, over
-    all queries and by ability."""
+    """The verdicts of a night.
 
-    cells: dict[Place, Verdict]
+    `tested` is the number of tests that were corrected together, over all queries and by ability.
+    """
+
+    results: dict[Key, Verdict]
     tested: dict[str, int]
     alpha: float
 
 
 def verdicts(lines: Iterable[Line]) -> Verdicts:
-    """Judge every cell of a night that was compared with the last time.
+    """Judges every metric of a night that was compared with the last time.
 
     Two families, each with Holm's correction: all queries, and by ability. A test that could not
     have given p <= alpha whatever the signs of its differences is in neither: its differences are
-    all 0 (`unchanged`), or there are too few independent units (`open`). To leave it out takes
-    nothing from the correction, since it can never be a false finding (Tarone, 1990). A cell that
-    no p could have shown beside that many tests is open too.
+    all 0 (`unchanged`), or there are too few independent clusters (`open`). To leave it out takes
+    nothing from the correction, since it can never be a false positive (Tarone, 1990). A metric
+    that no p could have shown beside that many tests is open too.
     """
-    found: dict[Place, Verdict] = {}
+    found: dict[Key, Verdict] = {}
     tested = {}
     alpha = 0.05
-    families: dict[str, list[tuple[Place, dict[str, float]]]] = {"all": [], "by ability": []}
+    families: dict[str, list[tuple[Key, MetricChange]]] = {"all": [], "by ability": []}
     for line in lines:
-        change = line.get("change") or {}
-        if change.get("state") != "compared":
+        if not isinstance(line, ScoredLine) or line.change.state != "compared":
             continue
-        alpha = change["alpha"]
-        for part, metrics in change["cells"].items():
-            for metric, cell in metrics.items():
-                place = (series_of(line), part, metric)
-                families["all" if part == "all" else "by ability"].append((place, cell))
+        alpha = line.change.alpha
+        for part, metrics in line.change.results.items():
+            family = "all" if part == "all" else "by ability"
+            families[family] += [((line.series, part, m), one) for m, one in metrics.items()]
     for family, members in families.items():
-        able = [
-            (place, cell)
-            for place, cell in members
-            if cell["smallest"] is not None and cell["smallest"] <= alpha
+        testable = [
+            (key, one, one.p)
+            for key, one in members
+            if one.p is not None and one.smallest_p is not None and one.smallest_p <= alpha
         ]
-        tested[family] = len(able)
+        tested[family] = len(testable)
         found |= {
-            place: Verdict(OPEN if cell["won"] or cell["lost"] or not cell["n"] else UNCHANGED)
-            for place, cell in members
+            key: Verdict(OPEN if one.wins or one.losses or not one.n else UNCHANGED)
+            for key, one in members
         }
-        adjusted = holm([cell["p"] for _, cell in able])
-        for (place, cell), p in zip(able, adjusted, strict=True):
-            found[place] = Verdict(_said(cell, float(p), len(able), alpha), float(p))
+        adjusted = holm([p for *_, p in testable])
+        for (key, one, _), p in zip(testable, adjusted, strict=True):
+            found[key] = Verdict(_outcome(one, float(p), len(testable), alpha), float(p))
     return Verdicts(found, tested, alpha)
 
 
-def _said(cell: dict[str, float], p: float, tests: int, alpha: float) -> str:
+def _outcome(change: MetricChange, p: float, tests: int, alpha: float) -> str:
     if p <= alpha:
-        return ROSE if cell["difference"] > 0 else FELL
+        return ROSE if (change.difference or 0) > 0 else FELL
     # The least of m p values is multiplied by m in Holm's correction.
-    return OPEN if cell["smallest"] * tests > alpha else NOT_SHOWN
+    return OPEN if (change.smallest_p or 0) * tests > alpha else NOT_SHOWN
 
 
 def drops(lines: Iterable[Line], found: Verdicts) -> list[Check]:
-    """Hold each main metric over all queries against the last time; one check a metric.
+    """Compares each main metric over all queries with the last time; one check a metric.
 
-    The rule is the gate's (`harness.verdicts.gate.may_pass`), `by` the `max_drop` that the list had
+    The rule is the gate's (`harness.verdicts.gate.may_pass`), with the `max_drop` that the list had
     when the line was written. Without one, and where a run does not compare with the last time,
-    nothing is held against anything.
+    there is no check.
     """
     checks = []
     for line in lines:
-        change = line.get("change") or {}
-        by = change.get("max_drop")
-        if by is None:
+        if not isinstance(line, ScoredLine) or line.change.max_drop is None:
             continue
-        dataset, system = series_of(line)
-        for metric, cell in change.get("cells", {}).get("all", {}).items():
-            verdict = found.cells[(dataset, system), "all", metric]
-            open, said, passed = verdict.said == OPEN, "not measurable", True
-            if cell["difference"] is not None:
-                shown = verdict.said in (ROSE, FELL)
-                passed = may_pass(-cell["difference"], by, shown=shown, open=open)
-                now = cell["before"] + cell["difference"]
+        change, by = line.change, line.change.max_drop
+        for metric, one in change.results.get("all", {}).items():
+            verdict = found.results[line.series, "all", metric]
+            open, said, passed = verdict.outcome == OPEN, "not measurable", True
+            if one.difference is not None and one.before is not None:
+                shown = verdict.outcome in (ROSE, FELL)
+                passed = may_pass(-one.difference, by, shown=shown, open=open)
+                now = one.before + one.difference
                 tests = found.tested["all"]
                 p = "" if verdict.p is None else f", p {verdict.p:.4f} (Holm, {tests})"
-                said = f"{cell['before']:.4f} -> {now:.4f}, {cell['difference']:+.4f}{p}"
+                said = f"{one.before:.4f} -> {now:.4f}, {one.difference:+.4f}{p}"
             if open:
                 said += (
-                    f"; {counted(change['units'], change['over'])} could not have shown a drop, "
+                    f"; {counted(change.clusters, change.cluster_by)} could not have shown a drop, "
                     'nor that this is noise: take more data, or over = "queries" if questions to '
                     "one haystack are independent"
                 )
             fell = f"did not fall by more than {by:g}" if passed else f"fell by more than {by:g}"
-            rule = f"{metric} of {system} on {dataset} {fell}"
+            rule = f"{metric} of {line.system} on {line.dataset} {fell}"
             checks.append(Check(rule, passed, said, open=open))
     return checks
 
 
-def told(lines: Sequence[Line], found: Verdicts) -> list[str]:
-    """What a night shows over all queries, in a few words each: of a summary and of the page."""
+def messages(lines: Sequence[Line], found: Verdicts) -> list[str]:
+    """Says what a night shows over all queries, in a few words each."""
     parts = []
-    states = [(line.get("change") or {}).get("state") for line in lines]
+    states = [line.change.state for line in lines if isinstance(line, ScoredLine)]
     if apart := states.count("not comparable"):
         parts.append(f"{apart} not comparable with the last time")
     missed = [check for check in drops(lines, found) if not check.passed]
-    most = next((f"{by:g}" for by in map(_max_drop, lines) if by is not None), "")
+    most = next((f"{line.max_drop:g}" for line in lines if line.max_drop is not None), "")
     if failed := sum(not check.open for check in missed):
         parts.append(f"{failed} dropped by more than {most}")
-    said = [verdict.said for (_, part, _), verdict in found.cells.items() if part == "all"]
-    if {ROSE, FELL, NOT_SHOWN} & {*said}:
-        shown = ", ".join(f"{said.count(word)} {word}" for word in (ROSE, FELL) if word in said)
+    outcomes = [one.outcome for (_, part, _), one in found.results.items() if part == "all"]
+    if {ROSE, FELL, NOT_SHOWN} & {*outcomes}:
+        words = [word for word in (ROSE, FELL) if word in outcomes]
+        shown = ", ".join(f"{outcomes.count(word)} {word}" for word in words)
         how = f"{counted(found.tested['all'], 'tests')}, Holm, alpha {found.alpha:g}"
         parts.append(f"{shown or NOT_SHOWN} ({how})")
-    if OPEN in said:
+    if OPEN in outcomes:
         fell = sum(check.open for check in missed)
         more = f", {fell} of which fell by more than {most}" if fell else ""
-        parts.append(f"{said.count(OPEN)} {OPEN_WORDS}{more}")
-    elif not parts and (UNCHANGED in said or "unchanged" in states):
+        parts.append(f"{outcomes.count(OPEN)} {OPEN_WORDS}{more}")
+    elif not parts and (UNCHANGED in outcomes or "unchanged" in states):
         parts.append(UNCHANGED)
     elif not parts and "first" in states:
         parts.append("the first time, nothing to compare with")
     return parts
-
-
-def _max_drop(line: Line) -> float | None:
-    return (line.get("change") or {}).get("max_drop")

@@ -197,7 +197,7 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
     assert not any("change" in cell for cell in other["metrics"]["all"].values())
 
     fell = of(found, "sample", "mine.py:Mine")
-    assert [row["what"] for row in fell["changed"]] == ["files.mine.py"]
+    assert [row["setting"] for row in fell["changed_settings"]] == ["files.mine.py"]
     folder = place / "runs" / fell["run"]
     for metric, old in before.items():
         both = values(folder, metric) - old
@@ -213,7 +213,7 @@ def test_a_night_says_what_changed_what_failed_and_what_does_not_compare(
         ("sample", "fails.py:Fails"),
         ("gone", "bm25"),
     ]
-    assert "no such file or folder" in found["failed"][1]["why"]
+    assert "no such file or folder" in found["failed"][1]["reason"]
     text = (place / "runs" / "summary.md").read_text()
     for said in ("3 of 5 runs ok; 2 failed", "not comparable: bm25 on labelled", "**fell**"):
         assert said in text
@@ -229,13 +229,13 @@ def test_the_history_has_a_line_a_run_and_neither_texts_nor_places(
         assert harness("run", "--config", "nightly.toml").status == 1
     lines = history(place)
     assert [line["state"] for line in lines] == ["ok", "ok", "failed", "ok", "failed"] * 2
-    assert {line["of"] for line in lines} == {5}
+    assert {line["list_size"] for line in lines} == {5}
     assert [line["error"] for line in lines if line["state"] == "failed"][:2] == [
         "RunError",
         "UsageError",
     ]
-    assert not any("cells" in line for line in lines if line["state"] == "failed")
-    assert all(line["at"].endswith("+00:00") for line in lines)
+    assert not any("results" in line for line in lines if line["state"] == "failed")
+    assert all(line["finished"].endswith("+00:00") for line in lines)
     raw = (place / "runs" / "history.jsonl").read_text()
     assert str(place) not in raw
     sample = open_dataset("sample")
@@ -262,7 +262,7 @@ def test_what_was_compared_can_be_looked_at(
     assert told.status == 0
     assert "files.mine.py" in told.out
     assert "evidence" in told.out
-    change = of(summary(place), "sample", "mine.py:Mine").metrics["all"]["recall@10"]["change"]
+    change = of(summary(place), "sample", "mine.py:Mine")["metrics"]["all"]["recall@10"]["change"]
     assert f"{change['difference']:+.4f}" in told.out
 
 
@@ -293,7 +293,7 @@ def test_a_killed_list_leaves_whole_lines_and_the_next_compares_with_the_last_wh
         change = of(found, "labelled", system)["change"]
         assert (change["state"], change["since"]) == (
             "unchanged",
-            of(first, "labelled", system)["at"],
+            of(first, "labelled", system)["finished"],
         )
 
 
@@ -377,7 +377,7 @@ def test_code_that_cannot_be_imported_costs_its_own_runs(
     told = harness(*SLOW_NIGHT)
     assert told.status == 1
     assert [run["state"] for run in summary(place)["runs"]] == ["ok", "failed", "ok"]
-    assert "slow.py, line 1" in summary(place)["failed"][0]["why"]
+    assert "slow.py, line 1" in summary(place)["failed"][0]["reason"]
 
 
 def test_the_history_can_stand_elsewhere_or_nowhere(
@@ -480,9 +480,9 @@ def test_a_run_of_another_depth_is_compared_by_what_depth_could_not_change(
     runs = [ScoredRun.read(sample_run(name, k=k)) for name, k in (("bm25", 20), ("random", 100))]
     last, now = (core(run, ("trec", "turn"), metrics) for run in runs)
     found = change(now, last, metrics, 0.05, "auto")
-    assert (found["state"], {*found["cells"]["all"]}) == ("compared", {"ndcg@10"})
+    assert (found.state, {*found.results["all"]}) == ("compared", {"ndcg@10"})
     found = change(now, last, metrics[1:], 0.05, "auto")
-    assert (found["state"], found["reasons"]) == ("not comparable", ["k 20 -> 100"])
+    assert (found.state, found.reasons) == ("not comparable", ["k 20 -> 100"])
 
 
 @pytest.mark.parametrize(("k", "before"), [(5, "k 20 -> 5: "), (20, "")])
@@ -494,7 +494,7 @@ def test_a_night_without_a_metric_in_common_is_not_comparable(
     now = core(ScoredRun.read(sample_run("recency", k=k)), block, ["recall@5", "hit@5"])
     found = change(now, last, ["recall@5", "hit@5"], 0.05, "auto")
     expected = ("not comparable", [f"{before}no metric in common"])
-    assert (found["state"], found["reasons"]) == expected
+    assert (found.state, found.reasons) == expected
 
 
 def test_a_night_of_shallower_rankings_says_that_it_does_not_compare(
@@ -567,7 +567,7 @@ retriever = "mine.py:Mine"
     assert "Dropped by more than" not in told.out
     page = history_data(place / "runs" / "history.jsonl")
     found = summary(place)
-    assert page["nights"][-1]["told"] == "; ".join(found["told"])
+    assert page["nights"][-1]["told"] == "; ".join(found["messages"])
     assert (
         "open: no drop could have been shown, 4 of which fell by more than 0.02"
         in (page["nights"][-1]["told"])

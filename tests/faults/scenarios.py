@@ -70,7 +70,7 @@ def _night(place: Path) -> Any:
         orjson.loads(line) for line in (place / "runs/history.jsonl").read_bytes().splitlines()
     ]
     summary = orjson.loads((place / "runs/summary.json").read_bytes())
-    cells = [(line["dataset"], line["system"], line["state"], line["cells"]) for line in lines]
+    cells = [(line["dataset"], line["system"], line["state"], line["results"]) for line in lines]
     return sorted(cells, key=str), summary["complete"]
 
 

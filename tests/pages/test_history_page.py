@@ -29,10 +29,13 @@ def story(line: Line, night: int) -> Line:
     if night == 6:
         return not_comparable(line, REASON)
     if line["system"] == "system-0" and night == 8:
-        for cells in line["change"]["cells"].values():
+        for cells in line["change"]["results"].values():
             for cell in cells.values():
                 cell.update(p=0.0001, difference=0.1, low=0.05, high=0.15)
-        return {**line, "changed": [{"what": "params.k1", "before": "1.2", "now": HOSTILE}]}
+        return {
+            **line,
+            "changed_settings": [{"setting": "params.k1", "before": "1.2", "now": HOSTILE}],
+        }
     return line
 
 
@@ -64,7 +67,7 @@ def test_parts_of_a_line_end_at_failures_and_where_numbers_do_not_compare(told: 
 
 def test_numbers_stand_on_the_page_as_in_the_history_and_are_rounded_once(tmp_path: Path) -> None:
     def close(line: Line, night: int) -> Line:
-        line["cells"]["all"]["recall@10"]["high"] = 0.487526  # 0.488, and by way of 0.4875 0.487
+        line["results"]["all"]["recall@10"]["high"] = 0.487526  # 0.488, and by way of 0.4875 0.487
         return line
 
     path = made_history(tmp_path / "history.jsonl", 1, 1, edit=close)
@@ -114,7 +117,9 @@ def test_a_line_that_lacks_something_is_refused_by_name(tmp_path: Path) -> None:
         return {**line, "change": {"state": "compared"}}
 
     path = made_history(tmp_path / "history.jsonl", 1, 1, edit=without)
-    with pytest.raises(UsageError, match="is not as the harness writes it"):
+    with pytest.raises(
+        UsageError, match="line 1: change: a compared run needs since and cluster_by"
+    ):
         history_data(path)
 
 
@@ -123,11 +128,11 @@ def dropping(line: Line, night: int) -> Line:
     system-1 does so in night 4, and nothing could have been shown."""
     change = {**line["change"], "max_drop": 0.02}
     if change["state"] == "compared":
-        cell = change["cells"]["all"]["recall@10"]
+        cell = change["results"]["all"]["recall@10"]
         if (line["system"], night) == ("system-0", 3):
             cell.update(p=0.0001, difference=-0.1, low=-0.15, high=-0.05)
         if (line["system"], night) == ("system-1", 4):
-            cell.update(p=0.5, smallest=0.5, difference=-0.1, low=-0.3, high=0.1)
+            cell.update(p=0.5, smallest_p=0.5, difference=-0.1, low=-0.3, high=0.1)
     return {**line, "change": change}
 
 
@@ -167,7 +172,7 @@ def test_drops_are_flagged_in_chart_table_and_list(tmp_path: Path) -> None:
 @pytest.mark.browser
 def test_times_have_one_clock_of_24_hours_and_the_zone_once(tmp_path: Path) -> None:
     def late(line: Line, night: int) -> Line:
-        return {**line, **{key: line[key].replace("T02", "T22") for key in ("at", "night")}}
+        return {**line, **{key: line[key].replace("T02", "T22") for key in ("finished", "night")}}
 
     with opened(page_of(tmp_path, 3, 1, edit=late), locale="en-US") as page:
         words = page.locator("body").inner_text()

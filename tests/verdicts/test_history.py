@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from made_history import made_history
 
 from harness.errors import UsageError
@@ -16,10 +17,10 @@ def test_lines_are_added_and_read_back_as_they_were(tmp_path: Path) -> None:
     lines, torn = read_history(path)
     assert (len(lines), torn) == (4, 0)
     with open_history(tmp_path) as (history, said):
-        history.append({**lines[-1], "system": "another"})
+        history.append(replace(lines[-1], system="another"))
         assert history.lines[:4] == lines
     assert said == ""
-    assert [line["system"] for line in read_history(path)[0]][-1] == "another"
+    assert [line.system for line in read_history(path)[0]][-1] == "another"
 
 
 @pytest.mark.parametrize("half", [b'{"version": 1, "nig', b'{"version": 1}', b"\xff\xfe"])
@@ -39,18 +40,20 @@ def test_a_line_that_a_crash_cut_off_is_dropped_with_a_word(tmp_path: Path, half
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (b"not json", "line 2: not JSON"),
-        (b"", "line 2: not JSON"),
-        (b"[1]", "line 2: is no line of a history"),
-        (b'{"query": "q1", "document": "d1"}', "line 2: is no line of a history"),
+        (b"not json", "line 2: not valid JSON"),
+        (b"", "line 2: not valid JSON"),
+        (b"[1]", "line 2: expected object, got array; remove the line"),
+        (b'{"query": "q1", "document": "d1"}', "line 2: state: is missing"),
         (
-            b'{"version":9,"night":"2026-01-01T00:00:00+00:00","at":"2026-01-01T00:00:00+00:00",'
-            b'"dataset":"a","system":"b","state":"failed"}',
-            "is of version 9",
+            b'{"version":9,"night":"2026-01-01T00:00:00+00:00","list_size":1,'
+            b'"finished":"2026-01-01T00:00:00+00:00","dataset":"a","system":"b",'
+            b'"state":"failed","error":"RunError"}',
+            "line 2: version: invalid enum value 9",
         ),
         (
-            b'{"version":1,"night":"yesterday","at":"x","dataset":"a","system":"b","state":"failed"}',
-            "line 2: is no line of a history",
+            b'{"version":1,"night":"yesterday","list_size":1,"finished":"x","dataset":"a",'
+            b'"system":"b","state":"failed","error":"RunError"}',
+            "line 2: night: not a time with its zone",
         ),
     ],
 )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from statsmodels.stats.multitest import multipletests
 
 from harness.statistics.paired import compare_paired
@@ -16,39 +17,74 @@ from harness.verdicts.history import (
     OPEN,
     ROSE,
     UNCHANGED,
+    Change,
+    HistoryData,
+    HistoryQueries,
+    HistoryTimes,
+    HistoryVersions,
+    Line,
+    MetricChange,
+    ScoredLine,
+    Verdict,
     drops,
-    told,
+    messages,
     verdicts,
 )
 
 ALPHA = 0.05
 
 
-def cell(p: float, smallest: float = 1e-4, difference: float = 0.1, moved: int = 3) -> Any:
+def cell(
+    p: float, smallest: float = 1e-4, difference: float = 0.1, wins: int = 3, losses: int = 0
+) -> MetricChange:
     """What one test found."""
-    return {
-        "before": 0.5,
-        "difference": difference,
-        "low": -0.1,
-        "high": 0.2,
-        "p": p,
-        "smallest": smallest,
-        "n": 50,
-        "won": moved,
-        "lost": 0,
-    }
+    return MetricChange(
+        before=0.5,
+        difference=difference,
+        low=-0.1,
+        high=0.2,
+        p=p,
+        smallest_p=smallest,
+        n=50,
+        wins=wins,
+        losses=losses,
+    )
 
 
-def line(system: str, **cells: Any) -> dict[str, Any]:
-    """A run that was compared in these cells over all queries, a metric each."""
-    change = {"state": "compared", "alpha": ALPHA, "units": 50, "over": "queries"}
-    change["max_drop"] = 0.02
-    return {"dataset": "d", "system": system, "change": {**change, "cells": {"all": cells}}}
+def line(system: str, **results: MetricChange) -> ScoredLine:
+    """A run that was compared in these metrics over all queries."""
+    about = {"granularity": "turn", "text": "official", "split": "test", "fingerprint": "f"}
+    return ScoredLine(
+        version=1,
+        night="2026-01-01T00:00:00+00:00",
+        list_size=1,
+        dataset="d",
+        system=system,
+        finished="2026-01-01T00:00:00+00:00",
+        run=system,
+        queries=HistoryQueries(asked=50),
+        data=HistoryData(name="d", **about),
+        k=10,
+        protocol="memory/1",
+        level="turn",
+        versions=HistoryVersions(harness="0.1.0", commit="-"),
+        results={},
+        times=HistoryTimes(),
+        change=Change(
+            state="compared",
+            since="2026-01-01T00:00:00+00:00",
+            alpha=ALPHA,
+            max_drop=0.02,
+            clusters=50,
+            cluster_by="queries",
+            results={"all": results},
+        ),
+    )
 
 
-def judged(lines: list[dict[str, Any]]) -> dict[tuple[str, str], Any]:
+def judged(lines: Sequence[Line]) -> dict[tuple[str, str], Verdict]:
     found = verdicts(lines)
-    return {(series[1], metric): v for (series, _, metric), v in found.cells.items()}
+    return {(series[1], metric): v for (series, _, metric), v in found.results.items()}
 
 
 def test_p_is_corrected_over_the_whole_list_as_statsmodels_does() -> None:
@@ -58,7 +94,7 @@ def test_p_is_corrected_over_the_whole_list_as_statsmodels_does() -> None:
     flat = [p for ps in raw.values() for p in ps]
     expected = multipletests(flat, ALPHA, method="holm")[1]
     assert [v.p for v in found.values()] == pytest.approx(expected)
-    shown = [v.said for v in found.values()]
+    shown = [v.outcome for v in found.values()]
     assert shown == [ROSE] + [NOT_SHOWN] * 5
     assert verdicts(lines).tested == {"all": 6, "by ability": 0}
 
@@ -66,17 +102,17 @@ def test_p_is_corrected_over_the_whole_list_as_statsmodels_does() -> None:
 def test_what_could_never_be_shown_is_in_no_correction() -> None:
     """Three haystacks allow no p below 0.25; an unchanged system has nothing to test."""
     few = line("few", m=cell(0.25, smallest=0.25))
-    same = [line(f"same{i}", m=cell(1.0, smallest=1.0, difference=0.0, moved=0)) for i in range(9)]
+    same = [line(f"same{i}", m=cell(1.0, smallest=1.0, difference=0.0, wins=0)) for i in range(9)]
     found = judged([few, *same, line("fell", m=cell(0.03, difference=-0.1))])
-    assert found["few", "m"].said == OPEN
-    assert {found[f"same{i}", "m"].said for i in range(9)} == {UNCHANGED}
-    assert found["fell", "m"].said == FELL
+    assert found["few", "m"].outcome == OPEN
+    assert {found[f"same{i}", "m"].outcome for i in range(9)} == {UNCHANGED}
+    assert found["fell", "m"].outcome == FELL
     assert found["fell", "m"].p == pytest.approx(0.03)
 
 
 def test_a_test_that_the_number_of_tests_makes_impossible_is_open() -> None:
     lines = [line(f"s{i}", m=cell(0.02, smallest=0.02)) for i in range(5)]
-    assert {v.said for v in judged(lines).values()} == {OPEN}
+    assert {v.outcome for v in judged(lines).values()} == {OPEN}
 
 
 @pytest.mark.parametrize("nights", [120, pytest.param(800, marks=pytest.mark.slow)])
@@ -94,16 +130,18 @@ def test_of_lists_in_which_nothing_changed_few_show_a_change(nights: int) -> Non
                 line(
                     str(system),
                     **{
-                        f"m{at}": {
-                            **cell(one.test.p, one.test.smallest, one.difference.value),
-                            "won": one.won,
-                            "lost": one.lost,
-                        }
+                        f"m{at}": cell(
+                            one.test.p,
+                            one.test.smallest,
+                            one.difference.value,
+                            wins=one.won,
+                            losses=one.lost,
+                        )
                         for at, one in enumerate(compare_paired(a, b, resamples=4096))
                     },
                 )
             )
-        wrong += any(v.said in (ROSE, FELL) for v in judged(lines).values())
+        wrong += any(v.outcome in (ROSE, FELL) for v in judged(lines).values())
     assert wrong / nights <= ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / nights)
 
 
@@ -124,7 +162,7 @@ def test_a_drop_fails_where_it_is_shown_and_is_open_where_none_could_be_as_at_a_
     ]
     assert "could not have shown a drop" in checks[3].said
     assert 'over = "queries"' in checks[3].said
-    assert told(lines, verdicts(lines)) == [
+    assert messages(lines, verdicts(lines)) == [
         "1 dropped by more than 0.02",
         "1 rose, 2 fell (4 tests, Holm, alpha 0.05)",
         "2 open: no drop could have been shown, 1 of which fell by more than 0.02",
@@ -134,10 +172,10 @@ def test_a_drop_fails_where_it_is_shown_and_is_open_where_none_could_be_as_at_a_
 
 def test_a_night_without_a_test_says_why() -> None:
     few = line("few", m=cell(0.25, smallest=0.25, difference=-0.01))
-    same = {**few, "change": {"state": "unchanged"}}
-    first = {**few, "change": {"state": "first"}}
-    apart = {**few, "change": {"state": "not comparable"}}
-    assert [told([one], verdicts([one])) for one in (few, same, first, apart)] == [
+    same = replace(few, change=Change(state="unchanged"))
+    first = replace(few, change=Change(state="first"))
+    apart = replace(few, change=Change(state="not comparable"))
+    assert [messages([one], verdicts([one])) for one in (few, same, first, apart)] == [
         ["1 open: no drop could have been shown"],
         ["unchanged"],
         ["the first time, nothing to compare with"],

@@ -1,27 +1,9 @@
-"""What changed since the last time, and the line of a history that a run makes.
-
-`harness.verdicts.history` says what stands in a line. Its `change` holds numbers paired by query,
-where the two runs compare:
-
-| key | what |
-|---|---|
-| state | `first`, `not comparable`, `unchanged` (every value of every query) or `compared` |
-| since | when the run that it is compared with was finished |
-| reasons | why it does not compare: `data fingerprint a -> b` |
-| cells | slice -> metric -> before, difference, low, high, p, smallest, n, won, lost; where the two
-  are not equally deep, of metrics that depth could not change |
-| alpha, units, over, how | what tests and intervals rest on |
-| max_drop | by how much a main metric may fall, as the list said; null: by anything |
-
-`difference` is tonight less the last time, over the queries that both have a value for. p is that
-of a randomisation test, not corrected; `smallest` the least that it could have been.
-"""
+"""Compares a run with the last one of its series, and makes its line of the history."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -40,7 +22,21 @@ from harness.verdicts.compare.scored import (
     settings,
 )
 from harness.verdicts.compare.table import table
-from harness.verdicts.history import VERSION, Line, Series
+from harness.verdicts.history import (
+    VERSION,
+    Change,
+    ChangedSetting,
+    FailedLine,
+    HistoryData,
+    HistoryQueries,
+    HistoryTimes,
+    HistoryVersions,
+    IntervalNote,
+    MetricChange,
+    ScoredLine,
+    Series,
+    ShortMean,
+)
 
 _DIGITS = 6
 
@@ -52,10 +48,10 @@ def change(
     alpha: float,
     over: str,
     max_drop: float | None = None,
-) -> dict[str, Any]:
-    """Compare a run with the last one; both hold the one protocol that is compared."""
+) -> Change:
+    """Compares a run with the last one; both hold the one protocol that is compared."""
     if last is None:
-        return {"state": "first"}
+        return Change(state="first")
     since = last.run_record.finished
     blocks = list(dict.fromkeys([*last.blocks, *now.blocks]))
     reasons = [
@@ -65,11 +61,11 @@ def change(
     if depths_refuse([last, now], blocks, metrics):
         reasons.append(f"k {last.scores.depth} -> {now.scores.depth}")
     if reasons:
-        return {"state": "not comparable", "since": since, "reasons": reasons}
+        return Change(state="not comparable", since=since, reasons=reasons)
     apart = by_depth([last, now], blocks[0])
     metrics = [metric for metric in metrics if metric not in apart]
     if metrics and _equal(now, last, blocks[0], metrics):
-        return {"state": "unchanged", "since": since}
+        return Change(state="unchanged", since=since)
     options = Options(metrics=tuple(metrics), over=over)
     found = table([now, last], blocks[0], [(1, 0)], options) if metrics else None
     if found is None or not found.cells:
@@ -77,23 +73,23 @@ def change(
         depths = [run.scores.depth for run in (last, now)]
         deep = f"k {depths[0]} -> {depths[1]}: " if depths[0] != depths[1] else ""
         reasons = [f"{deep}no metric in common"]
-        return {"state": "not comparable", "since": since, "reasons": reasons}
-    cells: dict[str, dict[str, Any]] = {}
+        return Change(state="not comparable", since=since, reasons=reasons)
+    results: dict[str, dict[str, MetricChange]] = {}
     for cell in found.cells:
-        cells.setdefault(cell.slice, {})[cell.metric] = _cell(cell)
+        results.setdefault(cell.slice, {})[cell.metric] = _metric_change(cell)
     first = found.cells[0].pairs[0].found.difference
-    return {
-        "state": "compared",
-        "since": since,
-        "alpha": alpha,
-        "max_drop": max_drop,
-        "units": found.units,
-        "over": found.over,
-        "how": named(first.how, found.over),
-        "rough": named(first.note, found.over),
-        "dropped": list(found.dropped),
-        "cells": cells,
-    }
+    return Change(
+        state="compared",
+        since=since,
+        alpha=alpha,
+        max_drop=max_drop,
+        clusters=found.units,
+        cluster_by=found.over,
+        interval_method=named(first.how, found.over),
+        approximate=named(first.note, found.over),
+        unpaired=list(found.dropped),
+        results=results,
+    )
 
 
 def _equal(now: ScoredRun, last: ScoredRun, block: Block, metrics: Sequence[str]) -> bool:
@@ -106,20 +102,20 @@ def _equal(now: ScoredRun, last: ScoredRun, block: Block, metrics: Sequence[str]
     )
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
+def _metric_change(cell: Cell) -> MetricChange:
     found = cell.pairs[0].found
     difference = found.difference
-    return {
-        "before": _number(found.mean_a),
-        "difference": _number(difference.value),
-        "low": _number(difference.low),
-        "high": _number(difference.high),
-        "p": _number(found.test.p),
-        "smallest": _number(found.test.smallest),
-        "n": difference.n,
-        "won": found.won,
-        "lost": found.lost,
-    }
+    return MetricChange(
+        before=_number(found.mean_a),
+        difference=_number(difference.value),
+        low=_number(difference.low),
+        high=_number(difference.high),
+        p=_number(found.test.p),
+        smallest_p=_number(found.test.smallest),
+        n=difference.n,
+        wins=found.won,
+        losses=found.lost,
+    )
 
 
 def _number(value: float | None) -> float | None:
@@ -127,13 +123,15 @@ def _number(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else round(value, _DIGITS)
 
 
-def changed(now: ScoredRun, last: ScoredRun) -> list[dict[str, str]]:
-    """Settings that are not the same in two runs: what, before and now, as short text.
+def changed_settings(now: ScoredRun, last: ScoredRun) -> list[ChangedSetting]:
+    """Returns the settings that differ between two runs, as short text.
 
-    Folders of files are left out: where a checkout stands is no setting.
+    Folders of files are left out: where a checkout is, is no setting.
     """
     rows = differing([_settings(last), _settings(now)])
-    return [{"what": row.what, "before": row.values[0], "now": row.values[1]} for row in rows]
+    return [
+        ChangedSetting(setting=row.what, before=row.values[0], now=row.values[1]) for row in rows
+    ]
 
 
 def _settings(run: ScoredRun) -> dict[str, str]:
@@ -152,100 +150,101 @@ def commit(record: RunRecord) -> str:
     return f"{plain(record.git.commit)}{', with changes' if record.git.changed else ''}"
 
 
-# -- The line of a history -------------------------------------------------------------------------
+def failed_line(night: str, list_size: int, series: Series, at: str, error: str) -> FailedLine:
+    """Makes the line of a run that gave no numbers; `error` is the kind of its error."""
+    dataset, system = series
+    return FailedLine(
+        version=VERSION,
+        night=night,
+        list_size=list_size,
+        dataset=dataset,
+        system=system,
+        finished=at,
+        error=error,
+    )
 
 
-def failed_line(night: str, of: int, series: Series, at: str, error: str) -> Line:
-    """The line of a run that gave no numbers; `error` is the kind of its error."""
-    return {**_head(night, of, series, at), "state": "failed", "error": error}
-
-
-def ran_line(
+def scored_line(
     night: str,
-    of: int,
+    list_size: int,
     series: Series,
     run: ScoredRun,
     block: Block,
-    change: Mapping[str, Any],
-    changed: Sequence[Mapping[str, str]],
-) -> Line:
-    """The line of a run that was scored; `run` holds the main metrics of one protocol."""
+    change: Change,
+    changed: Sequence[ChangedSetting],
+) -> ScoredLine:
+    """Makes the line of a run that was scored; `run` holds the main metrics of one protocol."""
     record, scores = run.run_record, run.scores
     found = run.blocks[block]
-    data, hits = scores.dataset, scores.hits or {}
-    return {
-        **_head(night, of, series, record.finished),
-        "state": "ok",
-        "run": run.folder.name,
-        "queries": {
-            "asked": scores.queries.asked,
-            "failed": scores.queries.failed,
-            "not_measurable": hits.get("queries_not_measurable", 0),
-        },
-        "data": {
-            **{name: getattr(data, name) for name in ("name", "granularity", "text", "split")},
-            "fingerprint": data.fingerprint[:12],
-        },
-        "k": scores.depth,
-        "protocol": found.name,
-        "level": block[1],
-        "versions": {
-            "retriever": record.retriever.version,
-            "revision": record.retriever.revision,
-            "harness": scores.harness,
-            "commit": commit(record),
-        },
-        "cells": {
-            name: {metric: _value_cell(result) for metric, result in part.metrics.items()}
+    data = scores.dataset
+    dataset, system = series
+    return ScoredLine(
+        version=VERSION,
+        night=night,
+        list_size=list_size,
+        dataset=dataset,
+        system=system,
+        finished=record.finished,
+        run=run.folder.name,
+        queries=HistoryQueries(
+            asked=scores.queries.asked,
+            failed=scores.queries.failed,
+            unmeasurable=(scores.hits or {}).get("queries_not_measurable", 0),
+        ),
+        data=HistoryData(
+            name=data.name,
+            granularity=data.granularity,
+            text=data.text,
+            split=data.split,
+            fingerprint=data.fingerprint[:12],
+        ),
+        k=scores.depth,
+        protocol=found.name,
+        level=block[1],
+        versions=HistoryVersions(
+            retriever=record.retriever.version,
+            revision=record.retriever.revision,
+            harness=scores.harness,
+            commit=commit(record),
+        ),
+        results={
+            name: {metric: _short_mean(result) for metric, result in part.metrics.items()}
             for name, part in found.slices.items()
         },
-        "intervals": _intervals(found),
-        "times": times(record.measured),
-        "change": change,
-        "changed": list(changed),
-    }
+        intervals=_intervals(found),
+        times=times(record.measured),
+        change=change,
+        changed_settings=list(changed),
+    )
 
 
-def times(measured: Measured | None) -> dict[str, float | None]:
-    """Seconds of indexing and of the whole run, and the median search in milliseconds."""
+def times(measured: Measured | None) -> HistoryTimes:
+    """Returns the times of a run."""
     measured = measured or Measured()
     index, search = measured.index, measured.search_ms
-    return {
-        "index_seconds": _number(index.seconds if index else None),
-        "run_seconds": _number(measured.seconds.run),
-        "search_ms": _number(search.p50 if search else None),
-    }
+    return HistoryTimes(
+        index_seconds=_number(index.seconds if index else None),
+        run_seconds=_number(measured.seconds.run),
+        search_ms=_number(search.p50 if search else None),
+    )
 
 
-def _head(night: str, of: int, series: Series, at: str) -> Line:
-    dataset, system = series
-    return {
-        "version": VERSION,
-        "night": night,
-        "of": of,
-        "dataset": dataset,
-        "system": system,
-        "at": at,
-    }
-
-
-def _value_cell(result: MetricResult) -> dict[str, float | None]:
+def _short_mean(result: MetricResult) -> ShortMean:
     interval = result.interval
-    return {
-        "value": _number(result.value),
-        "n": result.n,
-        "low": _number(interval.low) if interval else None,
-        "high": _number(interval.high) if interval else None,
-    }
+    return ShortMean(
+        value=_number(result.value),
+        n=result.n,
+        low=_number(interval.low) if interval else None,
+        high=_number(interval.high) if interval else None,
+    )
 
 
-def _intervals(protocol: ProtocolResult) -> dict[str, Any]:
-    """How the intervals over all queries were computed: once for all metrics."""
-    for result in protocol.overall.values():
-        if (interval := result.interval) is not None:
-            return {
-                "cluster_by": interval.cluster_by,
-                "clusters": interval.clusters,
-                "approximate": interval.approximate,
-            }
-    return {}
+def _intervals(protocol: ProtocolResult) -> IntervalNote | None:
+    """Returns how the intervals over all queries were computed: once for all metrics."""
+    intervals = (result.interval for result in protocol.overall.values())
+    first = next(filter(None, intervals), None)
+    if first is None:
+        return None
+    return IntervalNote(
+        cluster_by=first.cluster_by, clusters=first.clusters, approximate=first.approximate
+    )

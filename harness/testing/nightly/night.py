@@ -6,24 +6,34 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from harness.errors import HarnessError, UsageError
-from harness.files import disk_errors, read_json, write_json
+from harness.files import disk_errors
+from harness.records.base import read_json_record, write_json_record
 from harness.records.run import RunRecord
 from harness.scoring.scores import main_metrics
 from harness.testing.nightly.change import (
     change,
-    changed,
+    changed_settings,
     failed_line,
-    ran_line,
+    scored_line,
     times,
 )
 from harness.testing.nightly.kept import core, keep, last_of
 from harness.testing.nightly.plan import Plan
+from harness.testing.nightly.records import BegunList, NightSummary
 from harness.testing.nightly.summary import summary, write_summary
 from harness.verdicts.compare.scored import Block, ScoredRun
-from harness.verdicts.history import REMEDY, History, Line, Series, open_history, series_of
+from harness.verdicts.history import (
+    REMEDY,
+    Change,
+    History,
+    HistoryTimes,
+    Line,
+    ScoredLine,
+    Series,
+    open_history,
+)
 
 BEGUN = "begun.json"
 """When the list was begun that is going on, or went on last; written before its first run."""
@@ -44,16 +54,18 @@ class Night:
         self._history = history
         self.began: str = (resume and _begun(plan.folder, history)) or _now("milliseconds")
         with disk_errors(plan.folder, REMEDY):
-            write_json(plan.folder / BEGUN, {"night": self.began})
+            write_json_record(plan.folder / BEGUN, BegunList(night=self.began))
         self.lines: dict[Series, Line] = {
-            series_of(line): line for line in history.lines if line["night"] == self.began
+            line.series: line for line in history.lines if line.night == self.began
         }
         self._earlier = {
-            (line.get("run"), line["at"]) for line in history.lines if line["night"] != self.began
+            (line.run, line.finished)
+            for line in history.lines
+            if isinstance(line, ScoredLine) and line.night != self.began
         }
         self.why: dict[Series, str] = {}
         self._cores: dict[Series, tuple[ScoredRun, str]] = {}
-        self._times: dict[Series, dict[str, Any]] = {}
+        self._times: dict[Series, HistoryTimes] = {}
 
     def is_of_another_night(self, folder: Path, record: RunRecord) -> bool:
         """Whether a run that `--resume` found finished was measured by an earlier list already."""
@@ -76,14 +88,15 @@ class Night:
         self._cores[series] = (run, folder.name)
         if last is not None:
             self._times[series] = times(last.run_record.measured)
-        known = self.lines.get(series, {})
-        if (known.get("run"), known.get("at")) == (folder.name, run.run_record.finished):
+        known = self.lines.get(series)
+        measured = (folder.name, run.run_record.finished)
+        if isinstance(known, ScoredLine) and (known.run, known.finished) == measured:
             return
         compared = change(run, last, metrics, self.plan.alpha, self.plan.over, self.plan.max_drop)
         if damage:
-            compared = {"state": "not comparable", "reasons": [damage]}
-        other = changed(run, last) if last is not None else []
-        self._add(ran_line(self.began, len(self.series), series, run, block, compared, other))
+            compared = Change(state="not comparable", reasons=[damage])
+        other = changed_settings(run, last) if last is not None else []
+        self._add(scored_line(self.began, len(self.series), series, run, block, compared, other))
 
     def failed(self, series: Series, error: BaseException) -> None:
         """Take in a run that raised. Its message may hold anything, so the history has its kind."""
@@ -92,7 +105,7 @@ class Night:
         at = _now("seconds")
         self._add(failed_line(self.began, len(self.series), series, at, type(error).__name__))
 
-    def end(self, *, stopped: bool = False) -> dict[str, Any]:
+    def end(self, *, stopped: bool = False) -> NightSummary:
         """Write summary.json and summary.md, and give the former.
 
         A list that was `stopped` keeps nothing aside: the last time is then still the list before.
@@ -109,7 +122,7 @@ class Night:
 
     def _add(self, line: Line) -> None:
         self._history.append(line)
-        self.lines[series_of(line)] = self._history.lines[-1]
+        self.lines[line.series] = line
 
 
 @contextmanager
@@ -127,12 +140,11 @@ def _begun(folder: Path, history: History) -> str | None:
     """When the last list was begun, which may have no line yet: killed in its first run."""
     path = folder / BEGUN
     if not path.is_file():
-        return history.lines[-1]["night"] if history.lines else None
-    found = read_json(path)
+        return history.lines[-1].night if history.lines else None
     try:
-        began: str = found["night"]
+        began = read_json_record(path, BegunList).night
         datetime.fromisoformat(began)
-    except (TypeError, KeyError, ValueError):
+    except (UsageError, ValueError):
         raise UsageError(
             f"{path}: does not say when the last list was begun; remove it, and start the list "
             "without --resume"

@@ -1,89 +1,99 @@
-"""A night's summary as a person reads it: Markdown, or what a terminal shows below the table."""
+"""Renders a night's summary: Markdown, or what a terminal shows below the table."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
 
+from harness.records.base import convert, to_plain
 from harness.scoring.grid import grid
 from harness.scoring.uncertainty import counted
-from harness.verdicts.history import FELL, NOT_SHOWN, OPEN, OPEN_WORDS, ROSE, UNCHANGED
+from harness.testing.nightly.records import (
+    FailedRun,
+    JudgedChange,
+    NightSummary,
+    NotRun,
+    RunSummary,
+    ScoredRunSummary,
+)
+from harness.verdicts.history import FELL, NOT_SHOWN, OPEN, OPEN_WORDS, ROSE, UNCHANGED, ShortMean
 
-Run = Mapping[str, Any]
 
-
-def render(found: Mapping[str, Any], style: str) -> str:
-    """The summary; `style` is `markdown`, or `terminal`, where the table of runs is left out."""
+def render(found: NightSummary, style: str) -> str:
+    """Renders the summary; `style` is `markdown`, or `terminal`, without the table of runs."""
     if style == "markdown":
-        found = _escaped(found)
+        found = convert(_escaped(to_plain(found)), NightSummary, "summary.json")
     parts = [*_parts(found, style)]
     if style == "terminal":
         return "\n\n".join(f"{title}\n{body}" if title else body for title, body in parts)
-    head = f"# Nightly run of {_time(found['night'])}"
+    head = f"# Nightly run of {_time(found.night)}"
     return "\n\n".join([head, *(f"## {t}\n\n{b}" if t else b for t, b in parts)]) + "\n"
 
 
-def headline(found: Mapping[str, Any]) -> str:
-    """One line: how many runs went well, and what their numbers show since the last time."""
-    runs = found["runs"]
-    states = [run["state"] for run in runs]
-    parts = [f"{states.count('ok')} of {len(runs)} runs ok"]
-    parts += [f"{states.count(name)} {name}" for name in ("failed", "not run") if name in states]
-    queries = sum(run["queries"]["failed"] for run in runs if run["state"] == "ok")
+def headline(found: NightSummary) -> str:
+    """Says in one line how many runs went well, and what changed since the last time."""
+    scored = _scored(found)
+    failed = sum(isinstance(run, FailedRun) for run in found.runs)
+    missing = sum(isinstance(run, NotRun) for run in found.runs)
+    parts = [f"{len(scored)} of {len(found.runs)} runs ok"]
+    parts += [f"{n} {name}" for n, name in ((failed, "failed"), (missing, "not run")) if n]
+    queries = sum(run.queries.failed for run in scored)
     if queries:
         parts.append(f"{counted(queries, 'queries')} failed")
-    return "; ".join([*parts, *found["told"]])
+    return "; ".join([*parts, *found.messages])
 
 
-def _parts(found: Mapping[str, Any], style: str) -> Iterator[tuple[str, str]]:
-    """Title and body of everything that there is to say."""
+def _scored(found: NightSummary) -> list[ScoredRunSummary]:
+    return [run for run in found.runs if isinstance(run, ScoredRunSummary)]
+
+
+def _parts(found: NightSummary, style: str) -> Iterator[tuple[str, str]]:
+    """Yields title and body of every part."""
     yield "", headline(found)
-    if not found["complete"]:
+    if not found.complete:
         yield "", "The list was stopped before its end; with --resume it goes on."
-    failed = [f"{_name(run)}: {run['why']}" for run in found["runs"] if run["state"] == "failed"]
-    if failed:
-        yield "Failed", _list(failed)
+    if found.failed:
+        yield "Failed", _list([f"{_name(run)}: {run.reason}" for run in found.failed])
     for open, title in (
-        (False, f"Dropped by more than {found['max_drop']}"),
-        (True, f"Fell by more than {found['max_drop']}, and {OPEN_WORDS}"),
+        (False, f"Dropped by more than {found.max_drop}"),
+        (True, f"Fell by more than {found.max_drop}, and {OPEN_WORDS}"),
     ):
-        mine = [f"{one['rule']}: {one['said']}" for one in found["drops"] if one["open"] == open]
+        mine = [f"{one.rule}: {one.message}" for one in found.drops if one.open == open]
         if mine:
             yield title, _list(mine)
     yield "Changes since the last time", _changed(found, style)
     if style == "markdown":
         yield "All runs", _runs(found)
     settings = [
-        [run["dataset"], run["system"], *row.values()]
-        for run in found["runs"]
-        for row in run.get("changed", ())
+        [run.dataset, run.system, row.setting, row.before, row.now]
+        for run in _scored(found)
+        for row in run.changed_settings
     ]
     if settings:
         head = ["dataset", "system", "setting", "before", "now"]
         yield "Settings that changed", _table(settings, head, style)
 
 
-def _changed(found: Mapping[str, Any], style: str) -> str:
-    """A table of what is not unchanged, then a line for each other state."""
+def _changed(found: NightSummary, style: str) -> str:
+    """Draws a table of what is not unchanged, then a line for each other state."""
     rows = [
         [
-            run["dataset"],
-            run["system"],
+            run.dataset,
+            run.system,
             metric,
-            cell["n"],
-            _plain(cell["before"]),
-            _plain(_sum(cell["before"], cell["difference"])),
-            _signed(cell["difference"]),
-            _span(cell["low"], cell["high"], _signed),
-            "-" if cell["p_corrected"] is None else _p(cell["p_corrected"]),
-            f"{cell['won']}/{cell['lost']}",
-            f"**{cell['verdict']}**"
-            if style == "markdown" and cell["verdict"] in (ROSE, FELL)
-            else cell["verdict"],
+            change.n,
+            _plain(change.before),
+            _plain(_sum(change.before, change.difference)),
+            _signed(change.difference),
+            _span(change.low, change.high, _signed),
+            "-" if change.p_corrected is None else _p(change.p_corrected),
+            f"{change.wins}/{change.losses}",
+            f"**{change.verdict}**"
+            if style == "markdown" and change.verdict in (ROSE, FELL)
+            else change.verdict,
         ]
-        for run, metric, cell in _changes(found)
-        if cell["verdict"] != UNCHANGED
+        for run, metric, change in _changes(found)
+        if change.verdict != UNCHANGED
     ]
     head = ["dataset", "system", "metric", "n", "before", "now", "change", "95% interval"]
     parts = [_table(rows, [*head, "p (Holm)", "won/lost", ""], style)] if rows else []
@@ -91,102 +101,106 @@ def _changed(found: Mapping[str, Any], style: str) -> str:
     return "\n\n".join(part for part in parts if part) or "nothing was compared"
 
 
-def _states(found: Mapping[str, Any]) -> Iterator[str]:
-    """Runs that are in no row of the table of changes, and why."""
-    same = [_name(r) for r in found["runs"] if r.get("change", {}).get("state") == "unchanged"]
-    if same:
-        yield f"unchanged, query for query: {', '.join(same)}"
-    first = [_name(r) for r in found["runs"] if r.get("change", {}).get("state") == "first"]
-    if first:
-        yield f"the first time, nothing to compare with: {', '.join(first)}"
-    for run in found["runs"]:
-        if run.get("change", {}).get("state") == "not comparable":
-            reasons = "; ".join(run["change"]["reasons"])
-            since = run["change"].get("since")
-            when = f" with {_time(since)}" if since else ""
-            yield f"not comparable: {_name(run)}{when}: {reasons}"
+def _states(found: NightSummary) -> Iterator[str]:
+    """Names runs that are in no row of the table of changes, and why."""
+    scored = _scored(found)
+    for state, words in (
+        ("unchanged", "unchanged, query for query"),
+        ("first", "the first time, nothing to compare with"),
+    ):
+        if names := [_name(run) for run in scored if run.change.state == state]:
+            yield f"{words}: {', '.join(names)}"
+    for run in scored:
+        if run.change.state == "not comparable":
+            when = f" with {_time(run.change.since)}" if run.change.since else ""
+            yield f"not comparable: {_name(run)}{when}: {'; '.join(run.change.reasons)}"
 
 
-def _notes(found: Mapping[str, Any]) -> Iterator[str]:
-    """How to read the words of the table."""
-    said = {cell["verdict"] for _, _, cell in _changes(found)}
-    if NOT_SHOWN in said:
+def _notes(found: NightSummary) -> Iterator[str]:
+    """Explains the words of the table."""
+    changes = _changes(found)
+    outcomes = {change.verdict for *_, change in changes}
+    if NOT_SHOWN in outcomes:
         yield f"{NOT_SHOWN}: the difference is within what chance does, which is not none"
-    if OPEN in said:
+    if OPEN in outcomes:
         few = {
-            f"{counted(run['change']['units'], run['change']['over'])} of {run['dataset']}"
-            for run, _, cell in _changes(found)
-            if cell["verdict"] == OPEN
+            f"{counted(run.change.clusters, run.change.cluster_by)} of {run.dataset}"
+            for run, _, change in changes
+            if change.verdict == OPEN
         }
         yield (
             f"{OPEN_WORDS} (nor a rise): {', '.join(sorted(few))} are too few for any test beside "
-            f'{found["tests"]["all queries"]} others; over = "queries" in [nightly] takes '
+            f'{found.tests.all_queries} others; over = "queries" in [nightly] takes '
             "questions to one haystack for independent"
         )
-    moved = [run for run, _, cell in _changes(found) if cell["verdict"] in (ROSE, FELL)]
-    if moved and found["complete"]:
-        kept = moved[0]["kept"]
+    moved = [run for run, _, change in changes if change.verdict in (ROSE, FELL)]
+    if moved and found.complete:
+        stored = moved[0].stored_as
         yield (
             f"more on {_name(moved[0])}, in the folder of this summary: "
-            f"harness compare before/{kept} last/{kept} --over {found['tests']['over']} "
+            f"harness compare before/{stored} last/{stored} --over {found.tests.over} "
             "--queries 3"
         )
-    since = {run["change"]["since"] for run in found["runs"] if "since" in run.get("change", {})}
+    since = {run.change.since for run in _scored(found) if run.change.since}
     if since:
         days = " to ".join(dict.fromkeys(_time(at) for at in (min(since), max(since))))
         yield f"the last time: {days}"
 
 
-def _runs(found: Mapping[str, Any]) -> str:
-    metrics = list(
-        dict.fromkeys(m for r in found["runs"] for m in r.get("metrics", {}).get("all", {}))
-    )
-    rows = []
-    for run in found["runs"]:
-        line = [run["dataset"], run["system"]]
-        if run["state"] != "ok":
-            rows.append([*line, f"**{run['state']}**", "", *("-" for _ in metrics), "-", "-"])
+def _runs(found: NightSummary) -> str:
+    scored = _scored(found)
+    metrics = list(dict.fromkeys(m for run in scored for m in run.metrics.get("all", {})))
+    rows: list[list[object]] = []
+    for run in found.runs:
+        line: list[object] = [run.dataset, run.system]
+        if not isinstance(run, ScoredRunSummary):
+            state = "failed" if isinstance(run, FailedRun) else "not run"
+            rows.append([*line, f"**{state}**", "", *("-" for _ in metrics), "-", "-"])
             continue
-        queries, cells = run["queries"], run["metrics"].get("all", {})
-        state = f"{queries['failed']} of {queries['asked']} failed" if queries["failed"] else "ok"
-        shown = [_mean(cells[m]) if m in cells else "-" for m in metrics]
-        now, before = run["times"], run["times_before"] or {}
-        spent = [_spent(now[k], before.get(k)) for k in ("index_seconds", "search_ms")]
-        n = max((cell["n"] for cell in cells.values()), default=0)
+        queries, means = run.queries, run.metrics.get("all", {})
+        state = f"{queries.failed} of {queries.asked} failed" if queries.failed else "ok"
+        shown = [_mean(means[m]) if m in means else "-" for m in metrics]
+        now, before = run.times, run.previous_times
+        spent = [
+            _spent(now.index_seconds, before.index_seconds if before else None),
+            _spent(now.search_ms, before.search_ms if before else None),
+        ]
+        n = max((mean.n for mean in means.values()), default=0)
         rows.append([*line, state, n, *shown, *spent])
     head = ["dataset", "system", "state", "n", *metrics, "index s", "p50 ms"]
-    ways = dict.fromkeys(_way(run) for run in found["runs"] if run.get("intervals"))
+    ways = dict.fromkeys(filter(None, map(_interval_note, scored)))
     note = (
         f"95% intervals: {'; '.join(ways)}. " if ways else ""
     ) + "Times: in brackets those of the last time; they are not tested."
     return f"{_table(rows, head, 'markdown')}\n\n{note}"
 
 
-def _way(run: Run) -> str:
-    """How the intervals of a run's means were made."""
-    made = run["intervals"]
-    rough = f" (approximate: {made['approximate']})" if made["approximate"] else ""
-    return f"over {counted(made['clusters'], made['cluster_by'])} of {run['dataset']}{rough}"
+def _interval_note(run: ScoredRunSummary) -> str:
+    """Says how the intervals of a run's means were computed."""
+    if (found := run.intervals) is None:
+        return ""
+    approximate = f" (approximate: {found.approximate})" if found.approximate else ""
+    return f"over {counted(found.clusters, found.cluster_by)} of {run.dataset}{approximate}"
 
 
-def _changes(found: Mapping[str, Any]) -> list[tuple[Run, str, dict[str, Any]]]:
-    """Run, metric and change of every main metric over all queries that was compared."""
+def _changes(found: NightSummary) -> list[tuple[ScoredRunSummary, str, JudgedChange]]:
+    """Returns run, metric and change of every main metric over all queries that was compared."""
     return [
-        (run, metric, cell["change"])
-        for run in found["runs"]
-        for metric, cell in run.get("metrics", {}).get("all", {}).items()
-        if "change" in cell
+        (run, metric, mean.change)
+        for run in _scored(found)
+        for metric, mean in run.metrics.get("all", {}).items()
+        if mean.change is not None
     ]
 
 
-def _table(rows: Sequence[Sequence[Any]], head: Sequence[str], style: str) -> str:
+def _table(rows: Sequence[Sequence[object]], head: Sequence[str], style: str) -> str:
     kind = "pipe" if style == "markdown" else "simple"
     return grid(rows, head, keys=2, style=kind)
 
 
-def _escaped(value: Any) -> Any:
-    """The values of a summary with texts that cannot end a row of a table, nor become markup."""
-    if isinstance(value, Mapping):
+def _escaped(value: object) -> object:
+    """Escapes the texts of a summary: none ends a row of a table, nor becomes markup."""
+    if isinstance(value, dict):
         return {key: _escaped(one) for key, one in value.items()}
     if isinstance(value, list):
         return [_escaped(one) for one in value]
@@ -199,17 +213,17 @@ def _list(items: Sequence[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 
-def _name(run: Run) -> str:
-    return f"{run['system']} on {run['dataset']}"
+def _name(run: RunSummary) -> str:
+    return f"{run.system} on {run.dataset}"
 
 
 def _time(at: str) -> str:
     return f"{at[:16].replace('T', ' ')} UTC"
 
 
-def _mean(cell: Mapping[str, Any]) -> str:
-    span = "" if cell["low"] is None else f" [{_span(cell['low'], cell['high'], _plain)}]"
-    return f"{_plain(cell['value'])}{span}"
+def _mean(mean: ShortMean) -> str:
+    span = "" if mean.low is None else f" [{_span(mean.low, mean.high, _plain)}]"
+    return f"{_plain(mean.value)}{span}"
 
 
 def _spent(now: float | None, before: float | None) -> str:
@@ -230,7 +244,7 @@ def _signed(value: float | None) -> str:
     return "-" if value is None else f"{value:+.4f}"
 
 
-def _span(low: float | None, high: float | None, show: Any) -> str:
+def _span(low: float | None, high: float | None, show: Callable[[float], str]) -> str:
     return "-" if low is None or high is None else f"{show(low)} to {show(high)}"
 
 

@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+
+from msgspec.structs import asdict, replace
 
 import harness
-from harness.files import write_bytes, write_json
+from harness.files import write_bytes
+from harness.records.base import write_json_record
 from harness.testing.nightly.kept import kept_name
 from harness.testing.nightly.plan import Plan
+from harness.testing.nightly.records import (
+    DropSummary,
+    FailedRun,
+    JudgedChange,
+    MetricSummary,
+    NightSummary,
+    NotRun,
+    RunSummary,
+    ScoredRunSummary,
+    TestsSummary,
+)
 from harness.testing.nightly.render import render
 from harness.verdicts.gate import Check
 from harness.verdicts.gate import status as gate_status
-from harness.verdicts.history import Line, Series, Verdicts, drops, told, verdicts
-
-VERSION = 1
+from harness.verdicts.history import (
+    FailedLine,
+    HistoryTimes,
+    Line,
+    ScoredLine,
+    Series,
+    Verdicts,
+    drops,
+    messages,
+    verdicts,
+)
 
 
 def summary(
@@ -25,98 +45,99 @@ def summary(
     began: str,
     series: Sequence[Series],
     lines: Mapping[Series, Line],
-    why: Mapping[Series, str],
-    before: Mapping[Series, Mapping[str, Any]],
+    reasons: Mapping[Series, str],
+    previous: Mapping[Series, HistoryTimes],
     stopped: bool,
-) -> dict[str, Any]:
-    """One night as plain values. `why` says why runs failed, `before` their times the last time."""
+) -> NightSummary:
+    """Summarizes one night: `reasons` why runs failed, `previous` times of the last night."""
     mine = {one: lines[one] for one in series if one in lines}
     found = verdicts(mine.values())
     checks = drops(mine.values(), found)
-    runs = [_run(one, mine.get(one), why.get(one), before.get(one), found) for one in series]
-    return {
-        "version": VERSION,
-        "harness": harness.__version__,
-        "night": began,
-        "ended": datetime.now(UTC).isoformat(timespec="seconds"),
-        "complete": not stopped and len(mine) == len(set(series)),
-        "tests": {
-            "alpha": plan.alpha,
-            "correction": "holm",
-            "over": plan.over,
-            "all queries": found.tested["all"],
-            "by ability": found.tested["by ability"],
-        },
-        "told": told([*mine.values()], found),
-        "max_drop": plan.max_drop,
-        "drops": [asdict(check) for check in checks if not check.passed],
-        "failed": [
-            {"dataset": run["dataset"], "system": run["system"], "why": run["why"]}
-            for run in runs
-            if run["state"] == "failed"
+    runs = [_run(one, mine.get(one), reasons.get(one), previous.get(one), found) for one in series]
+    return NightSummary(
+        version=1,
+        harness=harness.__version__,
+        night=began,
+        ended=datetime.now(UTC).isoformat(timespec="seconds"),
+        complete=not stopped and len(mine) == len(set(series)),
+        tests=TestsSummary(
+            alpha=plan.alpha,
+            correction="holm",
+            over=plan.over,
+            all_queries=found.tested["all"],
+            by_ability=found.tested["by ability"],
+        ),
+        messages=messages([*mine.values()], found),
+        max_drop=plan.max_drop,
+        drops=[
+            DropSummary(rule=check.rule, message=check.said, open=check.open)
+            for check in checks
+            if not check.passed
         ],
-        "runs": runs,
-    }
+        failed=[run for run in runs if isinstance(run, FailedRun)],
+        runs=runs,
+    )
 
 
-def write_summary(folder: Path, found: Mapping[str, Any]) -> None:
-    """Write both files, each whole."""
-    write_json(folder / "summary.json", found)
+def write_summary(folder: Path, found: NightSummary) -> None:
+    """Writes both files, each whole."""
+    write_json_record(folder / "summary.json", found)
     write_bytes(folder / "summary.md", render(found, "markdown").encode("utf-8"))
 
 
-def status(found: Mapping[str, Any]) -> int:
-    """Exit status of a list by its numbers, as a gate's: 1 where one dropped by more than it may,
-    2 where none did, but one fell so and no drop could have been shown."""
-    return gate_status([Check(**check) for check in found["drops"]])
+def status(found: NightSummary) -> int:
+    """Returns the exit status of a list by its numbers, as a gate's.
+
+    1 where a metric dropped by more than it may, 2 where none did, but one fell so and no drop
+    could have been shown.
+    """
+    return gate_status([Check(one.rule, False, one.message, open=one.open) for one in found.drops])
 
 
 def _run(
     series: Series,
     line: Line | None,
-    why: str | None,
-    before: Mapping[str, Any] | None,
+    reason: str | None,
+    previous: HistoryTimes | None,
     found: Verdicts,
-) -> dict[str, Any]:
-    """What the summary says of one run; all of its line but what is the same for all."""
+) -> RunSummary:
     dataset, system = series
-    head = {"dataset": dataset, "system": system}
     if line is None:
-        return {**head, "state": "not run"}
-    if line["state"] == "failed":
-        return {**head, "state": "failed", "at": line["at"], "why": why or line["error"]}
-    change = {key: value for key, value in line["change"].items() if key != "cells"}
-    compared = line["change"].get("cells", {})
-    cells = {
-        part: {
-            metric: {**cell, **_change(series, part, metric, compared, found)}
-            for metric, cell in metrics.items()
-        }
-        for part, metrics in line["cells"].items()
-    }
-    about = ("run", "at", "queries", "data", "k", "protocol", "level", "versions", "intervals")
-    return {
-        **head,
-        "state": "ok",
-        **{key: line[key] for key in about},
-        "metrics": cells,
-        "change": change,
-        "changed": line["changed"],
-        "times": line["times"],
-        "times_before": before,
-        "kept": kept_name(series),
-    }
+        return NotRun(dataset=dataset, system=system)
+    if isinstance(line, FailedLine):
+        return FailedRun(
+            dataset=dataset, system=system, finished=line.finished, reason=reason or line.error
+        )
+    return ScoredRunSummary(
+        dataset=dataset,
+        system=system,
+        run=line.run,
+        finished=line.finished,
+        queries=line.queries,
+        data=line.data,
+        k=line.k,
+        protocol=line.protocol,
+        level=line.level,
+        versions=line.versions,
+        intervals=line.intervals,
+        metrics={
+            part: {
+                metric: MetricSummary(**asdict(mean), change=_change(line, part, metric, found))
+                for metric, mean in metrics.items()
+            }
+            for part, metrics in line.results.items()
+        },
+        change=replace(line.change, results={}),
+        changed_settings=line.changed_settings,
+        times=line.times,
+        previous_times=previous,
+        stored_as=kept_name(series),
+    )
 
 
-def _change(
-    series: Series,
-    part: str,
-    metric: str,
-    compared: Mapping[str, Mapping[str, Any]],
-    found: Verdicts,
-) -> dict[str, Any]:
-    cell = compared.get(part, {}).get(metric)
-    if cell is None:
-        return {}
-    verdict = found.cells[series, part, metric]
-    return {"change": {**cell, "verdict": verdict.said, "p_corrected": verdict.p}}
+def _change(line: ScoredLine, part: str, metric: str, found: Verdicts) -> JudgedChange | None:
+    change = line.change.results.get(part, {}).get(metric)
+    if change is None:
+        return None
+    verdict = found.results[line.series, part, metric]
+    return JudgedChange(**asdict(change), verdict=verdict.outcome, p_corrected=verdict.p)

@@ -43,7 +43,9 @@ function pointsOf(one, place, slice, metric, from, nights) {
 
 /** Settings that changed, without those that a commit changes every day. */
 function other(changed) {
-  const left = (changed ?? []).filter(({ what }) => !["git commit", "processor"].includes(what));
+  const left = (changed ?? []).filter(
+    ({ setting }) => !["git commit", "processor"].includes(setting),
+  );
   return left.length ? left : null;
 }
 
@@ -65,7 +67,7 @@ function byNight(lines, from, nights, what) {
 function pointSaid(p, metric) {
   const span_ = p.low === null ? "" : ` (${span(p.low, p.high)})`;
   const changed = p.changed
-    ? `\nnew: ${p.changed.map(({ what, before, now }) => `${what} ${before} → ${now}`).join("; ")}`
+    ? `\nnew: ${p.changed.map(({ setting, before, now }) => `${setting} ${before} → ${now}`).join("; ")}`
     : "";
   const drop = p.drop ? `\n${p.drop}` : "";
   return `${p.one.system}\n${moment(p.one.at[p.at])}\n${metric} ${plain(p.value)}${span_}${drop}${changed}`;
@@ -126,7 +128,7 @@ export function historyChart(width, lines, { slice, metric, from, chosen, night,
     nights,
     (one, at) =>
       (col(one.changed, at) ?? [])
-        .filter(({ what }) => what === "git commit")
+        .filter(({ setting }) => setting === "git commit")
         .map(({ before, now }) => `commit ${before} → ${now}`)[0],
   );
   const named = drawn <= LABELS && !small;
