@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from msgspec.structs import replace
 from made_history import made_history
+from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.verdicts.history import open_history, read_history
