@@ -7,15 +7,21 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from msgspec import field
 from msgspec.structs import asdict, replace
 
 import harness
 from harness.files import disk_errors, write_bytes
 from harness.pages.html import page
-from harness.records.base import Record, to_plain
-from harness.records.run import Params
-from harness.records.scores import ScorableQueries, ScoredDataset
+from harness.pages.records import (
+    BoardHead,
+    BoardPart,
+    MetricBounds,
+    PageData,
+    PageEntry,
+    PageMetric,
+    PageProtocol,
+)
+from harness.records.base import to_plain
 from harness.schema import Ability
 from harness.scoring.protocols import PROTOCOLS
 from harness.verdicts.board.entries import SLICES, distinct_params, labels
@@ -23,13 +29,11 @@ from harness.verdicts.board.files import PairsByBoard, write_boards
 from harness.verdicts.board.leaderboard import build
 from harness.verdicts.board.pairs import compare_pairs
 from harness.verdicts.board.records import (
-    AnswersGroup,
     Board,
     BoardProtocol,
     Entry,
     ProtocolKey,
     RankedResult,
-    ScoringVersion,
 )
 from harness.verdicts.board.summary import board_id, six_digits, title
 from harness.verdicts.claims import Claim
@@ -40,83 +44,6 @@ _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "m
 
 Claims = Callable[[Board], Sequence[Claim]]
 """Returns the claims that are shown with a board."""
-
-
-class PageEntry(Entry):
-    """An entry as the page shows it; `report` is the address of its report, where it has one.
-
-    `sole`: it is the only entry of its system.
-    """
-
-    label: str
-    distinct_params: Params
-    sole: bool
-    report: str | None
-
-
-class PageMetric(Record):
-    """A metric that can be chosen; `k` is None where it has no cut-off."""
-
-    name: str
-    family: str
-    k: int | None
-
-
-class MetricBounds(Record):
-    """Least and greatest random baseline and upper bound of the systems; they differ where queries
-    failed. `upper_bound_method` is there where it is itself a bound."""
-
-    random_baseline: tuple[float, float] | None = None
-    upper_bound: tuple[float, float] | None = None
-    upper_bound_method: str = ""
-
-
-class PageProtocol(Record):
-    """A protocol that can be chosen, and its bounds by slice and metric.
-
-    `official` is the published scorer that gives the same numbers; empty for the harness's own.
-    """
-
-    name: str
-    key: ProtocolKey
-    official: str
-    slices: list[str]
-    metrics: list[PageMetric]
-    bounds: dict[str, dict[str, MetricBounds]]
-
-
-class BoardHead(Record):
-    """What a page needs to choose a board by."""
-
-    id: str
-    title: str
-    runs: int
-    dataset: ScoredDataset
-    depth: int
-    queries: ScorableQueries
-    scoring: ScoringVersion
-
-
-class BoardPart(Record):
-    """All else of a board, which a page reads when the board is chosen."""
-
-    protocols: list[PageProtocol]
-    entries: list[PageEntry]
-    answers: list[AnswersGroup] = field(default_factory=list)
-    claims: list[Claim] = field(default_factory=list)
-
-
-class PageData(Record):
-    """The data of the page. `broken` says why runs could not be read, by their names.
-
-    `options` are those of a command that names the folder of results.
-    """
-
-    harness: str
-    boards: list[BoardHead]
-    broken: dict[str, str]
-    options: str
-    links: list[tuple[str, str]] = field(default_factory=list)
 
 
 def build_boards(

@@ -1,10 +1,13 @@
-"""Records of the JSON that the scripts of the pages read: reports and comparisons of runs.
+"""Records of the JSON that the scripts of the pages read: reports, comparisons, boards.
 
-A page holds a record with every field (`harness.records.base.to_tree`). Parallel lists have one
-entry a query, document or cut-off. A text is its position in `ReportQueries.texts`, -1 for none.
+A report and a comparison hold records with every field (`harness.records.base.to_tree`). Parallel
+lists have one entry a query, document or cut-off. A text is its position in `ReportQueries.texts`,
+-1 for none.
 """
 
 from __future__ import annotations
+
+from msgspec import field
 
 from harness.records.base import Record
 from harness.records.run import Params
@@ -13,8 +16,11 @@ from harness.records.scores import (
     ChangesResult,
     KnowledgeUpdateResult,
     MetricResult,
+    ScorableQueries,
     ScoredDataset,
 )
+from harness.verdicts.board.records import AnswersGroup, Entry, ProtocolKey, ScoringVersion
+from harness.verdicts.claims import Claim
 
 
 class SettingRow(Record):
@@ -432,3 +438,80 @@ class ReportData(Record):
     def title(self) -> str:
         """What the report is about: `bm25 on locomo`."""
         return f"{' and '.join(run.system for run in self.runs)} on {self.dataset.name}"
+
+
+class PageEntry(Entry):
+    """An entry as the page shows it; `report` is the address of its report, where it has one.
+
+    `sole`: it is the only entry of its system.
+    """
+
+    label: str
+    distinct_params: Params
+    sole: bool
+    report: str | None
+
+
+class PageMetric(Record):
+    """A metric that can be chosen; `k` is None where it has no cut-off."""
+
+    name: str
+    family: str
+    k: int | None
+
+
+class MetricBounds(Record):
+    """Least and greatest random baseline and upper bound of the systems; they differ where queries
+    failed. `upper_bound_method` is there where it is itself a bound."""
+
+    random_baseline: tuple[float, float] | None = None
+    upper_bound: tuple[float, float] | None = None
+    upper_bound_method: str = ""
+
+
+class PageProtocol(Record):
+    """A protocol that can be chosen, and its bounds by slice and metric.
+
+    `official` is the published scorer that gives the same numbers; empty for the harness's own.
+    """
+
+    name: str
+    key: ProtocolKey
+    official: str
+    slices: list[str]
+    metrics: list[PageMetric]
+    bounds: dict[str, dict[str, MetricBounds]]
+
+
+class BoardHead(Record):
+    """What a page needs to choose a board by."""
+
+    id: str
+    title: str
+    runs: int
+    dataset: ScoredDataset
+    depth: int
+    queries: ScorableQueries
+    scoring: ScoringVersion
+
+
+class BoardPart(Record):
+    """All else of a board, which a page reads when the board is chosen."""
+
+    protocols: list[PageProtocol]
+    entries: list[PageEntry]
+    answers: list[AnswersGroup] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
+
+
+class PageData(Record):
+    """The data of the page. `broken` says why runs could not be read, by their names.
+
+    `options` are those of a command that names the folder of results.
+    """
+
+    harness: str
+    boards: list[BoardHead]
+    broken: dict[str, str]
+    options: str
+    links: list[tuple[str, str]] = field(default_factory=list)

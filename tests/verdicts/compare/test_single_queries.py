@@ -117,7 +117,7 @@ def test_what_cannot_be_shown_is_said_and_no_spread_is_no_certainty(
     said = capsys.readouterr().out
     assert "--over queries" not in said
     assert "takes queries for independent" not in said
-    assert "rough where only 3 haystacks" in said
+    assert "approximate where only 3 haystacks" in said
     names = [str(pair[0]), str(same)]
     assert main(["compare", *names, "--equivalence", "0.1", "--tests", "t"]) == 0
     said = capsys.readouterr().out
