@@ -22,7 +22,7 @@ from harness.records.base import convert
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.runs.answering.context import BASELINES, RETRIEVED
 from harness.runs.answering.folder import AnswersFolder, display_names
-from harness.runs.answering.judging import reader_of
+from harness.runs.answering.judging import failures_as_wrong, reader_of
 from harness.runs.answering.records import JudgeRecord
 from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.schema import Ability
@@ -126,6 +126,7 @@ def _result(result: MetricResult) -> AnswerResult:
         n=result.n,
         low=interval.low if interval else None,
         high=interval.high if interval else None,
+        answered_only=result.answered_only,
     )
 
 
@@ -134,7 +135,8 @@ def by_question(
 ) -> list[QueryAnswers]:
     """Returns for each folder the answer to every query, its context, and all verdicts.
 
-    Of several repetitions the first. A text is its number, -1 where there is none or none is shown.
+    Of several repetitions the first. A text is its number, -1 where there is none or none is shown;
+    `failed` are the places of failed answers.
     """
     place = {material.dataset.query_ids[row]: at for at, row in enumerate(asked)}
     found = []
@@ -143,14 +145,18 @@ def by_question(
         rows = table.to_pylist()
         first = {row["query"]: at for at, row in enumerate(rows) if row["repeat"] == 0}
         answers = [-1] * len(place)
+        failed: list[int] = []
         context: list[list[str] | None] = [None] * len(place)
         for query, at in first.items():
             if query in place:
                 answers[place[query]] = texts.number(rows[at]["answer"])
                 context[place[query]] = rows[at]["documents"]
+                if rows[at]["answer"] is None:
+                    failed.append(place[query])
         found.append(
             QueryAnswers(
                 answer=answers,
+                failed=failed,
                 context=[] if folder.record.baseline else context,
                 verdicts=[
                     _verdicts(material, folder, name, place, first, texts)
@@ -169,7 +175,8 @@ def _verdicts(
     first: Mapping[str, int],
     texts: Texts,
 ) -> Verdicts:
-    """Returns one judge's verdicts of the first answers, with the error classes they imply."""
+    """Returns one judge's verdicts of the first answers, with the error classes they imply;
+    a failed answer is wrong."""
     record, judged = folder.judgements(name)
     correct: list[bool | None] = [None] * len(place)
     reply = [-1] * len(place)
@@ -183,6 +190,10 @@ def _verdicts(
             reply[at] = texts.number(row["reply"])
         else:
             values[first[row["query"]]] = float(row["correct"])
+    values = failures_as_wrong(record, material.dataset, folder.table, values)
+    for query, at in first.items():
+        if query in place and values[at] == 0:
+            correct[place[query]] = False
     error_class: list[str | None] = [None] * len(place)
     coverage = evidence_coverage(material.dataset, folder.table)
     if coverage is not None:

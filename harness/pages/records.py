@@ -13,6 +13,7 @@ from harness.records.base import Record
 from harness.records.run import Params
 from harness.records.scores import (
     AbstentionResult,
+    AnsweredOnly,
     ChangesResult,
     KnowledgeUpdateResult,
     MetricResult,
@@ -257,12 +258,13 @@ class MissCauses(Record):
 
 
 class AnswerResult(Record):
-    """One metric of answers over one slice."""
+    """One metric of answers over one slice; `answered_only` is there where answers failed."""
 
     value: float | None
     n: int
     low: float | None
     high: float | None
+    answered_only: AnsweredOnly | None = None
 
 
 class AnswersProtocol(Record):
@@ -307,9 +309,11 @@ class Verdicts(Record):
 
 
 class QueryAnswers(Record):
-    """The answer to each query, the documents of its context, and all verdicts."""
+    """The answer to each query, the documents of its context, and all verdicts; `failed` are the
+    positions of the queries whose answer failed."""
 
     answer: list[int]
+    failed: list[int]
     context: list[list[str] | None]
     verdicts: list[Verdicts]
 

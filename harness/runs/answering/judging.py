@@ -37,6 +37,7 @@ from harness.runs.folder.run_folder import write_scores
 from harness.schema import Ability
 from harness.scoring.answered.judge_agreement import JudgeAgreement, judge_agreement
 from harness.scoring.answered.score import Verdicts, score_answers
+from harness.scoring.arrays import Flags, Values
 from harness.scoring.uncertainty import independent
 
 _REMEDY = "make it writable: judgements are kept beside the answers"
@@ -47,7 +48,8 @@ def judge_answers(
 ) -> Path:
     """Judges every answer of a folder `repeat` times, and writes the judgements beside them.
 
-    Replies are cached as they arrive. Answers to questions without a reference are not judged.
+    Replies are cached as they arrive. Failed answers and answers to questions without a reference
+    are not judged.
     Raises UsageError and RunError as `ModelClient.complete`, UsageError for a dataset without
     references, and RunError if every call failed.
     """
@@ -55,14 +57,13 @@ def judge_answers(
         raise UsageError(f"--repeat must be 1 or more, not {repeat}")
     table = folder.table
     row_of = {name: row for row, name in enumerate(dataset.query_ids)}
-    references = dataset.query_table["answers"].to_pylist()
-    unanswerable = dataset.abilities == str(Ability.ABSTENTION)
+    judgeable = _judgeable(dataset)
     answers = [
         (query, number, text)
         for query, number, text in zip(
             *(table[name].to_pylist() for name in ("query", "repeat", "answer")), strict=True
         )
-        if text is not None and (references[row_of[query]] or unanswerable[row_of[query]])
+        if text is not None and judgeable[row_of[query]]
     ]
     if not answers:
         raise UsageError(f"{dataset.name} has no reference answers; a judge has nothing to go by")
@@ -151,7 +152,7 @@ def score_folder(folder: AnswersFolder, dataset: Dataset) -> ScoreReport:
     import pyarrow.parquet as pq
 
     table = folder.table
-    verdicts = _verdicts(folder, table)
+    verdicts = _verdicts(folder, dataset, table)
     report, per_query = score_answers(dataset, table, reader_of(folder.record), verdicts)
     report = replace(
         report,
@@ -171,7 +172,8 @@ def score_folder(folder: AnswersFolder, dataset: Dataset) -> ScoreReport:
 def _agreement(
     dataset: Dataset, answers: pa.Table, verdicts: Sequence[Verdicts]
 ) -> list[tuple[str, JudgeAgreement]]:
-    """Compares every judge with the human labels of the same answers; empty without any."""
+    """Compares every judge with the human labels of the same answers, without the failed ones;
+    empty without any."""
     human = next((one for one in verdicts if one.name == HUMAN), None)
     if human is None:
         return []
@@ -181,8 +183,10 @@ def _agreement(
     clusters = None if shares is None else shares[rows].astype(np.int64)
     if clusters is None and len(np.unique(rows)) < len(rows):  # several answers to one question
         clusters = rows
+    failed = answers["answer"].is_null().to_numpy()
+    labels = np.where(failed, np.nan, human.right)
     found = [
-        (one.name, judge_agreement(one.right, human.right, clusters))
+        (one.name, judge_agreement(np.where(failed, np.nan, one.right), labels, clusters))
         for one in verdicts
         if one.name != HUMAN
     ]
@@ -205,9 +209,32 @@ def reader_of(record: AnswersRecord) -> str:
     return name
 
 
-def _verdicts(folder: AnswersFolder, answers: pa.Table) -> Sequence[Verdicts]:
-    """Reads the verdicts of each judge by row of the answers; those of other answers are reported
-    and excluded."""
+def _judgeable(dataset: Dataset) -> Flags:
+    """Tests whether each question has what a judge needs: a reference, or no answer at all."""
+    references = dataset.query_table["answers"].to_pylist()
+    unanswerable: Flags = dataset.abilities == str(Ability.ABSTENTION)
+    return unanswerable | np.array([*map(bool, references)])
+
+
+def failures_as_wrong(
+    judge: JudgeRecord, dataset: Dataset, answers: pa.Table, correct: Values
+) -> Values:
+    """Returns the verdicts of a judge by row of the answers, in which failed answers to questions
+    that it judges are wrong. Human labels are returned as they are: of a sample, they hold the
+    failed answers in it."""
+    if judge.human_labels is not None:
+        return correct
+    failed = answers["answer"].is_null().to_numpy()
+    if judge.imported is None:
+        row_of = {name: row for row, name in enumerate(dataset.query_ids)}
+        rows = [row_of[name] for name in answers["query"].to_pylist()]
+        failed = failed & _judgeable(dataset)[rows]
+    return np.where(failed, 0.0, correct)
+
+
+def _verdicts(folder: AnswersFolder, dataset: Dataset, answers: pa.Table) -> Sequence[Verdicts]:
+    """Reads the verdicts of each judge by row of the answers, failed ones as wrong; those of other
+    answers are reported and excluded."""
     row_of = {
         key: row
         for row, key in enumerate(
@@ -233,5 +260,6 @@ def _verdicts(folder: AnswersFolder, answers: pa.Table) -> Sequence[Verdicts]:
         values = np.full(len(answers), np.nan)
         np.divide(sums, counts, out=values, where=counts > 0)
         judge = record.judge
-        found.append(Verdicts(judge.name, judge.version, judge.signature, values))
+        right = failures_as_wrong(record, dataset, answers, values)
+        found.append(Verdicts(judge.name, judge.version, judge.signature, right))
     return found

@@ -12,7 +12,8 @@ Every answer has one class. A question that has an answer is classed by how much
 | partial_retrieval_error | wrong or abstains | a part |
 | retrieval_error | wrong or abstains | none |
 
-A question without an answer is `correct_abstention` or `hallucinated`.
+An answer to an unanswerable question is `correct_abstention` or `hallucinated`. A failed answer is
+wrong and does not abstain, so with all of the evidence in the context it is a `reader_error`.
 """
 
 from __future__ import annotations
@@ -50,12 +51,11 @@ ALL, PART, NONE, UNKNOWN = "all", "part", "none", "unknown"
 @dataclass(frozen=True)
 class EvidenceCoverage:
     """By answer: how much of the evidence was in the context (`all`, `part`, `none`, `unknown`),
-    whether its question is unanswerable, and whether the answer abstains and exists."""
+    whether its question is unanswerable, and whether the answer abstains."""
 
     evidence: np.ndarray
     unanswerable: Flags
     abstains: Flags
-    answered: Flags
 
 
 def evidence_coverage(dataset: Dataset, answers: pa.Table) -> EvidenceCoverage | None:
@@ -89,14 +89,13 @@ def evidence_coverage(dataset: Dataset, answers: pa.Table) -> EvidenceCoverage |
         np.array(coverage),
         dataset.abilities[rows] == str(Ability.ABSTENTION),
         np.array([text is not None and abstains(text) for text in texts]),
-        np.array([text is not None for text in texts]),
     )
 
 
 def class_shares(coverage: EvidenceCoverage, correct: Values) -> dict[str, Values]:
     """Computes the share of each answer's judgements that puts it into each class; NaN for an
     answer without a class, and in classes of the other kind of question."""
-    known = coverage.answered & ~np.isnan(correct)
+    known = ~np.isnan(correct)
     answerable = known & ~coverage.unanswerable & (coverage.evidence != UNKNOWN)
     unanswerable = known & coverage.unanswerable
     everything, nothing = coverage.evidence == ALL, coverage.evidence == NONE

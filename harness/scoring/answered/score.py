@@ -1,8 +1,8 @@
 """Scores of answers: plain measures, LoCoMo's official F1, and each judge's verdicts.
 
 Each is a block as a protocol of rankings makes one: cells by slice and metric with n, interval and
-signature, and values by query. A question whose answer did not come is left out and counted; of
-several repetitions the mean counts.
+signature, and values by query. A failed answer counts 0 in every mean, and `answered_only` is the
+mean over the questions without one; of several repetitions the mean counts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from harness.scoring.answered.error_attribution import (
 )
 from harness.scoring.answered.texts import abstains
 from harness.scoring.answers import METRICS, Text, best_of
-from harness.scoring.arrays import Values
+from harness.scoring.arrays import Flags, Values
 from harness.scoring.cells import Column, query_table
 from harness.scoring.score import scored_dataset
 from harness.scoring.signature import Signature, digest
@@ -46,8 +46,8 @@ TEXTS = ("exact_match", "token_f1", "containment")
 
 @dataclass(frozen=True)
 class Verdicts:
-    """What one judge said: `right` by row of the answers' table, NaN where it said neither yes nor
-    no; of several judgements of an answer the mean."""
+    """The verdicts of one judge: `right` by row of the answers' table, 0 for a failed answer, NaN
+    where it said neither yes nor no; of several judgements of an answer the mean."""
 
     name: str
     version: int
@@ -79,14 +79,14 @@ def score_answers(
     texts: list[str | None] = answers["answer"].to_pylist()
     asked = np.zeros(dataset.n_queries, bool)
     asked[rows] = True
-    answered = np.zeros(dataset.n_queries, bool)
-    answered[rows[[text is not None for text in texts]]] = True
+    failed = np.zeros(dataset.n_queries, bool)
+    failed[rows[[text is None for text in texts]]] = True
     masks = slices(dataset)
     results, tables = [], []
     for block in _blocks(dataset, rows, texts, judged, evidence_coverage(dataset, answers)):
         judge = next((one.signature for one in judged if one.name == block.name), "")
-        template = _template(dataset, block, reader, judge, answered)
-        found = _result(dataset, block, masks, template, int((asked & ~answered).sum()))
+        template = _template(dataset, block, reader, judge, asked)
+        found = _result(dataset, block, masks, template, failed)
         if found.columns:
             results.append(found)
             tables.append(query_table(dataset, asked, block.name, LEVEL, block.columns))
@@ -96,12 +96,12 @@ def score_answers(
         dataset=scored_dataset(dataset),
         reader=reader,
         depth=0,
-        missing="skip",
+        missing="zero",
         queries=ScoredQueries(
             in_dataset=dataset.n_queries,
             asked=int(asked.sum()),
             scorable=ScorableQueries(n=len(ids), digest=digest(ids)),
-            failed=int((asked & ~answered).sum()),
+            failed=int(failed.sum()),
         ),
         repeats=_repeats(dataset, rows, texts, judged),
         protocols=results,
@@ -124,8 +124,8 @@ def _repeats(
     without = dataset.abilities == str(Ability.ABSTENTION)
     words = [
         np.nan
-        if text is None or without[row]
-        else best_of(METRICS["token_f1"], Text(text), [Text(one) for one in references[row]])
+        if without[row]
+        else best_of(METRICS["token_f1"], Text(text or ""), [Text(one) for one in references[row]])
         for row, text in zip(rows.tolist(), texts, strict=True)
     ]
     found = {}
@@ -165,12 +165,11 @@ def _blocks(
     n = dataset.n_queries
     found = {name: np.full(len(texts), np.nan) for name in (*TEXTS, "abstained")}
     for at, (row, text) in enumerate(zip(rows.tolist(), texts, strict=True)):
-        if text is None:
-            continue
-        found["abstained"][at] = abstains(text)
+        found["abstained"][at] = text is not None and abstains(text)
         if without[row]:
             continue
-        cut, known = Text(text), [Text(one) for one in references[row]]
+        # A failed answer is worth what the empty text is: 0, or NaN without a reference.
+        cut, known = Text(text or ""), [Text(one) for one in references[row]]
         for name in TEXTS:
             found[name][at] = best_of(METRICS[name], cut, known)
     about = (
@@ -183,7 +182,7 @@ def _blocks(
     if dataset.name == "locomo" and {*categories.tolist()} <= locomo.CATEGORIES.keys():
         values = np.array(
             [
-                np.nan
+                0.0
                 if text is None
                 else locomo.f1(
                     text, (references[row] or [""])[0], locomo.CATEGORIES[str(categories[row])]
@@ -214,10 +213,10 @@ def _column(name: str, values: Values, rows: np.ndarray, n: int) -> Column:
 
 
 def _template(
-    dataset: Dataset, block: _Measured, reader: str, judge: str, answered: np.ndarray
+    dataset: Dataset, block: _Measured, reader: str, judge: str, asked: Flags
 ) -> str:
     manifest = dataset.manifest
-    ids = [dataset.query_ids[row] for row in np.flatnonzero(answered)]
+    ids = [dataset.query_ids[row] for row in np.flatnonzero(asked)]
     return Signature(
         metric="",
         protocol=f"{block.name}/{block.version}",
@@ -227,10 +226,10 @@ def _template(
         split=manifest.split,
         slice="",
         n=0,
-        queries="all" if answered.all() else digest(ids),
+        queries="all" if asked.all() else digest(ids),
         ties="order",
         depth=0,
-        missing="skip",
+        missing="zero",
         v=harness.__version__,
         reader=reader,
         judge=judge,
@@ -240,15 +239,15 @@ def _template(
 def _result(
     dataset: Dataset,
     block: _Measured,
-    masks: Mapping[str, np.ndarray],
+    masks: Mapping[str, Flags],
     template: str,
-    failed: int,
+    failed: Flags,
 ) -> ProtocolResult:
     found = {
         name: {
             str(column.metric): result
             for column in block.columns
-            if (result := column.result(mask)) is not None
+            if (result := column.result(mask, failed)) is not None
         }
         for name, mask in masks.items()
     }
@@ -265,5 +264,4 @@ def _result(
         level=LEVEL,
         ties="order",
         signature=template,
-        excluded={"no answer came": failed} if failed else {},
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +81,8 @@ def leading(one: Answered) -> tuple[str, str]:
 
 
 def overview(answered: Sequence[Answered]) -> str:
-    """A line a system: what it was shown and what came, over all questions."""
+    """A line a system: what it was shown and what came, over all questions; where some failed, a
+    line of the others too."""
     judges = list(dict.fromkeys(name for one in answered for name in one.judges))
     official = any("locomo-answers" in one.results for one in answered)
     heads = ["", "context tokens", "USD", "n", *(name.replace("_", " ") for name in _TEXT)]
@@ -94,18 +95,22 @@ def overview(answered: Sequence[Answered]) -> str:
         text = one.overall("answers-text")
         tokens = one.record.mean_context_tokens
         usd = one.record.usage.usd if one.record.usage else None
+        shown = [text.get(name) for name in _TEXT]
+        shown += [one.overall("locomo-answers").get("f1")] if official else []
+        shown += [text.get("abstained")]
+        accuracy = [one.overall(name).get("accuracy") for name in judges]
+        abstained = text.get("abstained")
         row = [one.name, "-" if tokens is None else f"{tokens:,.0f}"]
         row.append("-" if usd is None else f"{usd:.4f}")
-        row += [str(text["abstained"].n) if "abstained" in text else "-"]
-        row += [_value(text.get(name)) for name in _TEXT]
-        if official:
-            row.append(_value(one.overall("locomo-answers").get("f1")))
-        row.append(_value(text.get("abstained")))
-        for name in judges:
-            row.append(_between(one.overall(name).get("accuracy")))
+        row.append("-" if abstained is None else str(abstained.n))
+        row += [*map(_value, shown), *map(_between, accuracy)]
         if any(ranges):
             row.append(f"{over[0]:.3f} to {over[1]:.3f}" if over else "-")
         rows.append(row)
+        if abstained is not None and abstained.answered_only is not None:
+            only = [_ONLY, "", "", str(abstained.answered_only.n), *map(_value, map(_only, shown))]
+            only += [*map(_between, map(_only, accuracy)), *([""] if any(ranges) else [])]
+            rows.append(only)
     return grid(rows, heads)
 
 
@@ -124,22 +129,21 @@ def by_ability(answered: Sequence[Answered]) -> str:
     if not shown:
         return ""
     rows = [["n", *(str(max(r.n for c in found if (r := c[part]))) for part in shown)]]
-    rows += [
-        [one.name, *(_value(cells[part]) for part in shown)]
-        for one, cells in zip(answered, found, strict=True)
-    ]
+    for one, cells in zip(answered, found, strict=True):
+        rows += _rows(one.name, [cells[part] for part in shown], _value)
     return f"{metric} of {protocol.removeprefix('judge:')}\n\n{grid(rows, ['', *shown])}"
 
 
 def error_attribution(answered: Sequence[Answered]) -> str:
     """Shows the error attribution of each system, by its last judge; empty without a judge or a
     known context."""
-    where, beside = [], []
+    where: list[list[str]] = []
+    beside: list[list[str]] = []
     for one in answered:
         cells = one.overall(one.judges[-1]) if one.judges else {}
         if "correct_given_evidence" in cells or "hallucinated" in cells:
-            where.append([one.name, *(_value(cells.get(name)) for name in _ANSWERABLE)])
-            beside.append([one.name, *(_between(cells.get(name)) for name in _BESIDE)])
+            where += _rows(one.name, [cells.get(name) for name in _ANSWERABLE], _value)
+            beside += _rows(one.name, [cells.get(name) for name in _BESIDE], _between)
     if not where:
         return ""
     return (
@@ -215,6 +219,27 @@ def _within(found: Kappa | RateEstimate) -> str:
 
 def _share(value: float | None) -> str:
     return "-" if value is None else f"{value:.2f}"
+
+
+_ONLY = "answered only"
+
+
+def _rows(
+    name: str, results: Sequence[MetricResult | None], show: Callable[[MetricResult | None], str]
+) -> list[list[str]]:
+    """Returns the row of a system, and below it that of its answered questions, where some
+    failed."""
+    rows = [[name, *map(show, results)]]
+    if any(map(_only, results)):
+        rows.append([_ONLY, *map(show, map(_only, results))])
+    return rows
+
+
+def _only(result: MetricResult | None) -> MetricResult | None:
+    """Returns the mean over the answered questions; None where none failed."""
+    if result is None or result.answered_only is None:
+        return None
+    return MetricResult(value=result.answered_only.value, n=result.answered_only.n)
 
 
 def _value(result: MetricResult | None) -> str:

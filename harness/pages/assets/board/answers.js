@@ -1,7 +1,7 @@
 // Answers beside a board: of each reader and judge the systems, and the baselines below them.
 
 import { againstCost } from "../shared/cost.js";
-import { count, NONE, plain, span } from "../shared/numbers.js";
+import { answeredOnly, count, NONE, plain, span } from "../shared/numbers.js";
 import { el, find, replace } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 
@@ -28,12 +28,16 @@ function answerColumns(rows) {
       number(slice, ({ values }) => {
         const cell = values[slice];
         if (cell?.value === undefined) return NONE;
-        return slice === "all" && cell.low !== undefined
-          ? [
-              plain(cell.value),
-              el("span", { class: "small" }, `${span(cell.low, cell.high)}, n ${count(cell.n)}`),
-            ]
-          : plain(cell.value);
+        const within = slice === "all" && cell.low !== undefined;
+        return [
+          plain(cell.value),
+          ...[
+            within ? `${span(cell.low, cell.high)}, n ${count(cell.n)}` : null,
+            answeredOnly(cell.answered_only),
+          ]
+            .filter(Boolean)
+            .map((words) => el("span", { class: "small" }, words)),
+        ];
       }),
     ),
     ...(rows.some(({ error_classes: classes }) => classes.retrieval_error)

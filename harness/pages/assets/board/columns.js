@@ -2,6 +2,7 @@
 
 import { meaning } from "../shared/glossary.js";
 import {
+  answeredOnly,
   count,
   dollars,
   duration,
@@ -274,7 +275,7 @@ const reportOf = ({ run, report }) => (live ? `runs/${encodeURIComponent(run)}/`
 function lost({ failed, unmeasurable: unresolved }, answered) {
   const said = [
     failed ? `${count(failed)} failed` : null,
-    answered ? `answered only ${plain(answered.value)} (${count(answered.n)})` : null,
+    answeredOnly(answered),
     unresolved ? `${count(unresolved)} unresolved` : null,
   ].filter(Boolean);
   return said.length ? said.map((words) => el("span", { class: "lost" }, words)) : NONE;

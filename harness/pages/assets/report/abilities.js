@@ -2,7 +2,16 @@
 
 import { COLOURS, chart, plot, QUIET } from "../shared/charts.js";
 import { meaning } from "../shared/glossary.js";
-import { count, NONE, plain, pValue, short, signed, span } from "../shared/numbers.js";
+import {
+  answeredOnly,
+  count,
+  NONE,
+  plain,
+  pValue,
+  short,
+  signed,
+  span,
+} from "../shared/numbers.js";
 import { el, find } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 import { data, of, several, view } from "./data.js";
@@ -25,7 +34,7 @@ export function abilities() {
     cell: ({ name }) => {
       const { value, interval, answered_only: answered } = at(run, name);
       const reach = interval ? span(interval.low, interval.high) : NONE;
-      const only = answered && `answered only ${plain(answered.value)} (${count(answered.n)})`;
+      const only = answeredOnly(answered);
       return [
         plain(value),
         el("span", { class: "small" }, reach),

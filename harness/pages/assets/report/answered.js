@@ -1,7 +1,7 @@
 // What readers made of a run, beside baselines: by ability, with error attribution.
 
 import { againstCost } from "../shared/cost.js";
-import { count, many, plain, span } from "../shared/numbers.js";
+import { answeredOnly, count, many, plain, span } from "../shared/numbers.js";
 import { el, find } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 import { data, who } from "./data.js";
@@ -73,6 +73,9 @@ function ofProtocol(protocol, rows) {
           plain(cell.value),
           interval && cell.low !== null
             ? el("span", { class: "small" }, `${span(cell.low, cell.high)}, n ${count(cell.n)}`)
+            : null,
+          cell.answered_only
+            ? el("span", { class: "small" }, answeredOnly(cell.answered_only))
             : null,
         ];
   const system = (row) => [row.system, row.baseline ? [" ", tag("baseline")] : ""];
@@ -151,10 +154,10 @@ export function answersOf(run, at, text) {
   const rows = data.answered[run] ?? [];
   const found = data.queries.answered[run] ?? [];
   return rows.flatMap((row, place) => {
-    const { answer, context, verdicts } = found[place];
-    const said = answer[at] >= 0 ? text(answer[at]) : null;
+    const { answer, failed, context, verdicts } = found[place];
+    const said = answer[at] >= 0 ? text(answer[at]) : failed.includes(at) ? "(failed)" : null;
     const ids = context[at];
-    if (answer[at] < 0 && !verdicts.some(({ correct }) => correct[at] !== null)) return [];
+    if (said === null && !verdicts.some(({ correct }) => correct[at] !== null)) return [];
     return [
       el(
         "li",

@@ -47,6 +47,9 @@ export const dollars = (value) =>
   none(value) ? NONE : value >= 10 ? value.toFixed(2) : String(Number(value.toPrecision(3)));
 export const withRandom = (value, random) =>
   none(random) ? plain(value) : `${plain(value)} (random ${plain(random)})`;
+/** The mean without the queries that failed, and their number; null where none failed. */
+export const answeredOnly = (answered) =>
+  answered ? `answered only ${plain(answered.value)} (${count(answered.n)})` : null;
 /** 1 night, 2 nights. */
 export const many = (n, noun) => `${count(n)} ${noun}${n === 1 ? "" : "s"}`;
 export const pValue = (p) => (none(p) ? NONE : p < 0.0001 ? "<0.0001" : p.toFixed(4));
