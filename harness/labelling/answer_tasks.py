@@ -1,7 +1,8 @@
 """Projects of answers: the same questions of every folder, without a sign of whose they are.
 
 Such a project has the sampled questions as its queries, and as documents the answers to them, each
-text once: an answer that two systems give in the same words is judged once for both.
+text once: an answer that two systems give in the same words is judged once for both. A failed
+answer is wrong, and no annotator is asked about it.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ def start_with_answers(
     n: int | None = None,
     seed: int | None = None,
 ) -> tuple[Project, int]:
-    """Creates a project of `n` random questions (SAMPLE) that have an answer in every one of
-    `answers`, and of these answers. Returns it, and how many questions are new.
+    """Creates a project of `n` random questions (SAMPLE) that were asked in every one of `answers`,
+    and of the answers that did not fail. Returns it, and how many questions are new.
 
     A folder that has one continues, and a larger `n` adds questions: those drawn before stay, so
     that the sample is random at any size. Raises UsageError for other answers or another seed than
-    it was created with, for a dataset without texts, and where no question has an answer in all.
+    it was created with, for a dataset without texts, and where no question was asked in all.
     """
     require_texts(dataset)
     judged = [_judged_answers(one) for one in answers]
@@ -88,10 +89,10 @@ def start_with_answers(
 
 
 def _draw(texts: Sequence[Mapping[str, list[str]]], n: int, seed: int) -> list[str]:
-    """At most `n` of the questions that all answered; those of a smaller `n` come first."""
+    """At most `n` of the questions that all were asked; those of a smaller `n` come first."""
     ids = sorted(set.intersection(*(set(one) for one in texts)))
     if not ids:
-        raise UsageError("no question has an answer in all of these folders")
+        raise UsageError("no question was asked in all of these folders")
     return [ids[at] for at in np.random.default_rng(seed).permutation(len(ids))[:n].tolist()]
 
 
@@ -118,8 +119,10 @@ def _candidates(
 def labels_of_project(folder: Path, answers: AnswersFolder) -> tuple[Labels, HumanLabelSource]:
     """Reads the labels of a project's annotators, and where they come from.
 
-    Agreed and adjudicated labels count; answers in open conflict have none, and are counted. Raises
-    UsageError for a project of other answers.
+    Agreed and adjudicated labels count; answers in open conflict have none, and are counted. The
+    failed answers of the sample are wrong; before all others in it were judged they have no label,
+    since they would be more than their share of it. Raises UsageError for a project of other
+    answers.
     """
     project = Project.read(folder)
     if _judged_answers(answers) not in project.settings.answers:
@@ -127,14 +130,24 @@ def labels_of_project(folder: Path, answers: AnswersFolder) -> tuple[Labels, Hum
             f"{folder}: people judged there, but not the answers of {answers.path} as they are now"
         )
     agreed = read_consensus(project)
-    labels = {
-        (query, repeat): agreed.grades[query, _id(text)] >= project.relevance_level
-        for query, texts in _rows(answers).items()
+    sampled = {query: texts for query, texts in _rows(answers).items() if query in project.query}
+    came = {
+        (query, repeat): (query, _id(text))
+        for query, texts in sampled.items()
         for repeat, text in texts
-        if (query, _id(text)) in agreed.grades
+        if text is not None
+    }
+    labels = {
+        answer: agreed.grades[pair] >= project.relevance_level
+        for answer, pair in came.items()
+        if pair in agreed.grades
     }
     if not labels:
         raise UsageError(f"{folder}: nobody judged an answer yet, or all are in conflict")
+    judged = {*agreed.grades, *((one.query, one.document) for one in agreed.open)}
+    if judged.issuperset(came.values()):
+        all_answers = ((query, repeat) for query, texts in sampled.items() for repeat, _ in texts)
+        labels.update((answer, False) for answer in all_answers if answer not in came)
     source = HumanLabelSource(
         folder=folder.resolve().name,
         annotators=project.annotators(),
@@ -151,20 +164,23 @@ def _judged_answers(answers: AnswersFolder) -> JudgedAnswers:
     )
 
 
-def _rows(answers: AnswersFolder) -> dict[str, list[tuple[int, str]]]:
-    """The answers that were given, with the number of the repetition, by question."""
-    found: dict[str, list[tuple[int, str]]] = {}
+def _rows(answers: AnswersFolder) -> dict[str, list[tuple[int, str | None]]]:
+    """The answers with the number of the repetition, by question; a failed one is None."""
+    found: dict[str, list[tuple[int, str | None]]] = {}
     table = answers.table
     for query, repeat, text in zip(
         *(table[name].to_pylist() for name in ("query", "repeat", "answer")), strict=True
     ):
-        if text is not None:
-            found.setdefault(query, []).append((repeat, text))
+        found.setdefault(query, []).append((repeat, text))
     return found
 
 
 def _texts(answers: AnswersFolder) -> dict[str, list[str]]:
-    return {query: [text for _, text in rows] for query, rows in _rows(answers).items()}
+    """The answers that came, by question that was asked."""
+    return {
+        query: [text for _, text in rows if text is not None]
+        for query, rows in _rows(answers).items()
+    }
 
 
 def _id(text: str) -> str:

@@ -52,8 +52,8 @@ def worklist(
 ) -> list[Item]:
     """Returns all items of `annotator` in order, given their `own` annotations and the `others`'.
 
-    It excludes candidates graded by construction, and queries outside the shared ones that another
-    annotator has begun and this one has not.
+    It excludes candidates graded by construction, queries outside the shared ones that another
+    annotator has begun and this one has not, and questions to which every answer failed.
     """
     shared = shared_queries(project)
     rest = [query for query in query_order(project) if query not in set(shared)]
@@ -69,7 +69,7 @@ def worklist(
         documents = [c.document for c in candidates if (query, c.document) not in built]
         documents.sort(key=lambda document: _sort_key(project.seed, annotator, query, document))
         items += [Item(query=query, document=document) for document in documents]
-        if not candidates:
+        if not candidates and not project.settings.answers:
             items.append(Item(query=query))
     return items
 

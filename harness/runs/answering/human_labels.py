@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -22,17 +23,12 @@ Labels = Mapping[tuple[str, int], bool]
 def read_human_labels(path: Path, folder: AnswersFolder) -> tuple[Labels, HumanLabelSource]:
     """Reads a file with one HumanLabel a line.
 
-    Raises UsageError for an invalid line, for a label of an unknown answer, and for two labels
-    that contradict each other.
+    Failed answers are wrong: a line can say so, and they are added where all others have a label,
+    so that the labels are of no sample. Raises UsageError for an invalid line, for a label of an
+    unknown answer, for a failed one that is labelled correct, and for two labels that contradict
+    each other.
     """
-    answered = {
-        (query, repeat)
-        for query, repeat, answer in zip(
-            *(folder.table[name].to_pylist() for name in ("query", "repeat", "answer")),
-            strict=True,
-        )
-        if answer is not None
-    }
+    failed = failed_answers(folder)
     labels: dict[tuple[str, int], bool] = {}
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
@@ -43,17 +39,35 @@ def read_human_labels(path: Path, folder: AnswersFolder) -> tuple[Labels, HumanL
         key = str(label.question_id), label.repeat
         if label.correct is None:
             continue
-        if key not in answered:
+        if key not in failed:
             raise UsageError(f"{where}: {folder.path} has no answer to {key[0]!r}")
+        if failed[key] and label.correct:
+            raise UsageError(f"{where}: the answer to {key[0]!r} failed, so it is not correct")
         if labels.setdefault(key, label.correct) != label.correct:
             raise UsageError(f"{where}: {key[0]!r} has contradictory labels; keep one line")
     if not labels:
         raise UsageError(f"{path}: labels no answer yet: every `correct` is null")
+    if all(key in labels for key in failed if not failed[key]):
+        labels.update(dict.fromkeys((key for key in failed if failed[key]), False))
     return labels, HumanLabelSource(file=path.name, sha256=digest(path))
 
 
+def failed_answers(folder: AnswersFolder) -> dict[tuple[str, int], bool]:
+    """Returns whether each answer failed, by question and repetition."""
+    columns = (folder.table[name].to_pylist() for name in ("query", "repeat", "answer"))
+    return {(query, repeat): answer is None for query, repeat, answer in zip(*columns, strict=True)}
+
+
 def write_human_labels(folder: AnswersFolder, labels: Labels, source: HumanLabelSource) -> Path:
-    """Writes human labels beside the judgements, in place of earlier ones."""
+    """Writes human labels beside the judgements, in place of earlier ones; notes on stderr if they
+    hold none of the failed answers."""
+    failed = [key for key, one in failed_answers(folder).items() if one]
+    if failed and not any(key in labels for key in failed):
+        print(
+            f"note: {folder.path}: {len(failed)} answers failed, and the human labels hold none of "
+            "them: their accuracy is that of the answered questions",
+            file=sys.stderr,
+        )
     rows = [
         {"query": query, "repeat": repeat, "judgement": 0, "correct": correct}
         for (query, repeat), correct in labels.items()

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
+import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -26,7 +27,7 @@ from harness.rankings.published.form import PublishedRanking, Question
 from harness.rankings.raw import read_bytes
 from harness.records.base import Record, convert, to_plain
 from harness.runs.answering.answer import context_columns, mean_tokens, now
-from harness.runs.answering.context import ContextBuilder, ContextLimits
+from harness.runs.answering.context import Context, ContextBuilder, ContextLimits
 from harness.runs.answering.folder import (
     ANSWERS,
     ANSWERS_VERSION,
@@ -47,6 +48,7 @@ from harness.runs.answering.records import (
 from harness.runs.folder.imported import REPEATS, say
 from harness.runs.folder.joined import Joined, join
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
+from harness.runs.folder.scored import asked_in
 
 _LONG = 60
 """Characters from which on an answer that is a document's text is no coincidence."""
@@ -134,6 +136,7 @@ def import_answers(
 ) -> Path:
     """Imports a file of answers and its judgements as a folder of answers; warns of anomalies.
 
+    Null and empty answers are failed ones.
     Raises UsageError for an unknown format, for a file without a question of the dataset, and, if
     `strict`, for every anomaly.
     """
@@ -184,7 +187,7 @@ def import_answers(
 
 def import_own_answers(run: Path, dataset: Dataset, out: Path) -> Path:
     """Writes the answers that the system of a run gave itself, with the results of the run as
-    their context.
+    their context. A question that the run failed on has a failed answer.
 
     Raises UsageError if it gave none.
     """
@@ -196,15 +199,17 @@ def import_own_answers(run: Path, dataset: Dataset, out: Path) -> Path:
         )
     answers = {one.question.id: one.text for one in read_answers(path)[1]}
     contexts = ContextBuilder(dataset, ContextLimits()).retrieved(run)
+    known = asked_in(RunFolder(run), dataset)
+    failed = [Context(row, ()) for row in np.flatnonzero(known.asked & known.failed).tolist()]
     rows = []
-    for context in contexts:
+    for context in sorted([*contexts, *failed], key=lambda one: one.query):
         id_ = dataset.query_ids[context.query]
         rows.append(
             {
                 "query": id_,
                 "repeat": 0,
                 "answer": answers.get(id_),
-                "error": None if id_ in answers else "the system gave no answer",
+                "error": None if answers.get(id_) else "the system gave no answer",
                 **context_columns(dataset, context),
             }
         )
@@ -300,7 +305,8 @@ def _mem0(conversations: Mapping[str, list[Mem0Answer]]) -> Iterator[ImportedAns
 
 
 def _text(value: Text | None) -> str | None:
-    return None if value is None else str(value)
+    """Returns the text of an answer; None for an empty one, which counts as failed too."""
+    return None if value is None or not str(value).strip() else str(value)
 
 
 def _anomalies(joined: Joined, dataset: Dataset, repeats: str) -> list[str]:

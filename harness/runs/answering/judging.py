@@ -212,8 +212,9 @@ def reader_of(record: AnswersRecord) -> str:
 def _judgeable(dataset: Dataset) -> Flags:
     """Tests whether each question has what a judge needs: a reference, or no answer at all."""
     references = dataset.query_table["answers"].to_pylist()
-    unanswerable: Flags = dataset.abilities == str(Ability.ABSTENTION)
-    return unanswerable | np.array([*map(bool, references)])
+    unanswerable = dataset.abilities == str(Ability.ABSTENTION)
+    found: Flags = unanswerable | np.array([*map(bool, references)])
+    return found
 
 
 def failures_as_wrong(
@@ -229,7 +230,8 @@ def failures_as_wrong(
         row_of = {name: row for row, name in enumerate(dataset.query_ids)}
         rows = [row_of[name] for name in answers["query"].to_pylist()]
         failed = failed & _judgeable(dataset)[rows]
-    return np.where(failed, 0.0, correct)
+    values: Values = np.where(failed, 0.0, correct)
+    return values
 
 
 def _verdicts(folder: AnswersFolder, dataset: Dataset, answers: pa.Table) -> Sequence[Verdicts]:

@@ -212,9 +212,7 @@ def _column(name: str, values: Values, rows: np.ndarray, n: int) -> Column:
     return Column(name, means, np.ones(n, bool), None, None)
 
 
-def _template(
-    dataset: Dataset, block: _Measured, reader: str, judge: str, asked: Flags
-) -> str:
+def _template(dataset: Dataset, block: _Measured, reader: str, judge: str, asked: Flags) -> str:
     manifest = dataset.manifest
     ids = [dataset.query_ids[row] for row in np.flatnonzero(asked)]
     return Signature(

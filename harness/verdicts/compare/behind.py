@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
 from harness.records.base import convert
+from harness.runs.answering.folder import AnswersFolder
 from harness.scoring.answered.judge_agreement import ConfusionCounts
+from harness.scoring.arrays import Flags
 from harness.scoring.grid import grid
+from harness.scoring.uncertainty import counted
 from harness.statistics.judged import (
     Errors,
     Rate,
@@ -25,14 +28,17 @@ HUMAN = ("human", "answer")
 
 @dataclass(frozen=True)
 class Behind:
-    """Run `b` less run `a` (places in the group's runs) over all questions that a judge judged.
+    """Run `b` less run `a` (places in the group's runs) over all questions that a judge judged and
+    both answered: a failed answer is wrong whoever judges, and says nothing of the judge's errors.
 
-    `judged` is the judge's own difference. `with_people` and `corrected` are those of
-    harness/statistics/judged, with the errors of the judge on both runs' answers together.
+    `failed` counts the questions that one of them failed on. `judged` is the judge's own
+    difference. `with_people` and `corrected` are those of harness/statistics/judged, with the
+    errors of the judge on both runs' answers together.
     """
 
     a: int
     b: int
+    failed: int
     judged: float
     with_people: Rate
     corrected: Rate
@@ -61,6 +67,8 @@ def behind(
             runs[b].rows(of).values(ACCURACY, order) - runs[a].rows(of).values(ACCURACY, order)
             for of in (block, HUMAN)
         )
+        answered = _answered(runs[a], order) & _answered(runs[b], order)
+        judged[~answered] = people[~answered] = np.nan
         if np.isnan(judged).all():
             continue
         together = Errors(*np.sum([one for one in errors if one], axis=0).tolist())
@@ -68,6 +76,7 @@ def behind(
             Behind(
                 a,
                 b,
+                int(np.count_nonzero(~answered)),
                 float(np.nanmean(judged)),
                 prediction_powered_difference(judged, people, clusters),
                 corrected_difference(judged, together, clusters),
@@ -87,7 +96,7 @@ def render_behind(found: Sequence[Behind], letters: Sequence[str], style: str) -
             _said(one.with_people),
             str(one.with_people.people),
             _said(one.corrected),
-            "; ".join(dict.fromkeys(r.note for r in (one.with_people, one.corrected) if r.note)),
+            "; ".join(dict.fromkeys(filter(None, _notes(one)))),
         ]
         for one in found
     ]
@@ -99,6 +108,22 @@ def render_behind(found: Sequence[Behind], letters: Sequence[str], style: str) -
         "errs. corrected: divided by sensitivity + specificity - 1, for a judge that errs alike on "
         "both; one that favours a system is not corrected for"
     )
+
+
+def _notes(one: Behind) -> Iterator[str]:
+    if one.failed:
+        yield f"without {counted(one.failed, 'questions')} that one of the two failed on"
+    yield one.with_people.note
+    yield one.corrected.note
+
+
+def _answered(run: ScoredRun, queries: Sequence[str]) -> Flags:
+    """Tests whether all answers to each question came."""
+    if not run.scores.queries.failed:
+        return np.ones(len(queries), bool)
+    table = AnswersFolder(run.folder).table
+    failed = {*table.filter(table["answer"].is_null())["query"].to_pylist()}
+    return np.array([query not in failed for query in queries])
 
 
 def _errors(run: ScoredRun, judge: str) -> tuple[int, ...] | None:
