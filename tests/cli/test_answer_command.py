@@ -186,7 +186,7 @@ def test_what_is_neither_yes_nor_no_is_counted_and_what_is_filtered_left_out(
     endpoint.fail(CHAT, *[Failure(400, code="content_filter")] * 3)
     options = [run, *_asked(endpoint), "--no-baselines", "--concurrency", 1]
     told = harness("answer", *options)
-    assert "3 failed answers are excluded from every mean" in told.out
+    assert "3 failed answers count 0 in every mean" in told.out
     (folder,) = run.parent.glob("*.answers")
     table = pq.read_table(folder / "answers.parquet")
     assert table["error"].drop_null().to_pylist() == ["asked to fail"] * 3
@@ -198,8 +198,146 @@ def test_what_is_neither_yes_nor_no_is_counted_and_what_is_filtered_left_out(
     assert f"318 judgements, {neither} undecided replies excluded" in told.out
     scores = orjson.loads((folder / "scores.json").read_bytes())
     (block,) = [b for b in protocols(scores) if b.protocol == JUDGED]
-    assert block.slices["all"].metrics["accuracy"].n == 318 - neither
-    assert block.excluded == {"no answer came": 3}
+    accuracy = block.slices["all"].metrics["accuracy"]
+    assert (accuracy.n, accuracy.answered_only.n) == (321 - neither, 318 - neither)
+    assert accuracy.value * accuracy.n == pytest.approx(
+        accuracy.answered_only.value * accuracy.answered_only.n
+    )
+    assert block.excluded == {}
+
+
+def test_a_reader_that_fails_on_half_has_not_the_accuracy_of_the_other_half(
+    harness: Harness, endpoint: OpenAIEndpoint, run: Path
+) -> None:
+    asked = (*_asked(endpoint), "--no-baselines", "--concurrency", 1)
+    assert harness("answer", run, *asked, "--k", 10, "--quiet").status == 0
+    (whole,) = run.parent.glob("*.answers")
+    endpoint.fail(CHAT, *[Failure(400, code="content_filter")] * 160)
+    assert harness("answer", run, *asked, "--k", 9, "--quiet").status == 0
+    (half,) = {*run.parent.glob("*.answers")} - {whole}
+    told = harness("judge", whole, half, "--judge", "plain", *_asked(endpoint))
+
+    # The scores: 0 for each failed answer, whatever the measure, and the others beside.
+    scores = orjson.loads((half / "scores.json").read_bytes())
+    blocks = {block.protocol: block for block in protocols(scores)}
+    names = ["exact_match", "token_f1", "containment", "abstained"]
+    for protocol, metrics in (("answers-text", names), (JUDGED, ["accuracy"])):
+        signature = blocks[protocol].signature
+        assert "|missing:zero|" in signature
+        assert "|queries:all|" in signature
+        for metric in metrics:
+            result = blocks[protocol].slices["all"].metrics[metric]
+            only = result.answered_only
+            assert result.value == pytest.approx(only.value * only.n / result.n), metric
+            assert result.value < 0.6 * only.value, metric
+    accuracy = blocks[JUDGED].slices["all"].metrics["accuracy"]
+    assert (accuracy.n, accuracy.answered_only.n, scores["queries"]["failed"]) == (321, 161, 160)
+    losses = {name: r.value for name, r in blocks[JUDGED].slices["all"].metrics.items()}
+    _check_losses(blocks[JUDGED].slices["all"].metrics)
+    lost = losses["reader_error"], losses["wrong_abstention"], losses["reader_headroom"]
+    assert lost[0] + lost[1] == pytest.approx(lost[2])
+    assert losses["reader_error"] > blocks[JUDGED].overall["reader_error"].answered_only.value
+
+    # The printed table.
+    rows = told.out.split("\n\n")[1].splitlines()
+    assert rows[-1].startswith("answered only")
+    assert rows[-1].rstrip().endswith(f"{accuracy.answered_only.value:.4f} of 161")
+    assert f"{accuracy.value:.4f} [" in rows[-2]
+    assert "160 failed answers count 0 in every mean" in told.out
+
+    # The comparison: on the failed half the other one wins what it has right.
+    found = harness("compare", whole, half, "--protocol", JUDGED, "--metrics", "accuracy")
+    assert f"160 queries of {half} failed and count 0" in found.out
+    told = harness("compare", whole, half, "--protocol", JUDGED, "--metrics", "accuracy", "--json")
+    cells = orjson.loads(told.out)["groups"][0]["tables"][0]["cells"]
+    cell = next(one for one in cells if one["slice"] == "all")
+    assert [mean["n"] for mean in cell["means"]] == [321, 321]
+    assert cell["means"][1]["value"] == pytest.approx(accuracy.value)
+    assert cell["means"][0]["value"] - accuracy.value > 0.2
+    assert cell["pairs"][0]["shown"]
+
+
+def test_a_failed_repetition_counts_0_and_takes_its_question_from_the_answered_ones(
+    harness: Harness, endpoint: OpenAIEndpoint, run: Path
+) -> None:
+    endpoint.fail(CHAT, *[Failure(400, code="content_filter")] * 5)  # 2 questions and a half
+    options = ["--no-baselines", "--repeat", 2, "--temperature", 0.7, "--concurrency", 1]
+    one = _answered(harness("answer", run, *_asked(endpoint), *options, "--json"))["bm25"]
+    assert one["answers"]["queries"] == {"asked": 321, "answers": 642, "failed": 5}
+    assert one["scores"]["queries"]["failed"] == 3
+    abstained = _cells(one, "answers-text")["abstained"]
+    assert (abstained.n, abstained.answered_only.n) == (321, 318)
+    table = pq.read_table(Path(one["folder"]) / "answers.parquet").to_pylist()
+    declined = [row["answer"] == DECLINED for row in table]
+    assert abstained.value == pytest.approx(sum(declined) / 642)
+    failed = {row["query"] for row in table if row["answer"] is None}
+    others = [row["answer"] == DECLINED for row in table if row["query"] not in failed]
+    assert abstained.answered_only.value == pytest.approx(sum(others) / 636)
+    # The variances are those of the values that the means are over.
+    found = one["scores"]["repeats"]["answers-text"]
+    n = _cells(one, "answers-text")["token_f1"].n
+    assert (found["questions"], found["repeats"]) == (n, 2.0)
+
+
+def test_a_sample_for_people_holds_its_share_of_failed_answers(
+    harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
+) -> None:
+    asked = (*_asked(endpoint), "--no-baselines", "--concurrency", 1, "--quiet")
+    assert harness("answer", run, *asked, "--k", 10).status == 0
+    (whole,) = run.parent.glob("*.answers")
+    endpoint.fail(CHAT, *[Failure(400, code="content_filter")] * 160)
+    assert harness("answer", run, *asked, "--k", 9).status == 0
+    (half,) = {*run.parent.glob("*.answers")} - {whole}
+    folders = (whole, half)
+    assert harness("judge", *folders, "--judge", "plain", *_asked(endpoint), "--quiet").status == 0
+    drawn = ("label", "answers", *folders, "--pool-only", "--quiet", "--sample", 120)
+    assert harness(*drawn).status == 0
+    project = Project.read(Path("labels-of-answers"))
+    rows_of = {id_: at for at, id_ in enumerate(sample.query_ids)}
+    log = project.annotation_log("ada")
+    for one in project.pool[:40]:
+        right = rule.truth(rows_of[one.query], project.document(one.query, one.document).text)
+        log.append(Annotation(query=one.query, document=one.document, grade=int(right)))
+    told = harness("judge", *folders, "--human-labels", "labels-of-answers")
+    assert "160 answers failed, and the human labels hold none of them" in told.err
+    _judge_as(project, "ada", rule, rows_of, but="")
+    told = harness("judge", *folders, "--human-labels", "labels-of-answers")
+    assert (told.status, told.err) == (0, "")
+
+    table = {r["query"]: r["answer"] for r in pq.read_table(half / "answers.parquet").to_pylist()}
+    failed = sum(table[query] is None for query in project.query)
+    right = [rule.truth(rows_of[q], table[q]) for q in project.query if table[q] is not None]
+    scores = orjson.loads((half / "scores.json").read_bytes())
+    people = next(b for b in protocols(scores) if b.protocol == "human")
+    accuracy = people.slices["all"].metrics["accuracy"]
+    assert (accuracy.n, accuracy.answered_only.n) == (120, 120 - failed)
+    assert 30 < failed < 90
+    assert accuracy.value == pytest.approx(sum(right) / 120)
+    # Agreement is over the answers that came, and so is what is made of it.
+    agreement = scores["judge_agreement"][JUDGED]
+    assert (agreement["n"], agreement["corrected"]["n"]) == (120 - failed, 161)
+    told = orjson.loads(harness("compare", *folders, "--protocol", JUDGED, "--json").out)
+    (found,) = told["groups"][0]["tables"][0]["behind"]
+    assert (found["failed"], found["with_people"]["people"]) == (160, 120 - failed)
+    shown = harness("compare", *folders, "--protocol", JUDGED).out
+    assert "without 160 questions that one of the two failed on" in shown
+
+    # A file of labels: of all answers that came, and of some.
+    lines = [{"question_id": q, "correct": True} for q in table if table[q] is not None]
+    (query,) = [q for q in table if table[q] is None][:1]
+    for some, more, n in (
+        (lines, [], 321),
+        (lines[:9], [{"question_id": query, "correct": False}], 10),
+    ):
+        Path("mine.jsonl").write_bytes(b"".join(orjson.dumps(o) + b"\n" for o in some + more))
+        assert harness("judge", half, "--human-labels", "mine.jsonl").status == 0
+        scores = orjson.loads((half / "scores.json").read_bytes())
+        people = next(b for b in protocols(scores) if b.protocol == "human")
+        accuracy = people.slices["all"].metrics["accuracy"]
+        assert (accuracy.n, accuracy.value) == (n, pytest.approx(len(some) / n))
+    Path("mine.jsonl").write_bytes(orjson.dumps({"question_id": query, "correct": True}))
+    told = harness("judge", half, "--human-labels", "mine.jsonl")
+    assert (told.status, "failed, so it is not correct" in told.err) == (2, True)
 
 
 def test_a_budget_is_the_same_for_all_and_a_dry_run_asks_nothing(

@@ -84,6 +84,36 @@ def test_locomo_predictions_have_its_official_f1(
     assert set(protocols(one["scores"])[1].slices) >= {"category:adversarial", "multi-hop"}
 
 
+def test_an_answer_that_is_null_or_empty_counts_0_whatever_was_judged_of_it(
+    harness: Harness, data: Path, locomo: list[str], tmp_path: Path
+) -> None:
+    talks = orjson.loads((data / "locomo" / "locomo10.json").read_bytes())
+    for talk in talks:
+        for number, one in enumerate(talk["qa"]):
+            answer = str(one.get("answer", "Not mentioned in the conversation"))
+            one["gpt-x_prediction"] = (answer, None, " ")[number % 3]
+    path = tmp_path / "predictions.json"
+    path.write_bytes(orjson.dumps([{k: t[k] for k in ("sample_id", "qa")} for t in talks]))
+    told = harness("answer", path, *locomo, "--json")
+    one = _one(told)
+    n = sum(len(range(0, len(talk["qa"]), 3)) for talk in talks)
+    assert one["answers"]["queries"] == {"asked": 1986, "answers": 1986, "failed": 1986 - n}
+    for protocol, metric in (("locomo-answers", "f1"), ("answers-text", "abstained")):
+        cell = _cell(one, protocol, metric)
+        assert (cell.n, cell.answered_only.n) == (1986, n)
+        assert cell.value == pytest.approx(cell.answered_only.value * n / 1986), metric
+
+    records = [
+        {"question_id": id_, "hypothesis": text, "autoeval_label": {"model": "m", "label": True}}
+        for id_, text in (("e47becba", "Business"), ("118b2229", ""), ("51a45a95", None))
+    ]
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(b"".join(orjson.dumps(one) + b"\n" for one in records))
+    cell = _cell(_one(harness("answer", path, *IDS, "--json")), "judge:imported(m)", "accuracy")
+    assert (cell.n, cell.value) == (3, pytest.approx(1 / 3))
+    assert (cell.answered_only.n, cell.answered_only.value) == (1, 1.0)
+
+
 def test_mem0s_results_bring_their_judgements(
     harness: Harness, data: Path, locomo: list[str], tmp_path: Path
 ) -> None:
@@ -204,6 +234,12 @@ class Answers:
         texts = [q.text for q in queries]
         return [Result([self.first.id], answer=None if "?" not in t else t[::-1]) for t in texts]
 
+class Fails(Answers):
+    def search(self, queries, k):
+        if len(queries[0].text) % 2:
+            raise ValueError("no")
+        return super().search(queries, k)
+
 class Numbers(Answers):
     def search(self, queries, k):
         return [Result([self.first.id], answer=7) for _ in queries]
@@ -235,6 +271,17 @@ def test_a_system_that_answers_itself_is_judged_by_what_it_said(
             assert row["answer"] == expected(dataset.query(query).text, first.text[:5])
             assert row["documents"][0] == first.id
         assert one["scores"]["reader"] == "its own"
+    told = harness(*run, "--retriever", "mine.py:Fails", "--batch-size", 1)
+    folder = Path(orjson.loads(told.out)["folder"])
+    one = _one(harness("answer", folder, "--json"))
+    table = pq.read_table(Path(one["folder"]) / "answers.parquet").to_pylist()
+    assert len(table) == 12
+    for row in table:
+        text = dataset.query(dataset.query_ids.index(row["query"])).text
+        assert row["answer"] == (None if len(text) % 2 else text[::-1])
+    failed = sum(row["answer"] is None for row in table)
+    assert 0 < failed < 12
+    assert _cell(one, "answers-text", "abstained").answered_only.n == 12 - failed
     told = harness(*run, "--retriever", "mine.py:Numbers")
     assert told.status == 1
     assert "the answer must be a text, not int" in told.err

@@ -58,9 +58,13 @@ def test_every_answer_has_the_class_that_it_is_of(sample: Dataset) -> None:
         (_row(sample, query, ["x"], DECLINED), 0, "retrieval_error"),
         (_row(sample, nothing, ["x"], DECLINED), 1, "correct_abstention"),
         (_row(sample, nothing, [], "so"), 0, "hallucinated"),
-        # Nobody knows: no verdict, no answer, a text that is no document and may say it.
+        # A failed answer is wrong, and does not abstain.
+        (_row(sample, query, all_, None), 0, "reader_error"),
+        (_row(sample, query, part, None), 0, "partial_retrieval_error"),
+        (_row(sample, query, [], None), 0, "retrieval_error"),
+        (_row(sample, nothing, [], None), 0, "hallucinated"),
+        # Nobody knows: no verdict, a text that is no document and may say it.
         (_row(sample, query, all_, "so"), np.nan, None),
-        (_row(sample, query, all_, None), 1, None),
         ({**_row(sample, query, part, "so"), "unresolved_items": 1}, 0, None),
         ({**_row(sample, query, all_, "so"), "unresolved_items": 1}, 0, "reader_error"),
     ]
