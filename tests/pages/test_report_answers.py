@@ -11,7 +11,7 @@ import orjson
 import pytest
 from answering_rule import DECLINED, Rule
 from browsers import opened
-from openai_endpoint import OpenAIEndpoint
+from openai_endpoint import CHAT, Failure, OpenAIEndpoint
 from resealed import reseal
 
 from harness.dataset.reader import Dataset
@@ -77,6 +77,58 @@ def test_answers_stand_in_the_report_and_texts_stay_out_of_a_shared_one(
     assert DECLINED.encode() not in shared
     assert b"rather not say" not in shared
     assert b"onerror" not in shared
+
+
+def test_failed_answers_are_wrong_and_the_answered_only_stand_beside(
+    run: Path,
+    harness: Callable[..., Any],
+    sample: Dataset,
+) -> None:
+    rule = Rule(sample)
+    with OpenAIEndpoint(rule) as endpoint:
+        endpoint.fail(CHAT, *[Failure(400, code="content_filter")] * 12)
+        asked = ["--model", "n", "--endpoint", endpoint.url, "--quiet"]
+        options = ["--k", 3, "--no-baselines", "--concurrency", 1]
+        assert harness("answer", run, *asked, *options).status == 0
+        (own,) = (
+            path
+            for path in run.parent.glob("*-bm25.plain-*")
+            if b'"model":"n"' in (path / "answers.json").read_bytes().replace(b" ", b"")
+        )
+        assert harness("judge", own, "--judge", "plain", *asked).status == 0
+    cell = read_scores(own).protocols[-1].slices["all"].metrics["accuracy"]
+    assert cell.answered_only is not None
+    assert (cell.n, cell.answered_only.n) == (30, 18)
+    only = {"value": cell.answered_only.value, "n": 18}
+
+    data = report_data([run], sample)
+    rows, found = data["answered"][0], data["queries"]["answered"][0]
+    (at,) = (i for i, row in enumerate(rows) if row["reader"] == "plain/1(n)")
+    shown = rows[at]["blocks"][-1]["slices"]["all"]["accuracy"]
+    assert (shown["value"], shown["answered_only"]) == (cell.value, only)
+    assert len(found[at]["failed"]) == 12
+    (verdict,) = found[at]["verdicts"]
+    for place in found[at]["failed"]:
+        assert (found[at]["answer"][place], verdict["right"][place]) == (-1, False)
+        assert verdict["lost"][place] in {
+            "reader_error",
+            "partial_retrieval_error",
+            "retrieval_error",
+            "hallucinated",
+        }
+    assert all(not one["failed"] for i, one in enumerate(found) if i != at)
+
+    assert harness("leaderboard", "--results", run.parent, "--quiet").status == 0
+    text = (run.parent / "leaderboard.json").read_bytes()
+    decode(text, Leaderboard, "leaderboard.json")
+    (board,) = orjson.loads(text)["boards"]
+    (row,) = (r for group in board["answers"] for r in group["rows"] if r["folder"] == own.name)
+    assert row["failed"] == 12
+    assert row["values"]["all"]["value"] == pytest.approx(cell.value, abs=1e-5)
+    assert row["values"]["all"]["answered_only"] == {
+        "value": pytest.approx(only["value"], abs=1e-5),
+        "n": 18,
+    }
 
 
 def test_answers_of_other_rankings_are_not_shown(run: Path, sample: Dataset) -> None:
