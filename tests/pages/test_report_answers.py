@@ -101,16 +101,16 @@ def test_failed_answers_are_wrong_and_the_answered_only_stand_beside(
     assert (cell.n, cell.answered_only.n) == (30, 18)
     only = {"value": cell.answered_only.value, "n": 18}
 
-    data = report_data([run], sample)
+    data = to_tree(report_data([run], sample))
     rows, found = data["answered"][0], data["queries"]["answered"][0]
     (at,) = (i for i, row in enumerate(rows) if row["reader"] == "plain/1(n)")
-    shown = rows[at]["blocks"][-1]["slices"]["all"]["accuracy"]
+    shown = rows[at]["protocols"][-1]["slices"]["all"]["accuracy"]
     assert (shown["value"], shown["answered_only"]) == (cell.value, only)
     assert len(found[at]["failed"]) == 12
     (verdict,) = found[at]["verdicts"]
     for place in found[at]["failed"]:
-        assert (found[at]["answer"][place], verdict["right"][place]) == (-1, False)
-        assert verdict["lost"][place] in {
+        assert (found[at]["answer"][place], verdict["correct"][place]) == (-1, False)
+        assert verdict["error_class"][place] in {
             "reader_error",
             "partial_retrieval_error",
             "retrieval_error",
