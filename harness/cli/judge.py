@@ -24,8 +24,8 @@ def add(verbs: Verbs) -> None:
         help="let a model judge answers, and attribute errors to retrieval or reader",
         description=(
             "Asks a model whether each answer is correct, and keeps its judgements beside the "
-            "answers. Another judge, or the same one again, asks no reader. Undecided replies are "
-            "counted, and excluded."
+            "answers. Another judge, or the same one again, asks no reader. Failed answers are "
+            "wrong; undecided replies are counted, and excluded."
         ),
         allow_abbrev=False,
     )

@@ -31,7 +31,7 @@ _MEANING = {
     "queries": "which were asked and can be measured: all, or a digest of their ids",
     "ties": "order of equal scores: trec (float32, id descending), trec64, or order as returned",
     "depth": "how many documents a ranking could hold",
-    "missing": "what a query without a ranking counts: zero, or skip (left out)",
+    "missing": "what a query without a ranking or an answer counts: zero, or skip (left out)",
     "v": "version of the harness",
     "match": "how texts of the system's own were resolved to documents, where it returned such; of "
     "semantic metrics the least cosine of similar texts, and the model",
