@@ -48,6 +48,32 @@ class PairResult(Record):
     tied: int
 
 
+# -- The server ------------------------------------------------------------------------------------
+
+
+class RunProgress(Record):
+    """A run that is not finished: its state with the reason, and how far it is."""
+
+    run: str
+    name: str
+    about: str
+    state: str
+    reason: str
+    started: str
+    queries: int
+    done: int
+    failed: int
+    idle_seconds: int
+
+
+class ResultsState(Record):
+    """state.json: the version of the finished runs, and the others."""
+
+    version: str
+    unfinished: list[RunProgress]
+    history: bool
+
+
 # -- Comparisons -----------------------------------------------------------------------------------
 
 

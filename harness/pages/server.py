@@ -26,8 +26,9 @@ from harness.pages.comparison import comparison_page
 from harness.pages.history import history_page
 from harness.pages.html import refusal
 from harness.pages.local_server import HTML, JSON, Answer, Request, as_json
+from harness.pages.records import ResultsState, RunProgress
 from harness.pages.report import report_data, report_page
-from harness.records.base import encode
+from harness.records.base import encode, to_plain
 from harness.runs.folder.listing import CheckpointReader, ListedRun, listed, unfinished
 from harness.runs.folder.run_folder import CHECKPOINT, PLAN, dataset_of_run
 from harness.runs.folder.tidy import clear
@@ -119,7 +120,7 @@ class Pages:
             if path.startswith("/parts/") and path.endswith(".json"):
                 return self._part(*map(unquote, path[len("/parts/") : -len(".json")].split("/")))
             if path == "/state.json":
-                return JSON, orjson.dumps(self._state())
+                return JSON, encode(self._state())
             if path == "/board.json":
                 built, broken = self._results.boards()
                 return JSON, encode(page_data(built, broken=broken)[0])
@@ -145,13 +146,13 @@ class Pages:
             raise UsageError('{"run": NAME} was expected')
         with self._lock:
             self._results.clear(name)
-            return as_json(self._state())
+            return as_json(to_plain(self._state()))
 
-    def _state(self) -> dict[str, Any]:
+    def _state(self) -> ResultsState:
         version = hashlib.sha256(repr(self._results.version()).encode()).hexdigest()[:16]
         history = (self._results.folder / NAME).is_file()
         found = [_progress(run) for run in self._results.unfinished()]
-        return {"version": version, "unfinished": found, "history": history}
+        return ResultsState(version=version, unfinished=found, history=history)
 
     def _part(self, name: str, *runs: str) -> tuple[str, bytes] | None:
         """What the page asks for once it is looked at: a board, or two runs of one, compared."""
@@ -191,20 +192,20 @@ class Pages:
         return HTML, self._made[names][1]
 
 
-def _progress(run: ListedRun) -> dict[str, Any]:
-    """What the page shows of an unfinished run."""
-    return {
-        "run": run.folder_name,
-        "name": run.name,
-        "about": ", ".join(filter(None, (run.dataset, run.granularity))),
-        "state": run.state,
-        "why": run.why,
-        "begun": run.when,
-        "queries": run.queries,
-        "done": run.done,
-        "failed": run.failed,
-        "idle_seconds": round(max(0.0, time.time() - _last(run.folder))),
-    }
+def _progress(run: ListedRun) -> RunProgress:
+    """Returns what the page shows of an unfinished run."""
+    return RunProgress(
+        run=run.folder_name,
+        name=run.name,
+        about=", ".join(filter(None, (run.dataset, run.granularity))),
+        state=run.state,
+        reason=run.why,
+        started=run.when,
+        queries=run.queries,
+        done=run.done,
+        failed=run.failed,
+        idle_seconds=round(max(0.0, time.time() - _last(run.folder))),
+    )
 
 
 def _last(partial: Path) -> float:

@@ -15,8 +15,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, TypeVar, dataclass_transform, get_args, get_type_hints
+from typing import Any, Literal, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
 
 import msgspec
 
@@ -98,7 +99,9 @@ def to_plain(record: Any) -> Any:
 
 
 def to_tree(value: Any) -> Any:
-    """Converts a record to dictionaries and lists with every field, also those with a default."""
+    """Converts a record or dataclass to dictionaries and lists with every field."""
+    if is_dataclass(value):
+        return {one.name: to_tree(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, msgspec.Struct):
         names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
         return {encoded: to_tree(getattr(value, name)) for name, encoded in names}
@@ -154,6 +157,8 @@ def _message(error: msgspec.ValidationError, kind: Any, where: str, remedy: str)
         what = "is missing"
     else:
         what = what[:1].lower() + what[1:].replace("`", "")
+        if choices := _choices_at(kind, path):
+            what += f"; choose one of {', '.join(choices)}"
     return f"{where}: {f'{field}: ' if field else ''}{what}{with_remedy(remedy)}"
 
 
@@ -164,12 +169,31 @@ def with_remedy(remedy: str) -> str:
 
 def _fields_at(kind: Any, path: str) -> set[str]:
     """Names of the fields of the records that stand at a path such as `.queries[0].texts`."""
+    return {name for one in _kinds_at(kind, path) for name in one.__struct_encode_fields__}
+
+
+def _choices_at(kind: Any, path: str) -> list[str]:
+    """The texts that a field at a path may be, where it may be few alone."""
+    parent, _, name = path.rpartition(".")
+    hints = [get_type_hints(one).get(name) for one in _kinds_at(kind, parent)]
+    return [value for hint in hints for value in _literals_in(hint)]
+
+
+def _literals_in(hint: Any) -> Iterator[str]:
+    for part in get_args(hint):
+        if get_origin(hint) is Literal and isinstance(part, str):
+            yield part
+        yield from _literals_in(part)
+
+
+def _kinds_at(kind: Any, path: str) -> list[type[msgspec.Struct]]:
+    """The record types that stand at a path."""
     kinds = list(_records_in(kind))
     for step in re.findall(r"\.(\w+)|\[", path):
         if step:
             hints = [get_type_hints(one).get(step) for one in kinds]
             kinds = [record for hint in hints for record in _records_in(hint)]
-    return {name for one in kinds for name in one.__struct_encode_fields__}
+    return kinds
 
 
 def _records_in(hint: Any) -> Iterator[type[msgspec.Struct]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 from urllib.parse import quote
 
 import msgspec
@@ -566,7 +566,15 @@ def _basis(interval: Interval | None, bases: dict[IntervalBasis, int]) -> int | 
     return bases.setdefault(basis, len(bases))
 
 
-def _columns(slices: Mapping[str, SliceResult]) -> dict[str, Any]:
+class _Slices(TypedDict):
+    """The fields of a protocol that hold its slices."""
+
+    metrics: list[str]
+    interval_bases: list[IntervalBasis]
+    columns: dict[str, SliceColumns]
+
+
+def _columns(slices: Mapping[str, SliceResult]) -> _Slices:
     """Builds the fields of a protocol that hold its slices."""
     bases: dict[IntervalBasis, int] = {}
     metrics = list(next(iter(slices.values())).metrics) if slices else []

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from harness.dataset.remote_store import Place
 from harness.errors import HarnessError
+from harness.records.run import Params
 from harness.retrievers import calls
 from harness.retrievers.contract import Question, Result, Retriever
 from harness.retrievers.corpus import Piece
@@ -77,10 +78,10 @@ class Shard:
         """The best k of this piece, scored with the statistics of the whole collection."""
         return _told(lambda: self._search(questions, k, statistics))
 
-    def report(self) -> dict[str, Any] | Exception:
+    def report(self) -> Params | Exception:
         """What the retriever says of itself; nothing where it says nothing."""
 
-        def said() -> dict[str, Any]:
+        def said() -> Params:
             report = getattr(self._indexed(), "report", None)
             return reported(report) if callable(report) else {}
 
@@ -177,11 +178,11 @@ def merged(parts: Sequence[ShardAnswer], k: int) -> list[Result]:
     return results
 
 
-def summed(reports: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What shards say of themselves as one report: the sums of their counts, and each."""
+def summed(reports: Sequence[Params]) -> Params:
+    """Returns the reports of shards as one: the sums of their counts, and each."""
     said = [report for report in reports if report]
     counts = {
-        name: sum(report.get(name) or 0 for report in said)
+        name: sum(one for report in said if isinstance(one := report.get(name), int | float))
         for name in COUNTS
         if any(name in report for report in said)
     }

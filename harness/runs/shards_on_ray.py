@@ -10,6 +10,7 @@ from typing import Any
 from harness.dataset.progress import progress
 from harness.dataset.remote_store import Place
 from harness.errors import HarnessError
+from harness.records.run import Params
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.elsewhere import Told
@@ -75,7 +76,7 @@ class Shards:
                 found += merged(self._all(answers), k)
         return found
 
-    def report(self) -> dict[str, Any]:
+    def report(self) -> Params:
         """What the shards say of themselves: sums, and each."""
         with lost("shard"):
             return summed(self._all(self._ask("report")))

@@ -10,7 +10,7 @@ Names are imported when they are first used: pytest loads this package at its st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
     from harness.testing.checked import Checked
@@ -27,8 +27,23 @@ _HOME = {
 
 __all__ = ["Checked", "Report", "assert_quality", "evaluate"]
 
-LISTENING: list[list[dict[str, Any]]] = []
-"""Lists that `assert_quality` appends every check to, as plain values (`Checked.plain`).
+
+class PlainCheck(TypedDict):
+    """A check as plain values, which pytest-xdist can send; `above` as in `Checked`."""
+
+    name: str
+    threshold: float
+    above: bool
+    passed: bool
+    value: float | None
+    n: int
+    low: float | None
+    high: float | None
+    line: str
+
+
+LISTENING: list[list[PlainCheck]] = []
+"""Lists that `assert_quality` appends every check to (`Checked.plain`).
 
 The pytest plug-in puts one here, and imports nothing heavy for it.
 """

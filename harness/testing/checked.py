@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import UsageError, near
 from harness.scoring.answers import ANSWERS
 from harness.scoring.metrics import ALIASES, FUNCTIONS, Metric
+from harness.testing import PlainCheck
 
 WORST = 3
 """Queries that a message names."""
@@ -110,11 +111,19 @@ class Checked:
             lines.append(f"by {found.how}")
         return lines
 
-    def plain(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        record = asdict(self)
-        record["found"]["worst"] = [list(pair) for pair in self.found.worst]
-        return {**record, "line": self.line}
+    def plain(self) -> PlainCheck:
+        """Returns what the summary of pytest shows."""
+        return PlainCheck(
+            name=self.name,
+            threshold=self.threshold,
+            above=self.above,
+            passed=self.passed,
+            value=self.found.value,
+            n=self.found.n,
+            low=self.found.low,
+            high=self.found.high,
+            line=self.line,
+        )
 
 
 def worst_first(names: Sequence[str], values: Any) -> tuple[tuple[tuple[str, float], ...], int]:

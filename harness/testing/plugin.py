@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.testing import LISTENING
+from harness.testing import LISTENING, PlainCheck
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ class _Measured:
     """What the tests of one session measured."""
 
     def __init__(self) -> None:
-        self.heard: list[dict[str, Any]] = []  # by the test that runs now
-        self._by_test: dict[str, list[dict[str, Any]]] = {}
+        self.heard: list[PlainCheck] = []  # by the test that runs now
+        self._by_test: dict[str, list[PlainCheck]] = {}
 
     # Not the newer `wrapper=True`: the user's pytest may be older than that.
     @pytest.hookimpl(hookwrapper=True)
@@ -62,21 +62,21 @@ class _Measured:
         for test, checks in self._by_test.items():
             terminalreporter.line(test)
             for check in checks:
-                if check["name"] == "failed queries" and not check["found"]["value"]:
+                if check["name"] == "failed queries" and not check["value"]:
                     continue
                 word, colour = ("ok    ", "green") if check["passed"] else ("MISSED", "red")
                 terminalreporter.line(f"  {word} {check['line']}", **{colour: True})
 
 
-def _properties(check: dict[str, Any]) -> list[tuple[str, object]]:
+def _properties(check: PlainCheck) -> list[tuple[str, object]]:
     """A check as properties of its test: the value, and what it is to be read with."""
-    name, found = f"quality.{check['name']}", check["found"]
+    name = f"quality.{check['name']}"
     sign = ">=" if check["above"] else "<="
     properties: list[tuple[str, object]] = [
-        (name, "not measurable" if found["value"] is None else found["value"]),
+        (name, "not measurable" if check["value"] is None else check["value"]),
         (f"{name}.threshold", f"{sign} {check['threshold']}"),
-        (f"{name}.n", found["n"]),
+        (f"{name}.n", check["n"]),
     ]
-    if found["low"] is not None:
-        properties.append((f"{name}.interval", f"{found['low']} to {found['high']}"))
+    if check["low"] is not None:
+        properties.append((f"{name}.interval", f"{check['low']} to {check['high']}"))
     return properties

@@ -18,6 +18,9 @@ from harness.statistics.intervals import Interval, mean_intervals
 from harness.testing.cases import Answer, Case, asking, read_answer, read_cases, shown
 from harness.testing.checked import FALSE_POSITIVE_RATE, TIMES, metric_of
 
+CaseRow = dict[str, str | float | None]
+"""One case in `Report.per_query`: its values by column."""
+
 _DEFAULT = ("recall@{k}", "ndcg@{k}", "mrr@{k}")
 
 
@@ -111,14 +114,14 @@ class Report:
         return sum(c.answerable for c in self.cases)
 
     @property
-    def per_query(self) -> list[dict[str, Any]]:
+    def per_query(self) -> list[CaseRow]:
         """One record a case: id, query, ability, metrics, ids returned, milliseconds, error.
 
         The metrics are the printed ones, None where the case has no value; a failed case counts 0
         and has an error.
         """
         columns = {name: self.values(name).tolist() for name in self.metrics}
-        records = []
+        records: list[CaseRow] = []
         for at, (case, answer) in enumerate(zip(self.cases, self.answers, strict=True)):
             values = {name: column[at] for name, column in columns.items()}
             records.append(
@@ -156,7 +159,7 @@ class Report:
         at = np.quantile(times, [0.5, 0.95, 0.99])
         return {name: 1000 * float(value) for name, value in zip(TIMES, at, strict=True)}
 
-    def worst(self, n: int = 5, metric: str | None = None) -> list[dict[str, Any]]:
+    def worst(self, n: int = 5, metric: str | None = None) -> list[CaseRow]:
         """Records of the n lowest cases in a metric (the first one), lowest first.
 
         Raises UsageError for an n that is no number of cases, and as `values`.

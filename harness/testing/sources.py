@@ -70,7 +70,7 @@ def source_of(
 
 def _scored(run: Any, ability: str | None, protocol: str, level: str) -> OfScoredRun:
     if isinstance(run, Scores):
-        found = ScoredRun(Path("scores"), {}, run.report, run.per_query)
+        found = ScoredRun(Path("scores"), None, run.report, run.per_query)
         return OfScoredRun(found, "scores", ability or "all", protocol, level)
     folder = Path(run)
     if folder.is_file():

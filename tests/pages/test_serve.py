@@ -177,7 +177,7 @@ def test_an_unfinished_run_of_another_shape_is_told_as_broken_and_the_others_go_
         found = {run["run"]: run for run in state(port)["unfinished"]}
         assert (found["whole"]["state"], found["whole"]["done"]) == ("stopped", 1)
         assert (found["odd"]["state"], found["odd"]["name"]) == ("broken", "odd")
-        assert str(odd / name if name == "checkpoint.jsonl" else odd) in found["odd"]["why"]
+        assert str(odd / name if name == "checkpoint.jsonl" else odd) in found["odd"]["reason"]
     assert post(port, "odd")[0] == 200
     assert not odd.exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from msgspec import field
@@ -21,6 +22,7 @@ from harness.records.base import Record, decode, encode, json_schema, read_toml_
 class Part(Record):
     name: str
     weight: float = 1.0
+    colour: Literal["red", "blue"] | None = None
 
 
 class Whole(ChecksummedRecord):
@@ -41,6 +43,10 @@ def test_a_record_is_the_same_after_writing_and_reading() -> None:
         (
             '{"parts": [{"name": "a", "wieght": 2}]}',
             "f.json: parts[0].wieght: unknown field; did you mean weight?",
+        ),
+        (
+            '{"parts": [{"name": "a", "colour": "green"}]}',
+            "f.json: parts[0].colour: invalid enum value 'green'; choose one of red, blue",
         ),
         ('{"parts": [], "prats": 1}', "f.json: prats: unknown field; did you mean parts?"),
         ('{"parts": ', "f.json: not valid JSON (Input data was truncated)"),

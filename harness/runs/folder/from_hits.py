@@ -31,8 +31,8 @@ from harness.scoring.matching.hits import (
     Hit,
     by_query,
     expand,
+    hits_record,
     read_hits,
-    summary,
     write_hits,
 )
 from harness.scoring.matching.matcher import resolve_hits
@@ -94,10 +94,7 @@ def resolve_into(
             scores = np.array([row.hit.score for row in rows], np.float64)
         documents = np.array([row.document for row in rows], np.int32)
         rankings[query] = Ranking(query, documents, scores)
-    resolved = HitsRecord(
-        **summary(hits), documents_beyond_k=beyond, matching=matching_record(settings)
-    )
-    return rankings, resolved
+    return rankings, hits_record(hits, beyond, matching_record(settings))
 
 
 def matching_record(matching: Matching) -> MatchingRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -254,11 +254,11 @@ def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
     try:
         record = read_with_checksums(folder / "run.json", RunRecord)
         scores = folder / "scores.json"
-        main = _main(read_scores(folder)) if numbers and scores.is_file() else {}
+        report = read_scores(folder) if numbers and scores.is_file() else None
     except _BROKEN as error:
         return _broken(folder, folder / "run.json", error)
     changed = "+" if record.git and record.git.changed else ""
-    return ListedRun(
+    run = ListedRun(
         folder,
         record.title,
         record.retriever.name,
@@ -270,8 +270,8 @@ def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
         record.queries.asked,
         record.queries.failed,
         commit=f"{record.git.commit[:7]}{changed}" if record.git else "",
-        **main,
     )
+    return run if report is None else _with_numbers(run, report)
 
 
 _BROKEN = (UsageError, LookupError, TypeError, ValueError, AttributeError)
@@ -290,22 +290,23 @@ def _not_ours(path: Path, error: Exception) -> str:
     return f"{path}: is not as the harness writes it ({error!r})"
 
 
-def _main(report: ScoreReport) -> dict[str, Any]:
-    """The number that a run is known by, and its interval."""
+def _with_numbers(run: ListedRun, report: ScoreReport) -> ListedRun:
+    """Returns a run with its main number, and its interval."""
     protocol = main_protocol(report.protocols)
     results = protocol.overall if protocol else {}
     metric = next(iter(main_metrics(results)), None)
     if metric is None:
-        return {}
+        return run
     result = results[metric]
-    return {
-        "metric": metric,
-        "value": result.value,
-        "low": result.interval.low if result.interval else None,
-        "high": result.interval.high if result.interval else None,
-        "answered_only": result.answered_only.value if result.answered_only else None,
-        "answered": result.answered_only.n if result.answered_only else None,
-    }
+    return replace(
+        run,
+        metric=metric,
+        value=result.value,
+        low=result.interval.low if result.interval else None,
+        high=result.interval.high if result.interval else None,
+        answered_only=result.answered_only.value if result.answered_only else None,
+        answered=result.answered_only.n if result.answered_only else None,
+    )
 
 
 def _unfinished(folder: Path, reader: CheckpointReader) -> ListedRun:

@@ -8,9 +8,8 @@ session is called evidence has `noans` for `answer`. `metrics` are those of prin
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -51,11 +50,12 @@ def write_log(folder: Path, out: Path, source: str | None = None) -> int:
     metrics = _metrics(folder)
     with out.open("wb") as file:
         for record in records(raw):
-            question = record.value["question_id"]
+            question, value = record.value["question_id"], record.value
             if question in ranked:
+                sessions, dates = value["haystack_session_ids"], value["haystack_dates"]
                 found = {
                     "query": record.value["question"],
-                    "ranked_items": [*_items(ranked[question], record.value)],
+                    "ranked_items": [*_items(ranked[question], sessions, dates)],
                     "metrics": metrics.get(question, {"session": {}, "turn": {}}),
                 }
                 line = orjson.dumps({**record.value, "retrieval_results": found})
@@ -94,11 +94,12 @@ def original_id(id_: str, session: str) -> str:
     return id_ if copy == id_ else session + copy.lstrip("0123456789")
 
 
-def _items(ranked: list[tuple[str, str]], record: Mapping[str, Any]) -> Iterator[dict[str, str]]:
+def _items(
+    ranked: list[tuple[str, str]], sessions: list[str], said_at: list[str]
+) -> Iterator[dict[str, str]]:
     """ranked_items; the second place of a session's id has the second date of that session."""
     dates: dict[str, list[str]] = {}
-    pairs = zip(record["haystack_session_ids"], record["haystack_dates"], strict=True)
-    for session, date in pairs:
+    for session, date in zip(sessions, said_at, strict=True):
         dates.setdefault(session, []).append(date)
     met = Counter[str]()
     for id_, text in ranked:

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.rankings.arrow import read_parquet
+from harness.records.run import HitsRecord, MatchingRecord
 from harness.scoring.matching.found import Way
 
 UNRESOLVED = "unresolved:"
@@ -82,20 +83,25 @@ def expand(hits: Sequence[Hit], k: int) -> tuple[list[Row], int]:
     return rows[:k], max(0, len(rows) - k)
 
 
-def summary(hits: Sequence[Hit]) -> dict[str, Any]:
-    """How many hits there were, by which way each was resolved, and what was not."""
+def hits_record(hits: Sequence[Hit], beyond: int, matching: MatchingRecord) -> HitsRecord:
+    """Returns how many hits there were, and how they were resolved.
+
+    `beyond` is the number of documents beyond the depth of the run.
+    """
     ways = Counter(hit.way for hit in hits)
     looked = np.array([hit.f1 for hit in hits if not np.isnan(hit.f1)])
     lost = [query for query, mine in by_query(hits) if not any(hit.documents for hit in mine)]
-    return {
-        "returned": len(hits),
-        "resolved": sum(bool(hit.documents) for hit in hits),
-        "by_way": {str(way): ways[way] for way in Way if ways[way]},
-        "unknown_sources": sum(hit.unknown for hit in hits),
-        "matched_by_text": len(looked),
-        "token_f1_at_least": {str(t): int((looked >= t).sum()) for t in THRESHOLDS},
-        "queries_not_measurable": len(lost),
-    }
+    return HitsRecord(
+        returned=len(hits),
+        resolved=sum(bool(hit.documents) for hit in hits),
+        by_way={str(way): ways[way] for way in Way if ways[way]},
+        unknown_sources=sum(hit.unknown for hit in hits),
+        matched_by_text=len(looked),
+        token_f1_at_least={str(t): int((looked >= t).sum()) for t in THRESHOLDS},
+        queries_not_measurable=len(lost),
+        documents_beyond_k=beyond,
+        matching=matching,
+    )
 
 
 def unmeasurable(hits: Sequence[Hit], n: int) -> np.ndarray[Any, np.dtype[np.bool_]]:

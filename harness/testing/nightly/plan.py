@@ -10,15 +10,16 @@ over = "auto"                  # what is independent: haystacks, queries, auto
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Literal
 
-from harness.errors import UsageError, near
+from msgspec import Meta
 
-_OVER = ("auto", "haystacks", "queries")
+from harness.errors import UsageError
+from harness.records.base import Record, convert
+
 _NOT_SHOWN = {"name", "only", "dataset", "retriever"}
 _PLAIN = ("granularity", "text", "split", "source")
 _HEXADECIMAL = set("0123456789abcdef")
@@ -34,56 +35,36 @@ class Plan:
     over: str = "auto"
 
 
-def read_plan(file: Path, table: Any, out: str) -> Plan | None:
-    """What the table of a config says; `out` is the folder of the runs. None: no history is kept.
+class NightlyTable(Record):
+    """The `[nightly]` table; `history` false: no history is kept, empty: in the folder of runs."""
+
+    history: str | Literal[False] = ""
+    max_drop: Annotated[float, Meta(ge=0, lt=1)] | None = None
+    alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    over: Literal["auto", "haystacks", "queries"] = "auto"
+
+
+def read_plan(file: Path, table: object, out: str) -> Plan | None:
+    """Reads the table of a config; `out` is the folder of the runs. None: no history is kept.
 
     Raises UsageError for unknown keys and values of the wrong kind.
     """
-    if not isinstance(table, dict):
-        raise UsageError(f"--config {file}: nightly must be a table: [nightly]")
-    known = ("history", "max_drop", "alpha", "over")
-    for key in table:
-        if key not in known:
-            found = near(key, list(known))
-            raise UsageError(f"--config {file}: unknown key {key!r} in [nightly]{found}")
-    history = table.get("history", out)
-    if history is not False and (not isinstance(history, str) or not history):
+    where = f"--config {file}: [nightly]"
+    found = convert(table, NightlyTable, where)
+    if found.history is not False:
+        return Plan(Path(found.history or out), found.max_drop, found.alpha, found.over)
+    if found != NightlyTable(history=False):
         raise UsageError(
-            f"--config {file}: history must be a folder, or false for none, not {history!r}"
+            f"{where}: history = false keeps nothing that a last time could be compared with; "
+            "leave it, or the other keys, out"
         )
-    if history is False and (more := [key for key in table if key != "history"]):
-        raise UsageError(
-            f"--config {file}: {more[0]} in [nightly] is of what changed since the last time, "
-            "which history = false does not keep; leave one of them out"
-        )
-    over = table.get("over", "auto")
-    if over not in _OVER:
-        raise UsageError(f"--config {file}: over must be {', '.join(_OVER)}, not {over!r}")
-    max_drop = table.get("max_drop")
-    plan = Plan(
-        Path(history or out),
-        None if max_drop is None else _between(file, "max_drop", max_drop, closed=True),
-        _between(file, "alpha", table.get("alpha", 0.05), closed=False),
-        over,
-    )
-    return None if history is False else plan
-
-
-def _between(file: Path, name: str, value: Any, *, closed: bool) -> float:
-    """A number from 0 to below 1; `closed` allows 0."""
-    number = isinstance(value, int | float) and not isinstance(value, bool)
-    if not number or math.isnan(value) or not (0 <= value < 1) or (value == 0 and not closed):
-        least = "from 0" if closed else "above 0"
-        raise UsageError(
-            f"--config {file}: {name} must be a number {least} to below 1, not {value!r}"
-        )
-    return float(value)
+    return None
 
 
 # -- Names that stay the same from night to night --------------------------------------------------
 
 
-def labels(tables: Sequence[Mapping[str, Any]], bases: Sequence[str]) -> list[str]:
+def labels(tables: Sequence[Mapping[str, object]], bases: Sequence[str]) -> list[str]:
     """A label for each table of a list: its own `name`, else its base (`locomo`, `bm25`).
 
     Where tables share a base, the options that differ between them are added: `locomo session`,
@@ -108,7 +89,7 @@ def labels(tables: Sequence[Mapping[str, Any]], bases: Sequence[str]) -> list[st
     return found
 
 
-def _flat(table: Mapping[str, Any]) -> dict[str, str]:
+def _flat(table: Mapping[str, object]) -> dict[str, str]:
     """The options of a table, each as it is shown in a label."""
     flat: dict[str, str] = {}
     for key, value in table.items():
@@ -122,7 +103,7 @@ def _flat(table: Mapping[str, Any]) -> dict[str, str]:
     return flat
 
 
-def plain(value: Any) -> str:
+def plain(value: object) -> str:
     """A setting as short text: files without their folders, digests by their first digits."""
     text = "-" if value is None else str(value)
     file, colon, name = text.rpartition(":")

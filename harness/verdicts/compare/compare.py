@@ -16,7 +16,6 @@ from typing import Any
 import numpy as np
 
 from harness.errors import UsageError, near
-from harness.records.run import RunRecord
 from harness.scoring.grid import grid
 from harness.scoring.uncertainty import named
 from harness.statistics.corrections import CORRECTIONS, holm
@@ -137,8 +136,7 @@ def names_of(folders: Sequence[Path]) -> list[str]:
 
 
 def _name(folder: Path) -> str | None:
-    record = record_of(folder)
-    return record.name if isinstance(record, RunRecord) else record.get("name")
+    return record_of(folder).name
 
 
 def _check_metrics(

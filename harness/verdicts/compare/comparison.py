@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from harness.errors import UsageError, near
 from harness.records.base import to_tree
@@ -154,11 +153,9 @@ class Comparison:
         known = sorted({cell.metric for cell in cells if cell.slice == slice_})
         raise UsageError(f"no metric {metric!r} over {slice_!r} was compared{near(metric, known)}")
 
-    def as_dict(self) -> dict[str, Any]:
+    def as_dict(self) -> dict[str, object]:
         """Plain values, for JSON."""
-        plain = asdict(self)
-        for group in plain["groups"]:
-            group["returned"] = to_tree(group["returned"])
+        plain: dict[str, object] = to_tree(self)
         return plain
 
     def __repr__(self) -> str:

@@ -20,6 +20,7 @@ from harness.records.base import to_plain
 from harness.records.run import RunRecord
 from harness.records.scores import ProtocolResult, ScoreReport
 from harness.runs.answering.folder import AnswersFolder, is_answers
+from harness.runs.answering.records import AnswersRecord
 from harness.runs.folder.run_folder import RunFolder, read_scores, scores_by_query
 from harness.scoring.signature import digest
 
@@ -35,7 +36,7 @@ class ScoredRun:
     who they are in answers.json. Nothing else of it is read."""
 
     folder: Path
-    record: RunRecord | dict[str, Any]
+    record: RunRecord | AnswersRecord | None
     scores: ScoreReport
     table: pa.Table
 
@@ -60,8 +61,9 @@ class ScoredRun:
     @property
     def title(self) -> str:
         """The name of the run or the answers in tables and pages."""
-        found = self.record
-        return found.title if isinstance(found, RunRecord) else str(found["name"])
+        if isinstance(self.record, AnswersRecord):
+            return self.record.name
+        return self.run_record.title
 
     @cached_property
     def blocks(self) -> dict[Block, ProtocolResult]:
@@ -92,12 +94,9 @@ class ScoredRun:
         return BlockRows(self.table.filter(mine))
 
 
-def record_of(folder: Path) -> RunRecord | dict[str, Any]:
-    """Who made what is scored in a folder. Raises UsageError for one of no run and no answers."""
-    if not is_answers(folder):
-        return RunFolder(folder).record
-    record = AnswersFolder(folder).record
-    return {**to_plain(record), "retriever": {"name": record.name, "baseline": record.baseline}}
+def record_of(folder: Path) -> RunRecord | AnswersRecord:
+    """Reads the record of a run or of answers. Raises UsageError for a folder of neither."""
+    return AnswersFolder(folder).record if is_answers(folder) else RunFolder(folder).record
 
 
 @dataclass(frozen=True)
@@ -262,6 +261,8 @@ def differing(maps: Sequence[Mapping[str, str]]) -> list[Differing]:
 def settings(run: ScoredRun) -> dict[str, str]:
     """The system, its parameters, settings and versions of a run, as flat text."""
     record = to_plain(run.record)
+    if isinstance(run.record, AnswersRecord):
+        record["retriever"] = {"name": run.record.name, "baseline": run.record.baseline}
     parts = {name: record.get(name) for name in ("retriever", "settings", "versions")}
     flat: dict[str, str] = {}
     _flatten("", parts, flat)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,14 @@ from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun, Values,
 
 Flags = npt.NDArray[np.bool_]
 Places = tuple[int, int]
+
+
+class _Resampling(TypedDict):
+    """Arguments of intervals and tests."""
+
+    level: float
+    resamples: int
+    seed: int
 
 
 def table(
@@ -66,11 +74,7 @@ def table(
     for matrix in matrices:
         matrix[lacking] = np.nan
     independent = np.array(first.queries if clusters is None else labels)[~lacking.all(axis=1)]
-    arguments: dict[str, Any] = {
-        "level": options.level,
-        "resamples": options.resamples,
-        "seed": options.seed,
-    }
+    arguments = _Resampling(level=options.level, resamples=options.resamples, seed=options.seed)
     if options.average == "haystacks":
         # Each haystack is one observation, and nothing below has to know more.
         matrices, clusters = [_by_haystack(matrix, labels) for matrix in matrices], None

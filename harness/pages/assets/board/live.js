@@ -123,7 +123,7 @@ const item = (run) =>
       { class: "name" },
       el("strong", {}, run.name),
       run.about && ` on ${run.about}`,
-      el("span", { class: "small" }, `${run.run}, begun ${moment(run.begun)} UTC`),
+      el("span", { class: "small" }, `${run.run}, started ${moment(run.started)} UTC`),
     ),
     el("progress", {
       max: run.queries || 1,
@@ -137,8 +137,8 @@ const item = (run) =>
 /** What can be done with a run that does not go on. */
 const dead = (run) => el("span", { class: "dead" }, putAway(run.run), remove(run));
 
-function far({ state, why, done, queries, failed, idle_seconds: idle }) {
-  if (state === "broken") return `broken: ${why}`;
+function far({ state, reason, done, queries, failed, idle_seconds: idle }) {
+  if (state === "broken") return `broken: ${reason}`;
   const at = `${count(done)} of ${count(queries)}`;
   if (state === "failed") return `failed: ${count(failed)} of ${count(queries)} queries`;
   return [
