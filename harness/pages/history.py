@@ -1,27 +1,22 @@
-"""A history as one HTML page: lines over time. All its numbers are made here; the page draws them.
-
-What one line over time holds, a value a night in each list (or one value for all):
-
-| key | what |
-|---|---|
-| night, at | place among the nights, and when the run ended, in milliseconds since 1970 |
-| part | runs of the same part are joined by a line; a failure and a break begin a new one |
-| error, breaks, changed | kind of error; why numbers stop being comparable; settings that changed |
-| cells | slice -> metric -> value, n, low, high; of the change difference, from, to, p, said; drop:
-  what is said of one that fails the list |
-"""
+"""A history as one HTML page: series over time. All its numbers are made here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import harness
 from harness.errors import UsageError
 from harness.pages.html import page
-from harness.records.base import to_plain
+from harness.pages.records import (
+    HistoryData,
+    HistoryDataset,
+    HistoryNight,
+    MetricSeries,
+    SystemSeries,
+)
 from harness.schema import Ability
 from harness.verdicts.history import (
     FELL,
@@ -40,6 +35,8 @@ from harness.verdicts.history import (
     read_history,
     verdicts,
 )
+
+T = TypeVar("T")
 
 _SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 _SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN_WORDS)
@@ -67,7 +64,7 @@ def history_page(path: Path, *, home: str = "") -> bytes:
     )
 
 
-def history_data(path: Path) -> dict[str, Any]:
+def history_data(path: Path) -> HistoryData:
     """Everything that the page draws. Raises UsageError as `history_page`."""
     lines, torn = read_history(path)
     if not lines:
@@ -75,79 +72,77 @@ def history_data(path: Path) -> dict[str, Any]:
     return _data(lines, torn)
 
 
-def _data(lines: Sequence[Line], torn: int) -> dict[str, Any]:
+def _data(lines: Sequence[Line], torn: int) -> HistoryData:
     nights: dict[str, dict[Series, Line]] = {}
     for line in lines:  # the last word of a night on a series is the one that holds
         nights.setdefault(line.night, {})[line.series] = line
     judged = [verdicts(night.values()) for night in nights.values()]
     series = {line.series: None for line in lines}
     found = [_series(one, list(nights.values()), judged) for one in series]
-    return {
-        "harness": harness.__version__,
-        "torn": bool(torn),
-        "said": list(_SAID),
-        "nights": [
+    return HistoryData(
+        harness=harness.__version__,
+        torn=bool(torn),
+        verdicts=list(_SAID),
+        nights=[
             _night(began, night, verdict)
             for (began, night), verdict in zip(nights.items(), judged, strict=True)
         ],
-        "datasets": [_dataset(name, found) for name in dict.fromkeys(name for name, _ in series)],
-        "series": found,
-    }
+        datasets=[_dataset(name, found) for name in dict.fromkeys(name for name, _ in series)],
+        series=found,
+    )
 
 
-def _night(began: str, night: dict[Series, Line], judged: Verdicts) -> dict[str, Any]:
+def _night(began: str, night: dict[Series, Line], judged: Verdicts) -> HistoryNight:
     failed = sum(isinstance(line, FailedLine) for line in night.values())
-    return {
-        "began": began,
-        "at": _milliseconds(began),
-        "of": max(line.list_size for line in night.values()),
-        "ok": len(night) - failed,
-        "failed": failed,
-        "tested": judged.tested,
-        "told": "; ".join(messages([*night.values()], judged)),
-    }
+    return HistoryNight(
+        started=began,
+        at=_milliseconds(began),
+        runs=max(line.list_size for line in night.values()),
+        ok=len(night) - failed,
+        failed=failed,
+        tested=judged.tested,
+        messages="; ".join(messages([*night.values()], judged)),
+    )
 
 
-def _dataset(name: str, found: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """What can be chosen for a dataset: metrics, and slices in the usual order."""
-    mine = [one["cells"] for one in found if one["dataset"] == name]
-    slices = {part for cells in mine for part in cells}
-    metrics = {m: None for cells in mine for part in cells.values() for m in part}
-    return {
-        "name": name,
-        "slices": [part for part in _SLICES if part in slices],
-        "metrics": list(metrics),
-    }
+def _dataset(name: str, found: Sequence[SystemSeries]) -> HistoryDataset:
+    """Returns what can be chosen for a dataset: metrics, and slices in the usual order."""
+    mine = [one.results for one in found if one.dataset == name]
+    slices = {part for results in mine for part in results}
+    metrics = {m: None for results in mine for part in results.values() for m in part}
+    return HistoryDataset(
+        name=name, slices=[part for part in _SLICES if part in slices], metrics=list(metrics)
+    )
 
 
 def _series(
     series: Series, nights: Sequence[dict[Series, Line]], judged: Sequence[Verdicts]
-) -> dict[str, Any]:
-    """One line over time."""
+) -> SystemSeries:
+    """Returns the runs of one system on one dataset."""
     places = [at for at, night in enumerate(nights) if series in night]
     lines = [nights[at][series] for at in places]
     scored = [line if isinstance(line, ScoredLine) else None for line in lines]
-    return {
-        "dataset": series[0],
-        "system": series[1],
-        "night": places,
-        "at": [_milliseconds(line.finished) for line in lines],
-        "part": _parts(lines),
-        "error": _column([line.error if isinstance(line, FailedLine) else None for line in lines]),
-        "breaks": _column([_breaks(line, first=at == 0) for at, line in enumerate(lines)]),
-        "changed": _column(
-            [to_plain(one.changed_settings) or None if one else None for one in scored]
-        ),
-        "failed": _column([one.queries.failed if one else 0 for one in scored]),
-        "asked": _column([one.queries.asked if one else None for one in scored]),
-        "since": _column([one.change.since if one else None for one in scored]),
-        "version": _column([one.versions.retriever if one else None for one in scored]),
-        "commit": _column([one.versions.commit if one else None for one in scored]),
-        "index": _column([_index_ms(one) if one else None for one in scored]),
-        "search": _column([one.times.search_ms if one else None for one in scored]),
-        "about": next((_about(one) for one in reversed(scored) if one), ""),
-        "cells": _cells(series, lines, [judged[at] for at in places]),
-    }
+    breaks = [_breaks(line, first=at == 0) for at, line in enumerate(lines)]
+    changed = [one.changed_settings or None if one else None for one in scored]
+    return SystemSeries(
+        dataset=series[0],
+        system=series[1],
+        night=places,
+        at=[_milliseconds(line.finished) for line in lines],
+        part=_parts(lines),
+        error=_column([line.error if isinstance(line, FailedLine) else None for line in lines]),
+        breaks=breaks if any(breaks) else None,
+        changed=changed if any(changed) else None,
+        failed=_column([one.queries.failed if one else 0 for one in scored]),
+        asked=_column([one.queries.asked if one else None for one in scored]),
+        since=_column([one.change.since if one else None for one in scored]),
+        version=_column([one.versions.retriever if one else None for one in scored]),
+        commit=_column([one.versions.commit if one else None for one in scored]),
+        index_ms=_column([_index_ms(one) if one else None for one in scored]),
+        search_ms=_column([one.times.search_ms if one else None for one in scored]),
+        about=next((_about(one) for one in reversed(scored) if one), ""),
+        results=_results(series, lines, [judged[at] for at in places]),
+    )
 
 
 def _index_ms(line: ScoredLine) -> float | None:
@@ -190,9 +185,9 @@ def _parts(lines: Sequence[Line]) -> list[int]:
     return parts
 
 
-def _cells(
+def _results(
     series: Series, lines: Sequence[Line], judged: Sequence[Verdicts]
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, dict[str, MetricSeries]]:
     places = {
         (part, metric): None
         for line in lines
@@ -201,17 +196,15 @@ def _cells(
         for metric in metrics
     }
     dropped = [_dropped(line, verdict) for line, verdict in zip(lines, judged, strict=True)]
-    found: dict[str, dict[str, Any]] = {}
+    found: dict[str, dict[str, MetricSeries]] = {}
     for part, metric in places:
         rows = [
             (*_row(line, series, part, metric, verdict), drop.get((part, metric)))
             for line, verdict, drop in zip(lines, judged, dropped, strict=True)
         ]
-        names = ("value", "n", "low", "high", "difference", "from", "to", "p", "said", "drop")
-        columns = zip(*rows, strict=True)
-        found.setdefault(part, {})[metric] = {
-            name: _column(list(column)) for name, column in zip(names, columns, strict=True)
-        }
+        columns = [_column(list(column)) for column in zip(*rows, strict=True)]
+        names = MetricSeries.__struct_fields__
+        found.setdefault(part, {})[metric] = MetricSeries(**dict(zip(names, columns, strict=True)))
     return found
 
 
@@ -243,9 +236,9 @@ def _row(line: Line, series: Series, part: str, metric: str, judged: Verdicts) -
     return (*mean, *ends, verdict.p, _SHORT.index(verdict.outcome))
 
 
-def _column(values: list[Any]) -> Any:
-    """A list, or the one value that stands everywhere in it."""
-    if not values or isinstance(values[0], list) or any(value != values[0] for value in values):
+def _column(values: list[T]) -> list[T] | T:
+    """Returns a list, or the one value that stands everywhere in it."""
+    if not values or any(value != values[0] for value in values):
         return values
     return values[0]
 

@@ -16,7 +16,6 @@ from threading import Lock
 from typing import Any
 from urllib.parse import unquote
 
-import orjson
 from msgspec.structs import replace
 
 from harness.errors import HarnessError, UsageError

@@ -18,6 +18,7 @@ from urllib.parse import quote
 import msgspec
 
 from harness.records.base import ChecksummedRecord, Record
+from harness.records.run import HitsRecord
 
 SCORES_VERSION = 1
 
@@ -507,7 +508,7 @@ class ScoreReport(ChecksummedRecord):
     abstention: AbstentionResult | None = None
     tokens: TokensResult | None = None
     semantic: SemanticResult | None = None
-    hits: dict[str, Any] | None = None
+    hits: HitsRecord | None = None
     warnings: list[str] = msgspec.field(default_factory=list)
     reader: str | None = None
     repeats: dict[str, RepeatVariance] | None = None

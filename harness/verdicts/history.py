@@ -40,8 +40,8 @@ class HistoryQueries(Record):
     """Counts of queries; of the unmeasurable no returned text was resolved."""
 
     asked: int
-    failed: int = 0
-    unmeasurable: int = 0
+    failed: int
+    unmeasurable: int
 
 
 class HistoryData(Record):

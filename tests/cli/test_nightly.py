@@ -570,9 +570,8 @@ retriever = "mine.py:Mine"
     assert "Dropped by more than" not in told.out
     page = history_data(place / "runs" / "history.jsonl")
     found = summary(place)
-    assert page["nights"][-1]["told"] == "; ".join(found["messages"])
-    assert (
-        "open: no drop could have been shown, 4 of which fell by more than 0.02"
-        in (page["nights"][-1]["told"])
+    assert page.nights[-1].messages == "; ".join(found["messages"])
+    assert "open: no drop could have been shown, 4 of which fell by more than 0.02" in (
+        page.nights[-1].messages
     )
-    assert "open: no drop could have been shown" in page["said"]
+    assert "open: no drop could have been shown" in page.verdicts

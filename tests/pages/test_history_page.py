@@ -16,6 +16,7 @@ from made_history import Line, failed, made_history, not_comparable
 from harness.__main__ import main
 from harness.errors import UsageError
 from harness.pages.history import history_data
+from harness.records.base import to_tree
 
 REASON = "data fingerprint b089650b3963 -> 0000aaaa1111"
 HOSTILE = "<img src=x onerror=alert(1)></script><script>alert(2)</script>"
@@ -53,16 +54,16 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_parts_of_a_line_end_at_failures_and_where_numbers_do_not_compare(told: Path) -> None:
-    data = history_data(told.with_name("history.jsonl"))
+    data = to_tree(history_data(told.with_name("history.jsonl")))
     one = {s["system"]: s for s in data["series"] if s["dataset"] == "sample"}
     assert one["system-1"]["part"] == [0, 0, 0, 1, 2, 3, 4, 4, 4, 4]
     assert one["system-2"]["part"] == [0, 0, 0, 0, 0, 0, 1, 1, 1, 1]
     assert one["system-1"]["error"][3:5] == ["RunError"] * 2
-    cells = one["system-1"]["cells"]["all"]["recall@10"]
+    cells = one["system-1"]["results"]["all"]["recall@10"]
     assert cells["value"][3] is None, "a failure is no zero"
     assert one["system-2"]["breaks"][6] == [REASON]
     assert cells["difference"][6] is None, "what does not compare has no number"
-    assert data["said"][one["system-0"]["cells"]["all"]["recall@10"]["said"][8]] == "rose"
+    assert data["verdicts"][one["system-0"]["results"]["all"]["recall@10"]["verdict"][8]] == "rose"
 
 
 def test_numbers_stand_on_the_page_as_in_the_history_and_are_rounded_once(tmp_path: Path) -> None:
@@ -71,8 +72,8 @@ def test_numbers_stand_on_the_page_as_in_the_history_and_are_rounded_once(tmp_pa
         return line
 
     path = made_history(tmp_path / "history.jsonl", 1, 1, edit=close)
-    (one,) = history_data(path)["series"]
-    assert one["cells"]["all"]["recall@10"]["high"] == 0.487526
+    (one,) = to_tree(history_data(path))["series"]
+    assert one["results"]["all"]["recall@10"]["high"] == 0.487526
 
 
 def test_the_page_holds_all_that_it_needs_and_asks_nobody(told: Path) -> None:
@@ -80,7 +81,9 @@ def test_the_page_holds_all_that_it_needs_and_asks_nobody(told: Path) -> None:
     found = re.search(rb'id="data">([^<]*)</script>', html)
     assert found
     data = orjson.loads(gzip.decompress(base64.b64decode(found[1])))
-    assert data == orjson.loads(orjson.dumps(history_data(told.with_name("history.jsonl"))))
+    assert data == orjson.loads(
+        orjson.dumps(to_tree(history_data(told.with_name("history.jsonl"))))
+    )
     assert not re.search(rb'(?:src|href)="(?!#|data:)', html)
     assert b"connect-src 'none'" in html
 
@@ -140,7 +143,7 @@ def test_a_drop_that_the_rule_of_the_list_failed_is_marked_where_it_happened(
     tmp_path: Path,
 ) -> None:
     path = made_history(tmp_path / "history.jsonl", 6, 2, edit=dropping)
-    one, other = (series["cells"] for series in history_data(path)["series"])
+    one, other = (series["results"] for series in to_tree(history_data(path))["series"])
     assert one["all"]["recall@10"]["drop"] == [
         *(None, None, None, "fell by more than 0.02: the list failed", None, None)
     ]

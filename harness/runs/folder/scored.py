@@ -14,7 +14,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import disk_errors, write_bytes
 from harness.rankings.rankings import read_rankings
-from harness.records.base import to_plain, write_json_record
+from harness.records.base import write_json_record
 from harness.records.run import MatchingRecord
 from harness.records.scores import ScoreReport
 from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
@@ -62,7 +62,7 @@ def score_run(
     elif earlier is not None and earlier.semantic is not None and _same_run(earlier, report):
         report = msgspec_replace(report, semantic=earlier.semantic)
     if record.hits is not None:
-        report = msgspec_replace(report, hits=to_plain(record.hits))
+        report = msgspec_replace(report, hits=record.hits)
     scores = replace(scores, report=report)
     with disk_errors(folder, "make it writable: scores are kept in the run's own folder"):
         write_bytes(folder / "scores.parquet", _parquet(scores.per_query))

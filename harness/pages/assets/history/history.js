@@ -125,9 +125,9 @@ function night() {
   slider.value = place;
   slider.setAttribute("aria-valuetext", when);
   find("night-title").textContent = last ? "The last night" : `The night of ${when}`;
-  const short = found.ok + found.failed < found.of ? `; ${count(found.of)} were to be run` : "";
+  const short = found.ok + found.failed < found.runs ? `; ${count(found.runs)} were to be run` : "";
   find("night-said").textContent =
-    `${when}: ${count(found.ok)} ok, ${count(found.failed)} failed${short}. Tested: ${count(found.tested.all)} over all questions, ${count(found.tested["by ability"])} by ability${found.told && `; ${found.told}`}.`;
+    `${when}: ${count(found.ok)} ok, ${count(found.failed)} failed${short}. Tested: ${count(found.tested.all)} over all questions, ${count(found.tested["by ability"])} by ability${found.messages && `; ${found.messages}`}.`;
   find("night-table").replaceChildren(nightTable(data, place, slice, metric));
 }
 

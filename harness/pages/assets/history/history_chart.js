@@ -12,8 +12,9 @@ export const BANDS = 3; // lines that have their intervals drawn
 
 /** How many lines stand out and have a value in a cell. */
 export const drawnOf = (lines, slice, metric, chosen) =>
-  lines.filter((one) => one.cells[slice]?.[metric] && (chosen.size === 0 || chosen.has(one.system)))
-    .length;
+  lines.filter(
+    (one) => one.results[slice]?.[metric] && (chosen.size === 0 || chosen.has(one.system)),
+  ).length;
 
 /** A value of a column, which is one value where all are the same. */
 export const col = (column, at) => (Array.isArray(column) ? column[at] : column);
@@ -22,7 +23,7 @@ export const dashOf = (place) => DASHES[Math.floor(place / 8) % 3];
 
 /** The points of one line in one cell, from night `from` on; those without a value are left out. */
 function pointsOf(one, place, slice, metric, from, nights) {
-  const cells = one.cells[slice]?.[metric];
+  const cells = one.results[slice]?.[metric];
   if (!cells) return [];
   return one.night
     .map((night, at) => ({

@@ -25,7 +25,7 @@ const changedSaid = (changed) =>
   (changed ?? []).map(({ what, before, now }) => `${what} ${before} → ${now}`).join("; ");
 
 /** Every system of every dataset in one night. */
-export function nightTable({ series, said }, night, slice, metric) {
+export function nightTable({ series, verdicts }, night, slice, metric) {
   const rows = series.map((one) => {
     const at = one.night.indexOf(night);
     return { one, at, error: at < 0 ? null : col(one.error, at) };
@@ -33,7 +33,7 @@ export function nightTable({ series, said }, night, slice, metric) {
   /** Of a row that ran, else nothing: what stands for it is as wide as what it lacks. */
   const ran = (cell) => (row) => (row.at < 0 || row.error ? false : cell(row));
   const get = ({ one, at }, key) => {
-    const cells = one.cells[slice]?.[metric];
+    const cells = one.results[slice]?.[metric];
     return cells ? col(cells[key], at) : null;
   };
   const withInterval = (value, low, high, show) => [
@@ -49,8 +49,8 @@ export function nightTable({ series, said }, night, slice, metric) {
   const shown = (row) => {
     const { one, at } = row;
     const breaks = col(one.breaks, at);
-    const place = get(row, "said");
-    const word = place === null ? "" : said[place];
+    const place = get(row, "verdict");
+    const word = place === null ? "" : verdicts[place];
     const p = get(row, "p");
     const drop = get(row, "drop");
     return el(
@@ -82,7 +82,12 @@ export function nightTable({ series, said }, night, slice, metric) {
       title: "against the last time, over the same queries, with its 95% interval",
       number: true,
       cell: ran((row) =>
-        withInterval(get(row, "difference"), get(row, "from"), get(row, "to"), signed),
+        withInterval(
+          get(row, "difference"),
+          get(row, "difference_low"),
+          get(row, "difference_high"),
+          signed,
+        ),
       ),
     },
     { head: "What is shown", cell: ran(shown) },
@@ -91,7 +96,7 @@ export function nightTable({ series, said }, night, slice, metric) {
       title: "how long it took to take the documents in, and to answer all queries",
       number: true,
       cell: ran(
-        ({ one, at }) => `${duration(col(one.index, at))} / ${duration(col(one.search, at))}`,
+        ({ one, at }) => `${duration(col(one.index_ms, at))} / ${duration(col(one.search_ms, at))}`,
       ),
     },
     {
@@ -110,7 +115,7 @@ export function numbersTable({ nights }, lines, slice, metric, from) {
     const value = (place) => {
       const at = places.get(place);
       if (at === undefined) return NONE;
-      const cells = one.cells[slice]?.[metric];
+      const cells = one.results[slice]?.[metric];
       return col(one.error, at) ? "failed" : plain(cells ? col(cells.value, at) : null);
     };
     return { head: one.system, number: true, cell: value };
@@ -138,15 +143,15 @@ export function eventsOf(data, lines, slice, metric) {
       const changed = changedSaid(col(one.changed, at));
       if (changed) add(`new settings: ${changed}`);
       // A list fails by any of its main metrics, whichever is looked at.
-      for (const [name, held] of Object.entries(one.cells.all ?? {})) {
+      for (const [name, held] of Object.entries(one.results.all ?? {})) {
         const drop = col(held.drop, at);
         if (drop) {
           const change = `${plain(col(held.value, at))} (${signed(col(held.difference, at))})`;
           add(`▼ ${name}, to ${change}: ${drop}`, "word-fell");
         }
       }
-      const cells = one.cells[slice]?.[metric];
-      const word = cells ? data.said[col(cells.said, at) ?? -1] : undefined;
+      const cells = one.results[slice]?.[metric];
+      const word = cells ? data.verdicts[col(cells.verdict, at) ?? -1] : undefined;
       const told = slice === "all" && col(cells?.drop, at); // above
       if (!told && (word === "rose" || word === "fell"))
         add(
