@@ -98,7 +98,7 @@ class DropSummary(Record):
 
     rule: str
     message: str
-    open: bool = False
+    open: bool
 
 
 class NightSummary(Record):
