@@ -62,7 +62,7 @@ def line(system: str, **results: MetricChange) -> ScoredLine:
         system=system,
         finished="2026-01-01T00:00:00+00:00",
         run=system,
-        queries=HistoryQueries(asked=50),
+        queries=HistoryQueries(asked=50, failed=0, unmeasurable=0),
         data=HistoryData(name="d", **about),
         k=10,
         protocol="memory/1",
