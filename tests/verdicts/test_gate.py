@@ -222,7 +222,7 @@ def test_gates_of_many_drops_in_which_nothing_fell_seldom_fail() -> None:
         parts = [np.where((slices == k) | (k == 4), 1.0, np.nan)[:, None] for k in range(5)]
         a, b = (np.concatenate([x * part for part in parts], axis=1) for x in (before, now))
         found = drops_of(a, b, None, "queries", 0.05)
-        wrong += any(drop_check("", drop, by=0.0).outcome == "FAIL" for drop in found)
+        wrong += any(drop_check("", drop, max_drop=0.0).outcome == "FAIL" for drop in found)
     assert wrong / 200 <= 0.05
 
 
