@@ -99,7 +99,7 @@ def test_a_key_by_its_variable_serves_and_is_nowhere(
     way: list[str], fails: str, keyed: Path, harness: Callable[..., Any]
 ) -> None:
     told = harness(
-        *("run", "--dataset", "sample", "--retriever", "keyed.py:Keyed", "--k", 5),
+        *("run", "--dataset", "sample", "--limit", 40, "--retriever", "keyed.py:Keyed", "--k", 5),
         *("--param", "api_key=env:MY_VARIABLE", "--param", f"fails={fails}", *way),
     )
     assert told.status == (1 if fails == "true" else 0), told.err
