@@ -90,12 +90,19 @@ class ContextBuilder:
         self._stamps = lru_cache(maxsize=1)(self._read_stamps)
 
     def retrieved(self, folder: Path) -> list[Context]:
-        """Builds a context from a run for each question that it answered without an error."""
+        """Builds a context from a run for each question that it was asked; empty where it failed.
+
+        Nothing where it failed on all of them.
+        """
         run = RunFolder(folder)
         known = asked_in(run, self._dataset)
-        asked = np.flatnonzero(known.asked & ~known.failed).tolist()
+        asked = np.flatnonzero(known.asked).tolist()
+        if known.failed[asked].all():
+            return []
         found = self._texts(run) if run.hits.is_file() else self._documents(run)
-        return [self._cut(query, found.get(query, ())) for query in asked]
+        return [
+            self._cut(query, () if known.failed[query] else found.get(query, ())) for query in asked
+        ]
 
     def baseline(self, name: str, retrieved: Sequence[Context], seed: int = 0) -> list[Context]:
         """Builds a baseline for the questions of `retrieved`; `random` has as many documents.

@@ -124,7 +124,7 @@ def test_as_of_a_time_nothing_later_is_shown(tmp_path: Path) -> None:
             assert all(at is not None and at <= stamps[context.query] for at in said)
 
 
-def test_a_question_that_failed_is_not_answered(
+def test_a_reader_is_asked_a_question_that_failed_with_nothing_found(
     sample: Dataset, sample_run: Callable[..., Path], tmp_path: Path
 ) -> None:
     import shutil
@@ -136,7 +136,9 @@ def test_a_question_that_failed_is_not_answered(
     at = table.column_names.index("failed")
     pq.write_table(table.set_column(at, "failed", [failed]), folder / "queries.parquet")
     reseal(folder)
-    assert 3 not in {one.query for one in ContextBuilder(sample, ContextLimits()).retrieved(folder)}
+    contexts = ContextBuilder(sample, ContextLimits()).retrieved(folder)
+    assert [one.query for one in contexts] == list(range(len(table)))
+    assert [one.query for one in contexts if not one.items] == [3]
 
 
 # -- Templates -------------------------------------------------------------------------------------
