@@ -215,7 +215,7 @@ def call(options: argparse.Namespace) -> int:
     empty = "" if options.allow_empty else empty_haystacks(record.empty_haystacks)
     if empty:
         print(f"harness: {empty}", file=sys.stderr)
-    lost = record.hits.queries_not_measurable if record.hits else 0
+    lost = record.hits.unmeasurable_queries if record.hits else 0
     if lost and lost == record.queries.asked:
         print(
             "harness: not one text was resolved to a document, so nothing is measured",

@@ -212,13 +212,13 @@ def hits(report: ScoreReport) -> Line | None:
     if not found:
         return None
     n = found.returned
-    by_way = {way: count for way, count in found.by_way.items() if way != "none"}
-    ways = ", ".join(f"{count / n:.1%} by {way}" for way, count in by_way.items())
+    by_method = {way: count for way, count in found.by_method.items() if way != "none"}
+    ways = ", ".join(f"{count / n:.1%} by {way}" for way, count in by_method.items())
     text = f"{n} texts returned; resolved {ways or 'none'}" if n else "no text was returned"
-    if lost := found.by_way.get("none"):
+    if lost := found.by_method.get("none"):
         text += f"; {lost / n:.1%} could not be"
-    if found.queries_not_measurable:
-        text += f"; {counted(found.queries_not_measurable, 'questions')} not measurable"
+    if found.unmeasurable_queries:
+        text += f"; {counted(found.unmeasurable_queries, 'questions')} not measurable"
     if found.matched_by_text:
         said = found.token_f1_at_least.items()
         text += "; token F1 at least " + ", ".join(f"{t}: {count}" for t, count in said)

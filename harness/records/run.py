@@ -122,11 +122,11 @@ class HitsRecord(Record):
 
     returned: int
     resolved: int
-    by_way: dict[str, int]
+    by_method: dict[str, int]
     unknown_sources: int
     matched_by_text: int
     token_f1_at_least: dict[str, int]
-    queries_not_measurable: int
+    unmeasurable_queries: int
     documents_beyond_k: int
     matching: MatchingRecord
 

@@ -84,7 +84,7 @@ def test_texts_score_as_the_documents_that_they_were_made_of(home: Path, tmp_pat
     ids = run(dataset, BM25(), Settings(limit=80), out=tmp_path / "ids")
     assert ranked(texts) == ranked(ids)
     ours, theirs = (score_run(folder, dataset).report for folder in (texts, ids))
-    assert set(ours.hits["by_way"]) == {"exact"}
+    assert set(ours.hits["by_method"]) == {"exact"}
     assert ours.protocols[-1].protocol == "answers"  # which texts get, and ids when asked
     for mine, other in zip(ours.protocols[:-1], theirs.protocols, strict=True):
         for name, part in other.slices.items():
@@ -106,7 +106,7 @@ def test_sources_come_first_then_the_text_and_a_lost_text_keeps_its_place(
     folder = scored(notes(tmp_path / "data"), hits, tmp_path)
     assert ranked(folder) == {"goats": ["unresolved:1", "n3", "n0", "n1"]}
     about = RunFolder(folder).record.hits
-    assert about.by_way == {"sources": 1, "exact": 2, "none": 1}
+    assert about.by_method == {"sources": 1, "exact": 2, "none": 1}
     assert about.unknown_sources == 1
     assert cell(folder, "mrr@4").value == pytest.approx(1 / 3)
     assert cell(folder, "recall@4").value == 1
@@ -173,7 +173,7 @@ def test_other_thresholds_make_another_folder_and_change_nothing_in_the_first(
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     assert main(["score", str(folder), "--match-f1", "0.9", "--json"]) == 0
     told = orjson.loads(capsys.readouterr().out)
-    assert told["scores"]["hits"]["by_way"] == {"none": 1}
+    assert told["scores"]["hits"]["by_method"] == {"none": 1}
     assert told["scores"]["hits"]["matching"]["f1"] == 0.9
     assert told["folder"] != str(folder)
     assert ranked(folder) == {"goats": ["n0"]}

@@ -94,11 +94,11 @@ def hits_record(hits: Sequence[Hit], beyond: int, matching: MatchingRecord) -> H
     return HitsRecord(
         returned=len(hits),
         resolved=sum(bool(hit.documents) for hit in hits),
-        by_way={str(way): ways[way] for way in Way if ways[way]},
+        by_method={str(way): ways[way] for way in Way if ways[way]},
         unknown_sources=sum(hit.unknown for hit in hits),
         matched_by_text=len(looked),
         token_f1_at_least={str(t): int((looked >= t).sum()) for t in THRESHOLDS},
-        queries_not_measurable=len(lost),
+        unmeasurable_queries=len(lost),
         documents_beyond_k=beyond,
         matching=matching,
     )

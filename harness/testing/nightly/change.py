@@ -189,7 +189,7 @@ def scored_line(
         queries=HistoryQueries(
             asked=scores.queries.asked,
             failed=scores.queries.failed,
-            unmeasurable=scores.hits.queries_not_measurable if scores.hits else 0,
+            unmeasurable=scores.hits.unmeasurable_queries if scores.hits else 0,
         ),
         data=HistoryData(
             name=data.name,

@@ -126,7 +126,7 @@ def _entry(run: ScoredRun) -> Entry:
         queries=EntryQueries(
             failed=scores.queries.failed,
             without_ranking=scores.queries.without_ranking,
-            unmeasurable=record.hits.queries_not_measurable if record.hits else 0,
+            unmeasurable=record.hits.unmeasurable_queries if record.hits else 0,
         ),
         returned=scores.returned,
         protocols=[_protocol(one) for one in scores.protocols],

@@ -98,10 +98,10 @@ def _counts(rows: Sequence[Mapping[str, Any]]) -> Numbers:
         ("resolved",): sum(bool(row["documents"]) for row in rows),
         ("unknown_sources",): sum(row["unknown_sources"] for row in rows),
         ("matched_by_text",): len(looked),
-        ("queries_not_measurable",): len({row["query"] for row in rows} - resolved),
+        ("unmeasurable_queries",): len({row["query"] for row in rows} - resolved),
     }
     for way, n in Counter(row["way"] for row in rows).items():
-        numbers["by_way", way] = n
+        numbers["by_method", way] = n
     for least in (0.1, 0.3, 0.5):
         numbers["token_f1_at_least", str(least)] = sum(one >= least for one in looked)
     return numbers
