@@ -286,7 +286,7 @@ def print_answers(options: argparse.Namespace, kind: str, folders: Sequence[Path
     print("\n\n".join(part for part in parts if part))
     failed = sum(one.record.queries.failed for one in answered)
     if failed:
-        print(f"\n{failed} failed answers count 0 in every mean, but in those of `answered only`")
+        print(f"\n{failed} failed answers count 0; the rows `answered only` leave them out")
     more = f" and {len(answered) - 1} beside it" if len(answered) > 1 else ""
     print(f"\nin {answered[0].folder}{more}")
     return 0

@@ -131,7 +131,7 @@ def labels_of_project(folder: Path, answers: AnswersFolder) -> tuple[Labels, Hum
         )
     agreed = read_consensus(project)
     sampled = {query: texts for query, texts in _rows(answers).items() if query in project.query}
-    came = {
+    pair_of = {
         (query, repeat): (query, _id(text))
         for query, texts in sampled.items()
         for repeat, text in texts
@@ -139,15 +139,15 @@ def labels_of_project(folder: Path, answers: AnswersFolder) -> tuple[Labels, Hum
     }
     labels = {
         answer: agreed.grades[pair] >= project.relevance_level
-        for answer, pair in came.items()
+        for answer, pair in pair_of.items()
         if pair in agreed.grades
     }
-    if not labels:
+    if pair_of and not labels:
         raise UsageError(f"{folder}: nobody judged an answer yet, or all are in conflict")
     judged = {*agreed.grades, *((one.query, one.document) for one in agreed.open)}
-    if judged.issuperset(came.values()):
+    if judged.issuperset(pair_of.values()):
         all_answers = ((query, repeat) for query, texts in sampled.items() for repeat, _ in texts)
-        labels.update((answer, False) for answer in all_answers if answer not in came)
+        labels.update((answer, False) for answer in all_answers if answer not in pair_of)
     source = HumanLabelSource(
         folder=folder.resolve().name,
         annotators=project.annotators(),

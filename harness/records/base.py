@@ -157,7 +157,12 @@ def _message(error: msgspec.ValidationError, kind: Any, where: str, remedy: str)
         what = "is missing"
     else:
         what = what[:1].lower() + what[1:].replace("`", "")
-        if choices := _choices_at(kind, path):
+        what = what.replace(" | null", "").replace("array", "list")
+        choices = _choices_at(kind, path)
+        value = what.removeprefix("invalid enum value ")
+        if len(choices) == 1 and value.isdigit():
+            what = f"must be {choices[0]}, not {value}"
+        elif choices:
             what += f"; choose one of {', '.join(choices)}"
     return f"{where}: {f'{field}: ' if field else ''}{what}{with_remedy(remedy)}"
 
@@ -173,7 +178,7 @@ def _fields_at(kind: Any, path: str) -> set[str]:
 
 
 def _choices_at(kind: Any, path: str) -> list[str]:
-    """The texts that a field at a path may be, where it may be few alone."""
+    """The texts and numbers that a field at a path may be, where it may be few alone."""
     parent, _, name = path.rpartition(".")
     hints = [get_type_hints(one).get(name) for one in _kinds_at(kind, parent)]
     return [value for hint in hints for value in _literals_in(hint)]
@@ -181,8 +186,8 @@ def _choices_at(kind: Any, path: str) -> list[str]:
 
 def _literals_in(hint: Any) -> Iterator[str]:
     for part in get_args(hint):
-        if get_origin(hint) is Literal and isinstance(part, str):
-            yield part
+        if get_origin(hint) is Literal and not isinstance(part, bool):
+            yield str(part)
         yield from _literals_in(part)
 
 

@@ -111,7 +111,7 @@ class Change(Record):
 
     `unchanged`: every value of every query is the same. `reasons` say why runs are not comparable.
     The rest is of compared runs: `alpha` of all tests of the night, `max_drop` by how much a main
-    metric may fall (None: by anything), the independent `clusters`, how intervals were computed and
+    metric may fall (None: no limit), the independent `clusters`, how intervals were computed and
     why they are approximate, queries of each run that the other lacks, and results by slice and
     metric (where the runs are not equally deep, of metrics that depth could not change).
     """
@@ -215,7 +215,8 @@ def read_history(path: Path) -> tuple[list[Line], int]:
 
 def _line(path: Path, number: int, text: bytes) -> Line:
     where = f"{path}, line {number}"
-    line: Line = decode(text, Line, where, "remove the line")  # type: ignore[arg-type]
+    remedy = "read it with the harness that wrote it, or remove the line"
+    line: Line = decode(text, Line, where, remedy)  # type: ignore[arg-type]
     for name, value in (("night", line.night), ("finished", line.finished)):
         try:
             aware = datetime.fromisoformat(value).tzinfo is not None

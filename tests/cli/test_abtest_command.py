@@ -72,7 +72,7 @@ ODD_LINES = {
         "'metrics' is there twice"
     ),
     '{"time": 1, "unit_id": "u", "arm": "a", "metrics": {"ok": 1, "ok": 0}}': "'ok' is there twice",
-    "[1, 2]": "expected object, got array",
+    "[1, 2]": "expected object, got list",
 }
 ODD_CLICKS = {
     '{"time": 1, "unit_id": "u", "clicks": {"a": 9223372036854775808, "b": 0}}': (

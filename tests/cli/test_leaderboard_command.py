@@ -156,7 +156,7 @@ def test_of_what_is_no_board_is_said_why(
     assert harness("leaderboard", "--quiet").status == 0
     whole = read_json(results / "leaderboard.json")
     write_json(tmp_path / "new.json", whole | {"schema_version": 9})
-    with pytest.raises(UsageError, match="schema_version: invalid enum value 9; `harness leaderb"):
+    with pytest.raises(UsageError, match="schema_version: must be 1, not 9; `harness leaderb"):
         read_boards(tmp_path / "new.json")
     shutil.copy(results / "leaderboard.json", tmp_path)
     with pytest.raises(UsageError, match=r"is missing; leaderboard\.json is a summary"):
@@ -236,11 +236,11 @@ def test_folders_without_scores_and_unfinished_ones_are_left_out(
     [
         ("scores.json", b"{", "scores.json: not valid JSON"),
         ("scores.json", b"{}", "scores.json: harness: is missing"),
-        ("scores.json", b"[]", "scores.json: expected object, got array"),
+        ("scores.json", b"[]", "scores.json: expected object, got list"),
         ("run.json", b"", "run.json: not valid JSON"),
-        ("run.json", b'{"run_version": 99}', "run.json: run_version: invalid enum value 99"),
+        ("run.json", b'{"run_version": 99}', "run.json: run_version: must be 1, not 99"),
         ("run.json", b'{"run_version": 1}', "run.json: finished: is missing; get the folder again"),
-        ("run.json", b"[]", "run.json: expected object, got array"),
+        ("run.json", b"[]", "run.json: expected object, got list"),
     ],
 )
 def test_a_broken_folder_is_named_and_the_others_are_on_the_board(

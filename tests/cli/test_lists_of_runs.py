@@ -78,7 +78,7 @@ def test_every_pair_is_run_and_the_board_holds_those_that_went_well(
         ("labelled", "recency", 10, 1),
     }
     entries = [entry for board in boards for entry in board["entries"]]
-    assert {e["params"]["k1"] for e in entries if e["system"] == "bm25"} == {0.9}
+    assert {e["distinct_params"]["k1"] for e in entries if e["system"] == "bm25"} == {0.9}
     # What is finished is not run again, and the command line goes over the file.
     assert main(["run", "--config", path, "--resume", "--limit", "5"]) == 1
     table = capsys.readouterr().out

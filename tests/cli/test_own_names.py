@@ -132,7 +132,7 @@ def test_a_project_registers_for_every_folder_below_it_and_every_process(
     ("text", "said"),
     [
         ('plugin = ["mine.py"]', "plugin: unknown field; did you mean plugins?"),
-        ('plugins = "mine.py"', "plugins: expected array, got str"),
+        ('plugins = "mine.py"', "plugins: expected list, got str"),
         ('plugins = ["none.py"]', "plugins names none.py, which is not there"),
         ("plugins = [", "not valid TOML"),
     ],

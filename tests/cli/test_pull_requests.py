@@ -166,7 +166,7 @@ def card(checkout: Path, run: Path) -> None:
         (wrong, "submissions/wrong/scores.json: claims recall@10 0.990000"),
         (unknown, "1 query that sample does not have"),
         (again, "submissions/zeroth: is the run of submissions/first again"),
-        (card, "submissions/card/run.json: submitted_by: expected str | null, got array"),
+        (card, "submissions/card/run.json: submitted_by: expected str, got list"),
     ],
 )
 def test_a_bad_submission_is_refused_with_a_line_and_the_board_stays(

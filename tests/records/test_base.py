@@ -50,7 +50,7 @@ def test_a_record_is_the_same_after_writing_and_reading() -> None:
         ),
         ('{"parts": [], "prats": 1}', "f.json: prats: unknown field; did you mean parts?"),
         ('{"parts": ', "f.json: not valid JSON (Input data was truncated)"),
-        ("[1]", "f.json: expected object, got array"),
+        ("[1]", "f.json: expected object, got list"),
     ],
 )
 def test_an_error_names_the_file_the_field_and_the_expected_type(data: str, message: str) -> None:

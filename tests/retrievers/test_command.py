@@ -153,7 +153,7 @@ def test_what_its_libraries_print_is_passed_over_and_counted(
         ("alone", r"took longer than 1 s .* stdout: hello"),
         ("chatter", r"10,000 lines that are no JSON, and no reply"),
         ("half", r"is no JSON: .*results"),
-        ("list", r"the reply: expected object, got array"),
+        ("list", r"the reply: expected object, got list"),
         ("object", r"expected 1 results, the reply has none"),
     ],
 )

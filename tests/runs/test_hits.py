@@ -84,7 +84,7 @@ def test_texts_score_as_the_documents_that_they_were_made_of(home: Path, tmp_pat
     ids = run(dataset, BM25(), Settings(limit=80), out=tmp_path / "ids")
     assert ranked(texts) == ranked(ids)
     ours, theirs = (score_run(folder, dataset).report for folder in (texts, ids))
-    assert set(ours.hits["by_method"]) == {"exact"}
+    assert set(ours.hits.by_method) == {"exact"}
     assert ours.protocols[-1].protocol == "answers"  # which texts get, and ids when asked
     for mine, other in zip(ours.protocols[:-1], theirs.protocols, strict=True):
         for name, part in other.slices.items():

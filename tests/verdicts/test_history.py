@@ -42,7 +42,7 @@ def test_a_line_that_a_crash_cut_off_is_dropped_with_a_word(tmp_path: Path, half
     [
         (b"not json", "line 2: not valid JSON"),
         (b"", "line 2: not valid JSON"),
-        (b"[1]", "line 2: expected object, got array; remove the line"),
+        (b"[1]", "line 2: expected object, got list; read it with the harness"),
         (b'{"query": "q1", "document": "d1"}', "line 2: state: is missing"),
         (
             b'{"version":9,"night":"2026-01-01T00:00:00+00:00","list_size":1,'

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
-import numpy as np
 import orjson
 import pyarrow as pa
 
@@ -27,7 +26,7 @@ from harness.rankings.published.form import PublishedRanking, Question
 from harness.rankings.raw import read_bytes
 from harness.records.base import Record, convert, to_plain
 from harness.runs.answering.answer import context_columns, mean_tokens, now
-from harness.runs.answering.context import Context, ContextBuilder, ContextLimits
+from harness.runs.answering.context import ContextBuilder, ContextLimits
 from harness.runs.answering.folder import (
     ANSWERS,
     ANSWERS_VERSION,
@@ -48,7 +47,6 @@ from harness.runs.answering.records import (
 from harness.runs.folder.imported import REPEATS, say
 from harness.runs.folder.joined import Joined, join
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
-from harness.runs.folder.scored import asked_in
 
 _LONG = 60
 """Characters from which on an answer that is a document's text is no coincidence."""
@@ -199,10 +197,8 @@ def import_own_answers(run: Path, dataset: Dataset, out: Path) -> Path:
         )
     answers = {one.question.id: one.text for one in read_answers(path)[1]}
     contexts = ContextBuilder(dataset, ContextLimits()).retrieved(run)
-    known = asked_in(RunFolder(run), dataset)
-    failed = [Context(row, ()) for row in np.flatnonzero(known.asked & known.failed).tolist()]
     rows = []
-    for context in sorted([*contexts, *failed], key=lambda one: one.query):
+    for context in contexts:
         id_ = dataset.query_ids[context.query]
         rows.append(
             {
@@ -250,10 +246,14 @@ def _write_judgements(
     judge: str,
     imported: ImportedFile,
 ) -> None:
+    """Writes the judgements of one judge; a failed answer is wrong, unless another judged it."""
     rows = [
-        {"query": dataset.query_ids[row], "repeat": 0, "judgement": 0, "correct": one.correct}
+        {
+            **{"query": dataset.query_ids[row], "repeat": 0, "judgement": 0},
+            "correct": one.correct if one.text is not None else False,
+        }
         for row, one in answers.items()
-        if one.judge == judge and one.text is not None
+        if one.judge == judge or (one.text is None and not one.judge)
     ]
     name = f"imported({judge})"
     identity = JudgeIdentity(name=f"judge:{name}", version=1, signature=name, model=judge)

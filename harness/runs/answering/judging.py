@@ -221,15 +221,13 @@ def failures_as_wrong(
     judge: JudgeRecord, dataset: Dataset, answers: pa.Table, correct: Values
 ) -> Values:
     """Returns the verdicts of a judge by row of the answers, in which failed answers to questions
-    that it judges are wrong. Human labels are returned as they are: of a sample, they hold the
-    failed answers in it."""
-    if judge.human_labels is not None:
+    that it judges are wrong. Human labels and imported judgements hold failed answers as wrong
+    already, and are returned as they are."""
+    if judge.human_labels is not None or judge.imported is not None:
         return correct
-    failed = answers["answer"].is_null().to_numpy()
-    if judge.imported is None:
-        row_of = {name: row for row, name in enumerate(dataset.query_ids)}
-        rows = [row_of[name] for name in answers["query"].to_pylist()]
-        failed = failed & _judgeable(dataset)[rows]
+    row_of = {name: row for row, name in enumerate(dataset.query_ids)}
+    rows = [row_of[name] for name in answers["query"].to_pylist()]
+    failed = answers["answer"].is_null().to_numpy() & _judgeable(dataset)[rows]
     values: Values = np.where(failed, 0.0, correct)
     return values
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
+from harness.errors import UsageError
 from harness.records.base import convert
 from harness.records.run import EmbedderReport, Measured, Params, PlainValue
 from harness.records.scores import MetricResult, ProtocolResult
@@ -44,10 +45,16 @@ def read_board(folder: Path) -> Board:
 
 
 def embedder_reports(reported: PlainValue) -> list[EmbedderReport]:
-    """Finds the reports of embedders at any depth: a retriever's holds those of its parts."""
+    """Finds the reports of embedders at any depth: a retriever's holds those of its parts.
+
+    A retriever reports what it likes, so what only looks like one is none.
+    """
     if isinstance(reported, dict):
         if "texts_asked" in reported:
-            return [convert(reported, EmbedderReport, "run.json: reported")]
+            try:
+                return [convert(reported, EmbedderReport, "reported")]
+            except UsageError:
+                return []
         reported = list(reported.values())
     if not isinstance(reported, list):
         return []

@@ -180,10 +180,10 @@ def test_a_change_against_a_run_of_the_same_labels(
         ("[[change]]\nmetric = 'mrr'\nalpha = 2", "alpha must be between"),
         ("[[change]]\nmetric = 'mrr'\nreference = 3", "reference must be from 0 to 1"),
         ("[[change]]\nmetric = 'mrr'\ndirection = 'up'", "direction must be drop or rise"),
-        ("[change]\nmetric = 'mrr'", "change: expected array"),
+        ("[change]\nmetric = 'mrr'", "change: expected list"),
         ("window = '5'", "window: expected int"),
         ("colour = 1", "colour: unknown field"),
-        ("metrics = 'mrr'", "metrics: expected array"),
+        ("metrics = 'mrr'", "metrics: expected list"),
         ("= broken", "not valid TOML"),
     ],
 )

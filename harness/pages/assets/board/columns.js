@@ -16,7 +16,7 @@ import { distinct, downTo, el, live } from "../shared/page.js";
 import { chosen } from "./data.js";
 import { intervalDrawing, scaleEnd } from "./interval.js";
 
-/** Whether any query of a run is in no mean. */
+/** Whether any query of a run failed or cannot be measured. */
 export const anyLost = (rows) =>
   rows.some(({ entry: { queries: q } }) => q.failed || q.unmeasurable);
 

@@ -22,7 +22,7 @@ export function stroke(place) {
 
 /** Settings that changed, in words. */
 const changedSaid = (changed) =>
-  (changed ?? []).map(({ what, before, now }) => `${what} ${before} → ${now}`).join("; ");
+  (changed ?? []).map(({ setting, before, now }) => `${setting} ${before} → ${now}`).join("; ");
 
 /** Every system of every dataset in one night. */
 export function nightTable({ series, verdicts }, night, slice, metric) {

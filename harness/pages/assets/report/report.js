@@ -209,7 +209,7 @@ function words() {
   const metrics = [view().metric, ...data.protocols.flatMap((block) => block.metrics)];
   const families = [...new Set(metrics.map((name) => name.split("@")[0]))];
   const pairs = several ? ["B − A", "p", "detectable", "won / lost / tied"] : [];
-  const silence = ["False evidence", "AUROC"];
+  const silence = ["False positive rate", "AUROC"];
   const updates = ["update recall", "stale only rate", "update ranked first"];
   const changes = ["outdated returned", "outdated above", "forgotten returned", "future returned"];
   return [
