@@ -53,8 +53,10 @@ def call(options: argparse.Namespace) -> int:
             known = near(name, sorted(names))
             raise UsageError(f"--min-effect {name}: is no metric of {path}{known}")
     if options.json:
+        from harness.cli.output_records import ABTestOutput
+
         rows = [{"log": str(log), **to_plain(one)} for log, one in zip(logs, reports, strict=True)]
-        print_json("abtest", {"reports": rows})
+        print_json(ABTestOutput(reports=rows))
     elif not options.quiet:
         print("\n\n".join(map(str, reports)))
     return 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from harness.cli.options import Verbs, add_results, load_plugins, run_folder
-from harness.cli.output import add_output, print_json, refuse
+from harness.cli.output import add_output, plain, print_json, refuse
 from harness.errors import UsageError
 
 
@@ -72,7 +72,11 @@ def call(options: argparse.Namespace) -> int:
     found = analyze(folder, dataset, options.k, errata=options.errata, embed=embed)
     texts = None if options.share else Texts(RunFolder(folder), dataset, found.depth)
     if options.json:
-        print_json("analyze", as_dict(found, texts))
+        from harness.cli.output_records import AnalyzeOutput
+
+        values = as_dict(found, texts)
+        computed = {name: plain(values[name]) for name in ("queries", "similarity", "errata")}
+        print_json(AnalyzeOutput(**{**values, **computed}))
     elif not options.quiet:
         print(render(found, texts, options.examples))
     return 0

@@ -184,7 +184,6 @@ def _plan(options: argparse.Namespace, dataset: Dataset) -> AnswerPlan:
 def _print_estimate(options: argparse.Namespace, job: AnswerJob) -> int:
     """Prints the number of calls and their highest cost, without making them."""
     from harness.dataset.prepare import home
-    from harness.records.base import to_plain
     from harness.runs.answering.answer import mean_tokens
     from harness.runs.answering.client import ModelClient
     from harness.runs.answering.records import ConditionEstimate
@@ -207,7 +206,9 @@ def _print_estimate(options: argparse.Namespace, job: AnswerJob) -> int:
     finally:
         client.close()
     if options.json:
-        print_json("answer-plan", {"conditions": to_plain(estimates)})
+        from harness.cli.output_records import AnswerPlanOutput
+
+        print_json(AnswerPlanOutput(conditions=estimates))
     elif not options.quiet:
         rows = [
             [
@@ -248,7 +249,7 @@ def _import(options: argparse.Namespace, path: Path) -> int:
 
 
 def score_and_print(
-    options: argparse.Namespace, kind: str, folders: Sequence[Path], dataset: Dataset
+    options: argparse.Namespace, command: str, folders: Sequence[Path], dataset: Dataset
 ) -> int:
     """Scores the folders, and prints their tables or their JSON."""
     from harness.runs.answering.folder import AnswersFolder
@@ -256,12 +257,11 @@ def score_and_print(
 
     for folder in folders:
         score_folder(AnswersFolder(folder), dataset)
-    return print_answers(options, kind, folders)
+    return print_answers(options, command, folders)
 
 
-def print_answers(options: argparse.Namespace, kind: str, folders: Sequence[Path]) -> int:
+def print_answers(options: argparse.Namespace, command: str, folders: Sequence[Path]) -> int:
     """Prints the tables of scored folders of answers, or their JSON."""
-    from harness.records.base import to_plain
     from harness.verdicts.answered.tables import (
         Answered,
         by_ability,
@@ -273,11 +273,14 @@ def print_answers(options: argparse.Namespace, kind: str, folders: Sequence[Path
 
     answered = Answered.read(folders)
     if options.json:
+        from harness.cli.output_records import AnswerOutput, AnswersResult, JudgeOutput
+
         found = [
-            {"folder": str(one.folder), "answers": to_plain(one.record), "scores": one.scores}
+            AnswersResult(folder=str(one.folder), answers=one.record, scores=one.scores)
             for one in answered
         ]
-        print_json(kind, {"results": found})
+        output = {"answer": AnswerOutput, "judge": JudgeOutput}[command]
+        print_json(output(results=found))
         return 0
     if options.quiet:
         return 0

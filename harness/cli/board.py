@@ -57,8 +57,13 @@ def call(options: argparse.Namespace) -> int:
     without = say_unscored(options, Path(options.results))
     runs = sum(len(board.entries) for board in boards)
     if options.json:
-        found = {"folder": str(out), "boards": len(boards), "runs": runs}
-        print_json("board-publish", {**found, "without_scores": without})
+        from harness.cli.output_records import BoardPublishOutput
+
+        print_json(
+            BoardPublishOutput(
+                folder=str(out), boards=len(boards), runs=runs, without_scores=without
+            )
+        )
     elif not options.quiet:
         on = counted(len(boards), "boards")
         print(f"{counted(runs, 'runs')} on {on} in {out}; any server of files shows it:")

@@ -6,11 +6,10 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from harness.cli.options import Verbs, add_inner
-from harness.cli.output import add_output, print_json
+from harness.cli.output import add_output, plain, print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -153,8 +152,15 @@ def _print(
     nothing: str,
 ) -> None:
     if options.json:
-        found = {"models": [*map(asdict, models)], "indexes": [*map(asdict, indexes)]}
-        print_json("cache", {**found, "replies": replies})
+        from harness.cli.output_records import CachedIndexRow, CachedModel, CacheOutput
+
+        print_json(
+            CacheOutput(
+                models=[CachedModel(**plain(one)) for one in models],
+                indexes=[CachedIndexRow(**plain(one)) for one in indexes],
+                replies=replies,
+            )
+        )
         return
     if options.quiet:
         return

@@ -40,7 +40,10 @@ def call(options: argparse.Namespace) -> int:
             print(f"{outcome.state:5} {outcome.name:{width}}  {outcome.said}", flush=True)
     counts = {s: sum(o.state == s for o in outcomes) for s in (PASSED, FAILED, NOTED)}
     if options.json:
-        print_json("check", {"retriever": spec.name, "checks": [asdict(o) for o in outcomes]})
+        from harness.cli.output_records import CheckOutput, ConformanceCheck
+
+        checks = [ConformanceCheck(**asdict(outcome)) for outcome in outcomes]
+        print_json(CheckOutput(retriever=spec.name, checks=checks))
     elif not options.quiet:
         said = [f"{counts[PASSED]} passed", f"{counts[FAILED]} failed"]
         if counts[NOTED]:

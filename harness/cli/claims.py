@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from harness.cli.options import Verbs, parameters
-from harness.cli.output import add_output, print_json, refuse
+from harness.cli.output import add_output, plain, print_json, refuse
 from harness.errors import UsageError, near
 from harness.leftovers import temporary_folder
+from harness.records.output import Output, OutputPart
 
 if TYPE_CHECKING:
     from harness.verdicts.claims import Claim, RescoredResult
@@ -22,6 +23,25 @@ if TYPE_CHECKING:
 _OWN = "results/claims.toml"
 _DIGITS = 6
 """Decimals to which `rescored` is written and compared."""
+
+
+class RescoredClaim(OutputPart):
+    """A claim that was scored again: `found` is null where its file is not there.
+
+    `agrees`: value, n and signature are the same; `differs` says what is not.
+    """
+
+    id: str
+    rescored: float
+    found: float | None
+    agrees: bool
+    differs: str
+
+
+class ClaimsScoreOutput(Output, tag="harness.claims-score/1"):
+    """harness claims --score."""
+
+    claims: list[RescoredClaim]
 
 
 def add(verbs: Verbs) -> None:
@@ -96,7 +116,9 @@ def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
     from harness.scoring.uncertainty import counted
 
     if options.json:
-        print_json("claims", {"claims": list(claims)})
+        from harness.cli.output_records import ClaimsOutput
+
+        print_json(ClaimsOutput(claims=list(claims)))
     elif not options.quiet:
         ordered = sorted(claims, key=lambda one: (one.dataset, not one.comparable))
         rows = [
@@ -129,11 +151,10 @@ def _check(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
     boards = [board for name in options.board or () for board in read_boards(Path(name))]
     n, found = unfounded(pages, claims, boards)
     if options.json:
-        stated = [
-            {"page": str(one.page), "line": one.line, "figure": one.figure, "systems": one.systems}
-            for one in found
-        ]
-        print_json("claims-check", {"pages": len(pages), "figures": n, "unfounded": stated})
+        from harness.cli.output_records import ClaimsCheckOutput, UnfoundedFigure
+
+        stated = [UnfoundedFigure(**plain(one)) for one in found]
+        print_json(ClaimsCheckOutput(pages=len(pages), figures=n, unfounded=stated))
         return int(bool(found))
     for one in found:
         print(f"harness: {one}", file=sys.stderr)
@@ -175,14 +196,21 @@ def _score(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
         now = None if path is None else _scored(path, claim, sources)
         differs = "its file is not there" if now is None else _differs(claim.rescored, now)
         wrong += bool(differs)
-        row = {"id": claim.id, "rescored": claim.rescored.value, "found": now and now.value}
-        rows.append({**row, "agrees": not differs, "differs": differs})
+        rows.append(
+            RescoredClaim(
+                id=claim.id,
+                rescored=claim.rescored.value,
+                found=None if now is None else now.value,
+                agrees=not differs,
+                differs=differs,
+            )
+        )
     if options.json:
-        print_json("claims-score", {"claims": rows})
+        print_json(ClaimsScoreOutput(claims=rows))
         return int(bool(wrong))
     for row in rows:
-        if row["differs"]:
-            print(f"harness: {row['id']}: {row['differs']}", file=sys.stderr)
+        if row.differs:
+            print(f"harness: {row.id}: {row.differs}", file=sys.stderr)
     if not options.quiet:
         print(f"{len(rows)} claims scored again, {wrong} disagree")
     return int(bool(wrong))

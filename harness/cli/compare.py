@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.options import Verbs, add_results, number, run_folder
-from harness.cli.output import add_output, print_json, refuse
+from harness.cli.output import add_output, plain, print_json, refuse
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -130,10 +130,12 @@ def call(options: argparse.Namespace) -> int:
         ),
     )
     if options.format == "json":
+        from harness.cli.output_records import CompareOutput
+
         found = comparison.as_dict()
         if options.queries:
             found["queries"] = _queries(options, folders)
-        print_json("compare", found, default=sorted)
+        print_json(CompareOutput(**plain(found)))
         return 0
     if options.quiet:
         return 0
@@ -145,8 +147,6 @@ def call(options: argparse.Namespace) -> int:
 
 def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[str, ...]) -> int:
     """Groups of different queries against each other."""
-    from dataclasses import asdict
-
     from harness.verdicts.compare.compare import WHY, compare_split, render_split
     from harness.verdicts.compare.render import SHOWN
 
@@ -168,7 +168,9 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
     protocol = (options.protocol or [""])[0]
     rows = compare_split((folders[0], folders[1]), metrics or SHOWN, protocol, options.seed)
     if options.format == "json":
-        print_json("compare-unpaired", {"why": WHY, "rows": [asdict(row) for row in rows]})
+        from harness.cli.output_records import CompareUnpairedOutput
+
+        print_json(CompareUnpairedOutput(why=WHY, rows=plain(rows)))
     elif not options.quiet:
         for letter, folder in zip("AB", folders, strict=True):
             print(f"{letter}  {folder.resolve().name}")

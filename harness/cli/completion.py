@@ -40,7 +40,9 @@ def call(options: argparse.Namespace) -> int:
 
     script = shellcode(["harness"], shell=options.shell)
     if options.json:
-        print_json("completion", {"shell": options.shell, "script": script})
+        from harness.cli.output_records import CompletionOutput
+
+        print_json(CompletionOutput(shell=options.shell, script=script))
     elif not options.quiet:
         print(script)
     return 0

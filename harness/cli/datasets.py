@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import DatasetArguments, Verbs, add_inner, add_view, view_arguments
-from harness.cli.output import add_output, print_json, refuse
+from harness.cli.output import add_output, plain, print_json, refuse
 from harness.errors import UsageError
+from harness.records.output import Output, OutputPart
 
 if TYPE_CHECKING:
     from harness.dataset.reader import Dataset
@@ -47,17 +48,22 @@ def add(verbs: Verbs) -> None:
         one.set_defaults(call=call)
 
 
-@dataclass(frozen=True)
-class _ListedDataset:
+class ListedDataset(OutputPart):
     """A dataset that can be opened, and which of its configurations are prepared."""
 
     name: str
     about: str
     licence: str
     bytes: int | None
-    granularities: Sequence[str]
-    splits: Sequence[str]
+    granularities: list[str]
+    splits: list[str]
     prepared: list[str]
+
+
+class DatasetsOutput(Output, tag="harness.datasets/1"):
+    """harness datasets."""
+
+    datasets: list[ListedDataset]
 
 
 def call_list(options: argparse.Namespace) -> int:
@@ -68,19 +74,19 @@ def call_list(options: argparse.Namespace) -> int:
     listed = dict(listing())
     listed |= dict.fromkeys(own_names("labelled"), listed["labelled"])
     rows = [
-        _ListedDataset(
+        ListedDataset(
             name=name,
             about=variant.about,
             licence=variant.licence,
             bytes=variant.bytes or None,
-            granularities=variant.granularities,
-            splits=variant.splits,
+            granularities=[*variant.granularities],
+            splits=[*variant.splits],
             prepared=[folder.name for folder in prepared_folders(name)],
         )
         for name, variant in listed.items()
     ]
     if options.json:
-        print_json("datasets", {"datasets": rows})
+        print_json(DatasetsOutput(datasets=rows))
     if options.json or options.quiet:
         return 0
     from harness.cli.summary_notes import size
@@ -187,7 +193,10 @@ def call_verify(options: argparse.Namespace) -> int:
         )
     findings = verify(dataset)
     if options.json:
-        print_json("datasets-verify", {"findings": to_plain(findings)})
+        from harness.cli.output_records import DatasetsVerifyOutput, PerformedCheck
+
+        checks = [PerformedCheck(**to_plain(finding)) for finding in findings]
+        print_json(DatasetsVerifyOutput(findings=checks))
     elif not options.quiet:
         for finding in findings:
             print(f"{'ok ' if finding.ok else 'BAD'} {finding.what}: {finding.found}")
@@ -205,7 +214,9 @@ def call_export(options: argparse.Namespace) -> int:
     made = export(open_dataset(options.name, **view_arguments(options)), out, options.format)
     files = [str(path) for path in made]
     if options.json:
-        print_json("datasets-export", {"files": files})
+        from harness.cli.output_records import DatasetsExportOutput
+
+        print_json(DatasetsExportOutput(files=files))
     elif not options.quiet:
         print("\n".join(files))
     return 0
@@ -221,7 +232,9 @@ def _print_info(dataset: Any, options: argparse.Namespace) -> None:
 
 def _print_values(values: Mapping[str, object], options: argparse.Namespace) -> None:
     if options.json:
-        print_json("datasets-info", {"dataset": values})
+        from harness.cli.output_records import DatasetsInfoOutput
+
+        print_json(DatasetsInfoOutput(dataset=plain(values)))
     if options.json or options.quiet:
         return
     for key, value in values.items():

@@ -34,11 +34,12 @@ def call(options: argparse.Namespace) -> int:
             raise UsageError(f"unknown example {options.name!r}{near(options.name, known)}")
         examples = {options.name: examples[options.name]}
     if options.json:
+        from harness.cli.output_records import Example, ExamplesOutput
+
         rows = [
-            {"name": name, "about": about(path), "path": str(path)}
-            for name, path in examples.items()
+            Example(name=name, about=about(path), path=str(path)) for name, path in examples.items()
         ]
-        print_json("examples", {"examples": rows})
+        print_json(ExamplesOutput(examples=rows))
     elif options.quiet:
         return 0
     elif options.name is not None:

@@ -31,8 +31,10 @@ def call(options: argparse.Namespace) -> int:
     name = signature.protocol.partition("/")[0]
     protocol = PROTOCOLS.get(name)
     if options.json:
+        from harness.cli.output_records import ExplainOutput
+
         parts = {part: value for part, value, _ in signature.explain()}
-        print_json("explain", {**parts, "formula": formula, "rules": rules})
+        print_json(ExplainOutput(**parts, formula=formula, rules=rules))
     if options.json or options.quiet:
         return 0
     for part, value, meaning in signature.explain():

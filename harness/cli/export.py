@@ -55,7 +55,9 @@ def call(options: argparse.Namespace) -> int:
     if left_out and not options.quiet:
         print(f"note: {left_out} {what} left out", file=sys.stderr)
     if options.json:
-        print_json("export", {"file": options.out})
+        from harness.cli.output_records import ExportOutput
+
+        print_json(ExportOutput(file=options.out))
     elif not options.quiet:
         print(f"file {options.out}")
     return 0

@@ -54,8 +54,10 @@ def call(options: argparse.Namespace) -> int:
     if options.junit:
         write_junit(checks, folder.resolve().name, Path(options.junit))
     if options.json:
-        found = [{**asdict(check), "outcome": check.outcome} for check in checks]
-        print_json("gate", {"passed": not status(checks), "checks": found})
+        from harness.cli.output_records import GateCheck, GateOutput
+
+        found = [GateCheck(**asdict(check), outcome=check.outcome) for check in checks]
+        print_json(GateOutput(passed=not status(checks), checks=found))
     elif options.csv:
         import csv
 

@@ -202,7 +202,6 @@ def call_start(options: argparse.Namespace) -> int:
 def _print_update(folder: Path, update: ProjectUpdate, options: argparse.Namespace) -> None:
     """Prints the size of a project, and what is new in it."""
     from harness.labelling.reports import StartReport
-    from harness.records.base import to_plain
 
     project, added = update.project, update.added
     if options.json:
@@ -215,7 +214,7 @@ def _print_update(folder: Path, update: ProjectUpdate, options: argparse.Namespa
             systems=project.systems,
             added=added,
         )
-        print_json("label-start", to_plain(report))
+        print_json(report)
     if options.json or options.quiet:
         return
     size = (
@@ -253,12 +252,11 @@ def call_status(options: argparse.Namespace) -> int:
     """Say how far it is."""
     from harness.labelling.render import render_status
     from harness.labelling.status import status
-    from harness.records.base import to_plain
 
     folder = Path(options.folder).expanduser()
     report = status(folder, half_width=options.half_width, metric=options.metric)
     if options.json:
-        print_json("label-status", to_plain(report))
+        print_json(report)
     elif not options.quiet:
         print(render_status(report))
     return 0
@@ -270,7 +268,6 @@ def call_export(options: argparse.Namespace) -> int:
     from harness.labelling.export import export
     from harness.labelling.readme import split_option
     from harness.labelling.reports import ExportReport
-    from harness.records.base import to_plain
 
     folder = Path(options.folder).expanduser()
     out = Path(options.out).expanduser() if options.out else folder / "dataset"
@@ -280,7 +277,7 @@ def call_export(options: argparse.Namespace) -> int:
     counts, unfinished = manifest.counts, manifest.excluded.unfinished_queries
     if options.json:
         report = ExportReport(folder=str(out), counts=counts, excluded=manifest.excluded)
-        print_json("label-export", to_plain(report))
+        print_json(report)
     if options.json or options.quiet:
         return 0
     print(f"{out}: {counts.queries} queries, {counts.judgements} judgements")

@@ -46,7 +46,6 @@ def call(options: argparse.Namespace) -> int:
     from harness.labelling.reports import AnswersReport
     from harness.labelling.session import AnnotationSession
     from harness.labelling.start import exclusive
-    from harness.records.base import to_plain
     from harness.runs.answering.folder import AnswersFolder, dataset_of_all
 
     who = annotator_name(check_work(options, pool_only=options.pool_only))
@@ -66,7 +65,7 @@ def call(options: argparse.Namespace) -> int:
             candidates=len(project.pool),
             added=new,
         )
-        print_json("label-answers", to_plain(report))
+        print_json(report)
     elif not options.quiet:
         about = f"{len(project.queries)} questions, {len(project.pool)} answers to judge"
         print(f"{folder}: {about}; it contains texts of the dataset", flush=True)

@@ -6,11 +6,13 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from msgspec import structs
+
 from harness.cli.answer import add_model_options, request_options
 from harness.cli.options import Verbs
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
-from harness.records.base import Record, to_plain
+from harness.records.output import Output
 
 
 def add(verbs: Verbs) -> None:
@@ -143,7 +145,6 @@ def call_generate(options: argparse.Namespace) -> int:
         if client is not None:
             client.close()
     _print(
-        "label-generate",
         found,
         options,
         lambda: f"{render.render_generated(found)}\n\n{render.render_checks(found.leakage)}",
@@ -155,6 +156,7 @@ def call_check(options: argparse.Namespace) -> int:
     """Check, and say what was found; status 1 where that is something."""
     from harness.labelling.generate import render
     from harness.labelling.generate.leakage import check_folder
+    from harness.labelling.generate.records import LeakageOutput
 
     found = check_folder(
         Path(options.folder).expanduser(),
@@ -163,13 +165,14 @@ def call_check(options: argparse.Namespace) -> int:
         options.against,
         quiet=options.quiet,
     )
-    _print("label-check", found, options, lambda: render.render_checks(found))
+    output = LeakageOutput(**structs.asdict(found))
+    _print(output, options, lambda: render.render_checks(found))
     return 1 if found.leaks else 0
 
 
-def _print(kind: str, report: Record, options: argparse.Namespace, text: Callable[[], str]) -> None:
+def _print(output: Output, options: argparse.Namespace, text: Callable[[], str]) -> None:
     if options.json:
-        print_json(kind, to_plain(report))
+        print_json(output)
     elif not options.quiet:
         print(text())
 

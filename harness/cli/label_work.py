@@ -67,14 +67,13 @@ def work(session: Session, options: argparse.Namespace) -> int:
         return 0
     from harness.labelling.page import server
     from harness.labelling.reports import PageAddress
-    from harness.records.base import to_plain
 
     who = session.annotator
     ports = range(PORT, PORT + _PORTS) if options.port is None else [options.port]
     with until_ctrl_c(options), listening(partial(server, session), *ports) as serving:
         address = f"http://127.0.0.1:{serving.server_port}/"
         if options.json:
-            print_json("label-open", to_plain(PageAddress(address=address, annotator=who)))
+            print_json(PageAddress(address=address, annotator=who))
         elif not options.quiet:
             print(f"{address} ({who}; Ctrl-C ends it, nothing is lost)", flush=True)
         if not options.no_open and _has_display():

@@ -81,8 +81,10 @@ def call(options: argparse.Namespace) -> int:
     boards, broken = write_board(results, out, claims_of(options.claims))
     without = say_unscored(options, results)
     if options.json:
+        from harness.cli.output_records import LeaderboardOutput
+
         summary = read_json_record(out, Leaderboard)
-        print_json("leaderboard", {"leaderboard": summary, "without_scores": without})
+        print_json(LeaderboardOutput(leaderboard=summary, without_scores=without))
     elif not options.quiet:
         print(table(boards, options.format))
         entries = counted(sum(len(one.entries) for one in boards), "runs")

@@ -7,12 +7,14 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from harness.cli.options import Verbs, add_view, check_port, view_arguments
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.online.monitor.records import Alert
+    from harness.online.monitor.records import Alert, Snapshot
     from harness.online.monitor.tail import LogTailer
 
 
@@ -139,11 +141,8 @@ def _window(option: int | None, of_config: int | None) -> int:
 
 def _once(options: argparse.Namespace, tailer: LogTailer, delivered: list[Alert]) -> int:
     """Reads the log to its end. Each alert is printed once, on stderr: `delivered` were already."""
-    from msgspec import structs
-
     from harness.online.monitor.records import MonitorOutput
     from harness.online.monitor.terminal import alert_line, table
-    from harness.records.base import to_plain
 
     monitor, counts = tailer.monitor, tailer.counts
     fresh = monitor.position is None
@@ -160,8 +159,8 @@ def _once(options: argparse.Namespace, tailer: LogTailer, delivered: list[Alert]
         print(f"warning: {undecided}", file=sys.stderr)
     snapshot = monitor.snapshot()
     if options.json:
-        found = MonitorOutput(**structs.asdict(snapshot), log=counts, notes=tailer.notes)
-        print_json("monitor", to_plain(found))
+        values = structs.asdict(snapshot)
+        print_json(MonitorOutput(**values, log=counts, notes=tailer.notes))
     elif not options.quiet:
         for alert in snapshot.alerts:  # active since an earlier start
             if alert not in delivered:
@@ -175,7 +174,6 @@ def _live(options: argparse.Namespace, tailer: LogTailer) -> int:
     """Follows the log until Ctrl-C or SIGTERM."""
     from harness.online.monitor.http_server import server
     from harness.online.monitor.terminal import follow
-    from harness.records.base import to_plain
 
     monitor, name = tailer.monitor, Path(options.log).name
     port = 9464 if options.port is None else options.port
@@ -189,10 +187,18 @@ def _live(options: argparse.Namespace, tailer: LogTailer) -> int:
         ) from None
     address = f"http://127.0.0.1:{serving.server_port}/"
     if options.json:
-        print_json("monitor-page", {"address": address})
-    show = (lambda found: print_json("monitor", to_plain(found))) if options.json else None
+        from harness.cli.output_records import MonitorPageOutput
+
+        print_json(MonitorPageOutput(address=address))
+    show = _print_snapshot if options.json else None
     follow(tailer, serving, address, quiet=options.quiet, show_json=show)
     return 0
+
+
+def _print_snapshot(snapshot: Snapshot) -> None:
+    from harness.online.monitor.records import MonitorOutput
+
+    print_json(MonitorOutput(**structs.asdict(snapshot)))
 
 
 def _notes(tailer: LogTailer, quote: bool = True) -> list[str]:

@@ -3,40 +3,70 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
-from harness.records.base import Record, to_plain
+from harness.records.base import Record, encode, to_plain
+
+if TYPE_CHECKING:
+    from harness.records.output import Output
+
+_KINDS = (
+    "harness.cli.claims",
+    "harness.cli.datasets",
+    "harness.cli.output_records",
+    "harness.cli.retrievers",
+    "harness.cli.runs",
+    "harness.cli.suite",
+    "harness.labelling.reports",
+    "harness.labelling.generate.records",
+    "harness.online.monitor.records",
+)
+"""Modules with kinds of output."""
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
     """`--json` and `--quiet`, which every command has."""
-    parser.add_argument(
-        "--json", action="store_true", help="print one JSON object (its form: output.schema.json)"
-    )
+    parser.add_argument("--json", action="store_true", help="print one JSON object on one line")
     parser.add_argument(
         "--quiet", action="store_true", help="print errors alone: no tables, notes or bars"
     )
 
 
-def print_json(
-    kind: str, value: Mapping[str, object], *, default: Callable[[Any], Any] = str
-) -> None:
-    """Print one object on one line, whose `schema` says of what kind it is.
+def print_json(output: Output) -> None:
+    """Prints an output as one line of JSON; NaN is null in it."""
+    print(encode(output).decode(), flush=True)
 
-    The kinds are those of `output.schema.json` beside this file; NaN is null in them.
-    """
+
+def plain(value: Any) -> Any:
+    """Converts dataclasses, records, arrays, sets and paths to plain JSON values; NaN is None."""
     import orjson
 
+    def default(one: Any) -> Any:
+        if isinstance(one, Record):
+            return to_plain(one)
+        return sorted(one) if isinstance(one, frozenset) else str(one)
+
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    return orjson.loads(orjson.dumps(value, default=default, option=options))
 
-    def plain(one: Any) -> Any:
-        return to_plain(one) if isinstance(one, Record) else default(one)
 
-    line = orjson.dumps({"schema": f"harness.{kind}/1", **value}, default=plain, option=options)
-    print(line.decode(), flush=True)
+def output_schema() -> dict[str, Any]:
+    """Generates the JSON Schema of what `--json` prints, of any command."""
+    import inspect
+    from functools import reduce
+    from importlib import import_module
+    from operator import or_
+
+    from harness.records.base import json_schema
+    from harness.records.output import Output
+
+    for module in _KINDS:
+        import_module(module)
+    schema = json_schema(reduce(or_, Output.__subclasses__()), "What --json prints")
+    return {**schema, "description": inspect.getdoc(Output)}
 
 
 @contextmanager

@@ -89,7 +89,9 @@ def call(options: argparse.Namespace) -> int:
         if not (options.quiet or options.json):
             print(f"{len(written)} pictures in {pictures}: {', '.join(p.name for p in written)}")
     if options.json:
-        print_json("report", {"page": str(out), "pictures": [str(path) for path in written]})
+        from harness.cli.output_records import ReportOutput
+
+        print_json(ReportOutput(page=str(out), pictures=[str(path) for path in written]))
     return 0
 
 
@@ -121,7 +123,9 @@ def _write_history(options: argparse.Namespace, history: Path) -> int:
     with disk_errors(out.parent, "name another file with --out"):
         write_bytes(out, page)
     if options.json:
-        print_json("report", {"page": str(out), "pictures": []})
+        from harness.cli.output_records import ReportOutput
+
+        print_json(ReportOutput(page=str(out), pictures=[]))
     elif not options.quiet:
         print(f"{out} ({size(len(page))})")
     return 0

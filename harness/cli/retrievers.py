@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass
+from typing import Any
+
+from msgspec import structs
 
 from harness.cli.options import Verbs, load_plugins
-from harness.cli.output import add_output, print_json
+from harness.cli.output import add_output, plain, print_json
+from harness.records.output import Output, OutputPart
 
 
 def add(verbs: Verbs) -> None:
@@ -22,16 +25,21 @@ def add(verbs: Verbs) -> None:
     parser.set_defaults(call=call)
 
 
-@dataclass(frozen=True)
-class _ListedRetriever:
+class ListedRetriever(OutputPart):
     """A retriever that can be named; `install` has the command that it needs, if it needs one."""
 
     name: str
     about: str
-    params: dict[str, object]
+    params: dict[str, Any]
     required: list[str]
     installed: bool
     install: list[str]
+
+
+class RetrieversOutput(Output, tag="harness.retrievers/1"):
+    """harness retrievers."""
+
+    retrievers: list[ListedRetriever]
 
 
 def call(options: argparse.Namespace) -> int:
@@ -56,9 +64,19 @@ def call(options: argparse.Namespace) -> int:
         if not any(map(there, either)):
             missing += either[:1]
         commands = [*map(install, missing)][:1]
-        rows.append(_ListedRetriever(name, about, params, required, not missing, commands))
+        rows.append(
+            ListedRetriever(
+                name=name,
+                about=about,
+                params=params,
+                required=required,
+                installed=not missing,
+                install=commands,
+            )
+        )
     if options.json:
-        print_json("retrievers", {"retrievers": rows})
+        listed = [structs.replace(row, params=plain(row.params)) for row in rows]
+        print_json(RetrieversOutput(retrievers=listed))
     if options.json or options.quiet:
         return 0
     from harness.scoring.grid import grid

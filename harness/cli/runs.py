@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import Verbs, add_inner, add_results, run_folder
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
+from harness.records.output import Output, OutputPart
 
 if TYPE_CHECKING:
     from harness.runs.folder.listing import ListedRun
+
+
+class RunDamage(OutputPart):
+    """What is damaged in a run folder."""
+
+    folder: str
+    damage: list[str]
+
+
+class RunsVerifyOutput(Output, tag="harness.runs-verify/1"):
+    """harness runs verify."""
+
+    runs: list[RunDamage]
 
 
 def add(verbs: Verbs) -> None:
@@ -66,7 +80,9 @@ def call_list(options: argparse.Namespace) -> int:
     drop_empty(Path(options.results))
     runs = list_runs(Path(options.results), archived=options.archived)
     if options.json:
-        print_json("runs", {"runs": [_as_dict(run) for run in runs]})
+        from harness.cli.output_records import RunRow, RunsOutput
+
+        print_json(RunsOutput(runs=[RunRow(**_as_dict(run)) for run in runs]))
     elif options.quiet:
         return 0
     elif runs:
@@ -123,7 +139,7 @@ def _state(run: ListedRun) -> str:
     return f"{run.state} at {run.done} of {run.queries}"
 
 
-def _as_dict(run: ListedRun) -> dict[str, object]:
+def _as_dict(run: ListedRun) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {**asdict(run), "folder": str(run.folder), "id": run.id}
@@ -132,7 +148,6 @@ def _as_dict(run: ListedRun) -> dict[str, object]:
 def call_show(options: argparse.Namespace) -> int:
     """One run: what it is, how to make it again, and what lies in its folder."""
     from harness.cli.summary_notes import size
-    from harness.records.base import to_plain
     from harness.runs.folder.listing import listed
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.tidy import not_ours
@@ -143,8 +158,10 @@ def call_show(options: argparse.Namespace) -> int:
     previous = folder.with_name(f"{folder.name}.previous")
     kept = sorted(str(path) for path in previous.iterdir()) if previous.is_dir() else []
     if options.json:
-        shown = {**_as_dict(about), "folder": str(folder), "record": to_plain(record)}
-        print_json("runs-show", {"run": {**shown, "previous": kept}})
+        from harness.cli.output_records import RunDetails, RunsShowOutput
+
+        values = {**_as_dict(about), "folder": str(folder)}
+        print_json(RunsShowOutput(run=RunDetails(**values, record=record, previous=kept)))
     if options.json or options.quiet:
         return 0
     retriever, dataset, git = record.retriever, record.dataset, record.git
@@ -182,17 +199,17 @@ def call_verify(options: argparse.Namespace) -> int:
     if not options.runs:
         runs = list_runs(Path(options.results))
         folders = [run.folder for run in runs if run.at_its_end]
-    found = [{"folder": str(folder), "damage": damage(folder)} for folder in folders]
+    found = [RunDamage(folder=str(folder), damage=damage(folder)) for folder in folders]
     if options.json:
-        print_json("runs-verify", {"runs": found})
+        print_json(RunsVerifyOutput(runs=found))
     elif not options.quiet:
         for one in found:
-            print(f"{one['folder']}: {'damaged' if one['damage'] else 'whole'}")
+            print(f"{one.folder}: {'damaged' if one.damage else 'whole'}")
         if not found:
             print(f"no run in {options.results}")
-    for said in dict.fromkeys(said for one in found for said in one["damage"]):
+    for said in dict.fromkeys(said for one in found for said in one.damage):
         print(f"harness: {said}", file=sys.stderr)
-    return 1 if any(one["damage"] for one in found) else 0
+    return 1 if any(one.damage for one in found) else 0
 
 
 def call_name(options: argparse.Namespace) -> int:
@@ -270,9 +287,11 @@ def _agreed(options: argparse.Namespace, what: str) -> bool:
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
-def _said(options: argparse.Namespace, done: Sequence[Mapping[str, str]]) -> int:
+def _said(options: argparse.Namespace, done: list[dict[str, str]]) -> int:
     if options.json:
-        print_json("runs-done", {"done": done})
+        from harness.cli.output_records import RunsDoneOutput
+
+        print_json(RunsDoneOutput(done=done))
     elif not options.quiet:
         for one in done:
             print(", ".join(f"{key} {value}" for key, value in one.items()))

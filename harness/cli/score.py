@@ -279,7 +279,9 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     for what in odd:
         print(f"warning: {path}: {what}", file=sys.stderr)
     if options.json:
-        print_json("score-qrels", {"n": result.n, "means": result.means})
+        from harness.cli.output_records import ScoreQrelsOutput
+
+        print_json(ScoreQrelsOutput(n=result.n, means=result.means))
     elif not options.quiet:
         how = "left out for want of" if options.missing == "skip" else "of them without"
         print(f"{result.n} queries, {result.missing_queries} {how} a ranking")

@@ -92,7 +92,9 @@ def score_expected(options: argparse.Namespace, path: Path) -> int:
     for note in notes:
         print(f"warning: {path}: {note}", file=sys.stderr)
     if options.json:
-        print_json("score-expected", {"semantic": found})
+        from harness.cli.output_records import ScoreExpectedOutput
+
+        print_json(ScoreExpectedOutput(semantic=found))
     elif not options.quiet:
         print(semantic_table(found))
         first = f"semantic_recall@{_shown_k(found)}"

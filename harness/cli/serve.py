@@ -43,7 +43,9 @@ def call(options: argparse.Namespace) -> int:
     with until_ctrl_c(options), listening(partial(server, results), options.port) as serving:
         address = f"http://127.0.0.1:{serving.server_port}/"
         if options.json:
-            print_json("serve", {"address": address})
+            from harness.cli.output_records import ServeOutput
+
+            print_json(ServeOutput(address=address))
         elif not options.quiet:
             print(f"{address} (Ctrl-C ends it)", flush=True)
         serving.serve_forever()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import argparse
 import math
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import Verbs, add_view, number, parameters, retriever_spec, view_arguments
-from harness.cli.output import add_output, print_json
+from harness.cli.output import add_output, plain, print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -111,7 +110,9 @@ def call(options: argparse.Namespace) -> int:
         out=Path(options.out),
     )
     if options.json:
-        print_json("sweep", asdict(found))
+        from harness.cli.output_records import SweepOutput
+
+        print_json(SweepOutput(**plain(found)))
     elif not options.quiet:
         print(_shown(found, options))
     return 0

@@ -15,7 +15,6 @@ from harness.cli.options import of_kinds
 from harness.cli.output import print_json
 from harness.cli.semantic import semantic_table
 from harness.dataset.manifest import IDS_ONLY
-from harness.records.base import to_plain
 from harness.records.run import RunRecord
 from harness.records.scores import Interval, MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
@@ -78,8 +77,9 @@ def show(
         for note in _without_effect(report, record, options):
             print(f"note: {note}", file=sys.stderr)
     if options.json:
-        values = {"folder": str(folder), "run": to_plain(record), "scores": report}
-        print_json("run", values)
+        from harness.cli.output_records import RunOutput
+
+        print_json(RunOutput(folder=str(folder), run=record, scores=report))
     elif options.full:
         print_scores(report, record, folder, columns)
     elif not options.quiet:

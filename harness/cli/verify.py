@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from harness.cli.options import Verbs, add_results, load_plugins, run_folder
-from harness.cli.output import add_output, print_json
+from harness.cli.output import add_output, plain, print_json
 
 
 def add(verbs: Verbs) -> None:
@@ -50,7 +50,9 @@ def call(options: argparse.Namespace) -> int:
         program=Path(options.trec_eval) if options.trec_eval else None,
     )
     if options.json:
-        print_json("verify", as_json(verdict))
+        from harness.cli.output_records import VerifyOutput
+
+        print_json(VerifyOutput(**plain(as_json(verdict))))
     elif found := lines(verdict, quiet=options.quiet):
         print("\n".join(found))
     return 0 if verdict.agrees else 1

@@ -6,6 +6,7 @@ from typing import Literal
 
 from harness.labelling.records import GenerationSettings, PooledSystem, SourceFile
 from harness.records.base import Record
+from harness.records.output import Output
 
 
 class AgreementMeasure(Record):
@@ -42,7 +43,7 @@ class Added(Record):
     candidates: int = 0
 
 
-class StartReport(Record):
+class StartReport(Output, tag="harness.label-start/1"):
     """Output of `harness label start`."""
 
     folder: str
@@ -54,7 +55,7 @@ class StartReport(Record):
     added: Added
 
 
-class AnswersReport(Record):
+class AnswersReport(Output, tag="harness.label-answers/1"):
     """Output of `harness label answers`; `added` counts queries."""
 
     folder: str
@@ -155,7 +156,7 @@ class ScoreStatus(Record):
     differences: list[DetectableDifference]
 
 
-class StatusReport(Record):
+class StatusReport(Output, tag="harness.label-status/1"):
     """Output of `harness label status`; `scores` is null where no system is pooled.
 
     `open_grade_conflicts` count as the lower grade in them. `required` is null where it cannot be
@@ -262,7 +263,7 @@ class ExportManifest(Record):
     unfinished_included: bool
 
 
-class ExportReport(Record):
+class ExportReport(Output, tag="harness.label-export/1"):
     """Output of `harness label export`."""
 
     folder: str
@@ -270,7 +271,7 @@ class ExportReport(Record):
     excluded: Excluded
 
 
-class PageAddress(Record):
+class PageAddress(Output, tag="harness.label-open/1"):
     """Output of `harness label open` and `adjudicate`: where the page is served."""
 
     address: str

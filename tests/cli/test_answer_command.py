@@ -15,7 +15,7 @@ from jsonschema import Draft202012Validator
 from openai_endpoint import CHAT, Failure, OpenAIEndpoint
 from output import protocols
 
-import harness.cli as harness_cli
+from harness.cli.output import output_schema
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.labelling.annotations import Annotation
@@ -25,9 +25,7 @@ from harness.records.scores import MetricResult
 from harness.schema import Ability
 
 Harness = Callable[..., Any]
-FORMS = Draft202012Validator(
-    orjson.loads(Path(harness_cli.__file__).with_name("output.schema.json").read_bytes())
-)
+FORMS = Draft202012Validator(output_schema())
 BASELINES = ["no context", "newest documents", "random documents", "evidence only"]
 
 

@@ -14,11 +14,10 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-import harness.cli
 from harness.cli import parser
+from harness.cli.output import output_schema
 from harness.scoring.grid import grid
 
-SCHEMA = orjson.loads(Path(harness.cli.__file__).with_name("output.schema.json").read_bytes())
 Harness = Callable[..., Any]
 
 
@@ -70,7 +69,7 @@ PRINTED: dict[str, list[list[str]]] = {
 def test_json_of_every_command_is_one_object_of_the_form_that_is_written_down(
     harness: Harness, two: None
 ) -> None:
-    forms = Draft202012Validator(SCHEMA)
+    forms = Draft202012Validator(output_schema())
     for kind, commands in PRINTED.items():
         for command in commands:
             said = harness(*command, "--json")

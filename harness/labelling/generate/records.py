@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from harness.records.base import Record
+from harness.records.output import Output
 
 # -- Leakage checks --------------------------------------------------------------------------------
 
@@ -132,7 +133,11 @@ class EndpointUsage(Record):
     refused: list[str] = msgspec.field(default_factory=list)
 
 
-class GenerateReport(Record):
+class LeakageOutput(Output, LeakageReport, tag="harness.label-check/1"):
+    """Output of `harness label check`."""
+
+
+class GenerateReport(Output, tag="harness.label-generate/1"):
     """Output of `harness label generate`.
 
     `proposals` counts candidates that nobody judged, `excluded` documents and queries by reason.

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from msgspec import UNSET, UnsetType
+
 from harness.online.logs.records import FeedbackStats, Rate
 from harness.online.monitor.log_file import LogFile
 from harness.records.base import Record
+from harness.records.output import Output
 from harness.records.run import LogCounts
 
 
@@ -198,11 +201,11 @@ class Snapshot(WindowStats):
     errors: list[str]
 
 
-class MonitorOutput(Snapshot):
-    """What `harness monitor --once --json` prints."""
+class MonitorOutput(Output, Snapshot, tag="harness.monitor/1"):
+    """harness monitor: the state of the window; without --once one now and then, without `log`."""
 
-    log: LogCounts
-    notes: list[str]
+    log: LogCounts | UnsetType = UNSET
+    notes: list[str] | UnsetType = UNSET
 
 
 class MonitorPage(Snapshot):
