@@ -1,8 +1,9 @@
-"""JSON Schemas that are installed with the package, and names that logs have, as tables."""
+"""JSON Schemas of records, and names that logs have, as tables."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from importlib import import_module
 from inspect import cleandoc
@@ -13,7 +14,9 @@ from command_pages import text
 from listing_pages import table
 
 import harness
+from harness.cli.output import output_schema
 from harness.records.base import json_schema
+from harness.records.output import OutputPart
 
 PACKAGE = Path(harness.__file__).parent
 _BOARD = "harness.verdicts.board.records"
@@ -28,24 +31,34 @@ RECORDS = {
 
 
 def schema(name: str) -> str:
-    """A section for each kind of object in a schema, a row for each of its keys.
-
-    The schema is generated from RECORDS, or is the file `NAME.schema.json`.
-    """
+    """Describes the records of RECORDS: a section for each, with a row for each of its keys."""
+    if name == "output":
+        return _outputs()
     parts = []
-    if name in RECORDS:
-        module, kinds = RECORDS[name]
-        for kind in kinds:
-            of_kind = json_schema(getattr(import_module(module), kind), kind)
-            for title, one in of_kind["$defs"].items():
-                parts += [*_object(title, one)]
-        return "\n".join(parts)
-    whole = json.loads(next(PACKAGE.rglob(f"{name}.schema.json")).read_text("utf-8"))
-    if "properties" in whole:
-        parts += [*_object("the file", whole)]
-    for kind, one in whole.get("$defs", {}).items():
-        parts += [*_object(kind, one)]
+    module, kinds = RECORDS[name]
+    for kind in kinds:
+        of_kind = json_schema(getattr(import_module(module), kind), kind)
+        for title, one in of_kind["$defs"].items():
+            parts += [*_object(title, one)]
     return "\n".join(parts)
+
+
+def _outputs() -> str:
+    """Describes each kind of output and its parts; records of files have pages of their own."""
+    records = output_schema()["$defs"]
+    tags = {title: one.get("properties", {}).get("schema", {}) for title, one in records.items()}
+    kinds = sorted((tag["enum"][0], title) for title, tag in tags.items() if tag)
+    parts = [one.__name__ for one in _subclasses(OutputPart) if not tags.get(one.__name__)]
+    shown = [title for title in records if title in parts]
+    sections = [*kinds, *((title, title) for title in shown)]
+    text = "\n".join(line for head, title in sections for line in _object(head, records[title]))
+    return re.sub(r"\[([\w.]+)\]\(#.*?\)", lambda m: m[0] if m[1] in shown else f"`{m[1]}`", text)
+
+
+def _subclasses(kind: type) -> Iterator[type]:
+    for one in kind.__subclasses__():
+        yield one
+        yield from _subclasses(one)
 
 
 def log_names() -> str:

@@ -19,10 +19,10 @@ _KINDS = (
     "harness.cli.output_records",
     "harness.cli.retrievers",
     "harness.cli.runs",
-    "harness.cli.suite",
     "harness.labelling.reports",
     "harness.labelling.generate.records",
     "harness.online.monitor.records",
+    "harness.testing.nightly.records",
 )
 """Modules with kinds of output."""
 

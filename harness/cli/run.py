@@ -257,7 +257,7 @@ def _list(options: argparse.Namespace) -> int:
 def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Plan | None) -> int:
     """All runs of a list, what changed since the last time, and their board."""
     from harness.cli.leaderboard import claims_of, say_broken
-    from harness.cli.suite import RunListOutput, run_all, status, table
+    from harness.cli.suite import run_all, status, table
     from harness.pages.board import write_board
     from harness.testing.nightly.render import headline, render
     from harness.testing.nightly.summary import status as dropped
@@ -285,7 +285,10 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
         if not options.quiet:
             print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
     if options.json:
-        print_json(RunListOutput(runs=[one.row() for one in done], night=found))
+        from harness.testing.nightly.records import RunListOutput, SuiteRun
+
+        rows = [SuiteRun(**{**vars(one), "folder": one.folder and str(one.folder)}) for one in done]
+        print_json(RunListOutput(runs=rows, night=found))
     elif not options.quiet:
         print(table(done, shown_first(scoring_choices(options))))
         if found is None:

@@ -20,37 +20,13 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.config import apply_table, read_config
 from harness.cli.published import of_config
 from harness.errors import HarnessError, RunError, UsageError
-from harness.records.output import Output, OutputPart
-from harness.records.run import RunRecord
-from harness.records.scores import MetricResult, ScoreReport
 from harness.runs.folder.run_folder import empty_haystacks
-from harness.testing.nightly.records import NightSummary
 
 if TYPE_CHECKING:
+    from harness.records.run import RunRecord
+    from harness.records.scores import MetricResult, ScoreReport
     from harness.testing.nightly.night import Night
     from harness.testing.nightly.plan import Plan
-
-
-class SuiteRun(OutputPart):
-    """A run of a suite: `failure` says why it failed, `empty` in which haystacks nothing was found.
-
-    `record` is its run.json, `report` its scores.json.
-    """
-
-    dataset: str
-    retriever: str
-    folder: str | None
-    report: ScoreReport | None
-    record: RunRecord | None
-    failure: str
-    empty: str
-
-
-class RunListOutput(Output, tag="harness.run-list/1"):
-    """harness run of several; `night` is summary.json of a nightly list."""
-
-    runs: list[SuiteRun]
-    night: NightSummary | None
 
 
 @dataclass(frozen=True)
@@ -67,11 +43,6 @@ class Done:
     record: RunRecord | None
     failure: str = ""
     empty: str = ""
-
-    def row(self) -> SuiteRun:
-        """Returns what `--json` prints of it."""
-        folder = None if self.folder is None else str(self.folder)
-        return SuiteRun(**{**vars(self), "folder": folder})
 
 
 def is_suite(path: str) -> bool:

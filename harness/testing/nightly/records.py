@@ -7,6 +7,9 @@ from typing import Literal
 from msgspec import field
 
 from harness.records.base import Record
+from harness.records.output import Output, OutputPart
+from harness.records.run import RunRecord
+from harness.records.scores import ScoreReport
 from harness.verdicts.history import (
     Change,
     ChangedSetting,
@@ -115,3 +118,25 @@ class NightSummary(Record):
     drops: list[DropSummary]
     failed: list[FailedRun]
     runs: list[RunSummary]
+
+
+class SuiteRun(OutputPart):
+    """A run of a suite: `failure` says why it failed, `empty` in which haystacks nothing was found.
+
+    `record` is its run.json, `report` its scores.json.
+    """
+
+    dataset: str
+    retriever: str
+    folder: str | None
+    report: ScoreReport | None
+    record: RunRecord | None
+    failure: str
+    empty: str
+
+
+class RunListOutput(Output, tag="harness.run-list/1"):
+    """harness run of several; `night` is summary.json of a nightly list."""
+
+    runs: list[SuiteRun]
+    night: NightSummary | None
