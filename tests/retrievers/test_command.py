@@ -55,7 +55,10 @@ for line in sys.stdin:
             print(json.dumps({"error": "I would rather not"}), flush=True)
             continue
         if text == "twice":
-            print(json.dumps({"results": [{"hits": [{"id": ids[1]}]}]}))  # both lines at once
+            replies = [{"results": [{"hits": [{"id": id_}]}]} for id_ in (ids[1], ids[0])]
+            sys.stdout.write("".join(f"{json.dumps(one)}\\n" for one in replies))  # at once
+            sys.stdout.flush()
+            continue
         reply = {"results": [{"hits": [{"id": ids[0]}]}], "usage": {"calls": 1}}
         if text == "tell":
             hit = {"text": "A fact.", "sources": ids[:2], "score": 0.5}
