@@ -180,7 +180,9 @@ function said(rows, metric, { dataset, scoring }) {
   find("said").textContent = cell
     ? `${intervalSaid(cell.interval)}. A rank is a range: those of this table hold the true rank of every system at once in 95% of cases, by paired differences${few ? `; ${few}` : ""}. For several metrics or kinds of questions together nothing is promised.`
     : "";
-  const lost = anyLost(rows) ? " Lost: queries that failed, which count 0, and those that cannot be measured, which are in no mean." : "";
+  const lost = anyLost(rows)
+    ? " Lost: queries that failed, which count 0, and those that cannot be measured, which are in no mean."
+    : "";
   const usd = anyUsd(rows)
     ? " USD: what taking the haystacks in cost and, below it, a thousand questions."
     : "";
