@@ -139,7 +139,7 @@ def test_who_could_be_measured_on_fewer_queries_stands_last_and_is_not_ranked(
         words = page.locator("#table tbody tr", has_text="bm25").inner_text()
         assert "lacks 5 of the queries that others were measured on" in words
         assert "5 failed" in words
-        assert "Lost: queries that are in no mean" in page.locator("#legend").inner_text()
+        assert "Lost: queries that failed, which count 0" in page.locator("#legend").inner_text()
         assert page.locator("#table tbody tr", has_text="bm25").locator(".rank").count() == 1
 
 
