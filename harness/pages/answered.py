@@ -84,7 +84,7 @@ def answered(folders: Sequence[AnswersFolder]) -> list[ReaderRow]:
                 usd=record.usage.usd if record.usage else None,
                 failed=record.queries.failed,
                 protocols=[_protocol(one) for one in protocols],
-                over_judges=range_over_judges(protocols),
+                judge_range=range_over_judges(protocols),
                 judges=_judges(report, path) if report else [],
             )
         )

@@ -95,7 +95,6 @@ def _data(lines: Sequence[Line], torn: int) -> HistoryData:
 def _night(began: str, night: dict[Series, Line], judged: Verdicts) -> HistoryNight:
     failed = sum(isinstance(line, FailedLine) for line in night.values())
     return HistoryNight(
-        started=began,
         at=_milliseconds(began),
         runs=max(line.list_size for line in night.values()),
         ok=len(night) - failed,
@@ -136,8 +135,6 @@ def _series(
         failed=_column([one.queries.failed if one else 0 for one in scored]),
         asked=_column([one.queries.asked if one else None for one in scored]),
         since=_column([one.change.since if one else None for one in scored]),
-        version=_column([one.versions.retriever if one else None for one in scored]),
-        commit=_column([one.versions.commit if one else None for one in scored]),
         index_ms=_column([_index_ms(one) if one else None for one in scored]),
         search_ms=_column([one.times.search_ms if one else None for one in scored]),
         about=next((_about(one) for one in reversed(scored) if one), ""),
@@ -213,7 +210,7 @@ def _dropped(line: Line, judged: Verdicts) -> dict[tuple[str, str], str]:
     if isinstance(line, FailedLine):
         return {}
     held = zip(line.change.results.get("all", {}), drops([line], judged), strict=False)
-    said = f"fell by more than {line.max_drop}"
+    said = f"fell by more than {line.change.max_drop}"
     return {
         ("all", metric): f"{said}; {OPEN_WORDS}" if check.open else f"{said}: the list failed"
         for metric, check in held

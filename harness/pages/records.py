@@ -15,6 +15,8 @@ from harness.records.scores import (
     AbstentionResult,
     AnsweredOnly,
     ChangesResult,
+    Counts,
+    Floats,
     KnowledgeUpdateResult,
     MetricResult,
     ScorableQueries,
@@ -84,15 +86,15 @@ class MetricSeries(Record):
     `verdict` is a position in `HistoryData.verdicts`; `drop` describes a drop that fails the list.
     """
 
-    value: list[float | None] | float | None
-    n: list[int | None] | int | None
-    low: list[float | None] | float | None
-    high: list[float | None] | float | None
-    difference: list[float | None] | float | None
-    difference_low: list[float | None] | float | None
-    difference_high: list[float | None] | float | None
-    p: list[float | None] | float | None
-    verdict: list[int | None] | int | None
+    value: Floats | None
+    n: Counts | None
+    low: Floats | None
+    high: Floats | None
+    difference: Floats | None
+    difference_low: Floats | None
+    difference_high: Floats | None
+    p: Floats | None
+    verdict: Counts | None
     drop: list[str | None] | str | None
 
 
@@ -113,12 +115,10 @@ class SystemSeries(Record):
     breaks: list[list[str] | None] | None
     changed: list[list[ChangedSetting] | None] | None
     failed: list[int] | int
-    asked: list[int | None] | int | None
+    asked: Counts | None
     since: list[str | None] | str | None
-    version: list[str | None] | str | None
-    commit: list[str | None] | str | None
-    index_ms: list[float | None] | float | None
-    search_ms: list[float | None] | float | None
+    index_ms: Floats | None
+    search_ms: Floats | None
     about: str
     results: dict[str, dict[str, MetricSeries]]
 
@@ -126,7 +126,6 @@ class SystemSeries(Record):
 class HistoryNight(Record):
     """A night: when its list was started, and what became of its runs."""
 
-    started: str
     at: int
     runs: int
     ok: int
@@ -391,7 +390,7 @@ class JudgeCounts(Record):
 class ReaderRow(Record):
     """The answers of one reader to one context: what they cost, and their results.
 
-    `over_judges` is the range of their accuracy, where there are several judges.
+    `judge_range` is the range of their accuracy, where there are several judges.
     """
 
     system: str
@@ -401,7 +400,7 @@ class ReaderRow(Record):
     usd: float | None
     failed: int
     protocols: list[AnswersProtocol]
-    over_judges: tuple[float, float] | None
+    judge_range: tuple[float, float] | None
     judges: list[JudgeCounts]
 
 

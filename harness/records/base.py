@@ -156,8 +156,9 @@ def _message(error: msgspec.ValidationError, kind: Any, where: str, remedy: str)
         field = f"{field}.{missing['field']}" if field else missing["field"]
         what = "is missing"
     else:
+        if what.startswith("Expected"):
+            what = what.replace(" | null", "").replace("array", "list")
         what = what[:1].lower() + what[1:].replace("`", "")
-        what = what.replace(" | null", "").replace("array", "list")
         choices = _choices_at(kind, path)
         value = what.removeprefix("invalid enum value ")
         if len(choices) == 1 and value.isdigit():

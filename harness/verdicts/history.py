@@ -160,11 +160,6 @@ class LineHead(Record, tag_field="state"):
         """The series over time that this is a point of."""
         return self.dataset, self.system
 
-    @property
-    def max_drop(self) -> float | None:
-        """By how much a main metric may fall; None for a run that was not compared."""
-        return None
-
 
 class FailedLine(LineHead, tag="failed", tag_field="state"):
     """A run that failed; `error` is the kind of its error."""
@@ -187,11 +182,6 @@ class ScoredLine(LineHead, tag="ok", tag_field="state"):
     times: HistoryTimes
     change: Change
     changed_settings: list[ChangedSetting] = field(default_factory=list)
-
-    @property
-    def max_drop(self) -> float | None:
-        """By how much a main metric may fall; None for a run that was not compared."""
-        return self.change.max_drop
 
 
 Line = ScoredLine | FailedLine
@@ -390,11 +380,12 @@ def drops(lines: Iterable[Line], found: Verdicts) -> list[Check]:
 def messages(lines: Sequence[Line], found: Verdicts) -> list[str]:
     """Says what a night shows over all queries, in a few words each."""
     parts = []
-    states = [line.change.state for line in lines if isinstance(line, ScoredLine)]
+    changes = [line.change for line in lines if isinstance(line, ScoredLine)]
+    states = [change.state for change in changes]
     if apart := states.count("not comparable"):
         parts.append(f"{apart} not comparable with the last time")
     missed = [check for check in drops(lines, found) if not check.passed]
-    most = next((f"{line.max_drop:g}" for line in lines if line.max_drop is not None), "")
+    most = next((f"{one.max_drop:g}" for one in changes if one.max_drop is not None), "")
     if failed := sum(not check.open for check in missed):
         parts.append(f"{failed} dropped by more than {most}")
     outcomes = [one.outcome for (_, part, _), one in found.results.items() if part == "all"]

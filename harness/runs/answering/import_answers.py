@@ -249,8 +249,10 @@ def _write_judgements(
     """Writes the judgements of one judge; a failed answer is wrong, unless another judged it."""
     rows = [
         {
-            **{"query": dataset.query_ids[row], "repeat": 0, "judgement": 0},
-            "correct": one.correct if one.text is not None else False,
+            "query": dataset.query_ids[row],
+            "repeat": 0,
+            "judgement": 0,
+            "correct": False if one.text is None else one.correct,
         }
         for row, one in answers.items()
         if one.judge == judge or (one.text is None and not one.judge)

@@ -59,6 +59,9 @@ class ScoringVersion(Record):
 class RankedResult(MetricResult):
     """One metric over one slice, as in scores.json but without signature and macro means."""
 
+    value: Share | None
+    n: Positive
+    unmeasurable: Count = 0
     rank: Rank | None = None
     rank_note: RankNote = ""
 

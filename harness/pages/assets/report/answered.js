@@ -104,8 +104,8 @@ function ofProtocol(protocol, rows) {
         ...slices.map((slice) =>
           number(slice, (row) => value(cells(row, slice)[metric], slice === "all")),
         ),
-        ...(rows.some(({ over_judges }) => over_judges)
-          ? [number("over judges", ({ over_judges: over }) => (over ? span(...over) : "–"))]
+        ...(rows.some(({ judge_range }) => judge_range)
+          ? [number("over judges", ({ judge_range: over }) => (over ? span(...over) : "–"))]
           : []),
       ],
       rows,
