@@ -37,7 +37,7 @@ def call(options: argparse.Namespace) -> int:
     for outcome in check(spec):
         outcomes.append(outcome)
         if not (options.json or options.quiet) or (outcome.state == FAILED and options.quiet):
-            print(f"{outcome.state:5} {outcome.name:{width}}  {outcome.said}", flush=True)
+            print(f"{outcome.state:5} {outcome.name:{width}}  {outcome.message}", flush=True)
     counts = {s: sum(o.state == s for o in outcomes) for s in (PASSED, FAILED, NOTED)}
     if options.json:
         from harness.cli.output_records import CheckOutput, ConformanceCheck

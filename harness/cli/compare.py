@@ -34,7 +34,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--metrics", metavar="M,M,...", help="metrics to test and show")
     parser.add_argument("--categories", action="store_true", help="by the dataset's own too")
     parser.add_argument(
-        "--over",
+        "--cluster-by",
         choices=("auto", "haystacks", "queries"),
         default="auto",
         help="what is independent; queries that share one of several haystacks are not",
@@ -55,7 +55,7 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--resamples", type=int, default=10_000, metavar="N")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
-        "--queries", type=int, metavar="N", help="show the N most won and most lost queries too"
+        "--queries", type=int, metavar="N", help="show the N largest wins and losses too"
     )
     parser.add_argument("--top", type=int, default=10, metavar="K", help="ranks to show there (10)")
     parser.add_argument("--share", action="store_true", help="show ids there and no texts")
@@ -119,7 +119,7 @@ def call(options: argparse.Namespace) -> int:
             protocols=protocols,
             metrics=metrics,
             categories=options.categories,
-            over=options.over,
+            cluster_by=options.cluster_by,
             average=options.average,
             correction=options.correction,
             resamples=options.resamples,
@@ -156,7 +156,7 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
         options,
         "with --unpaired, whose queries have no pairs",
         *("categories", "tests", "equivalence", "queries", "force"),
-        over="auto",
+        cluster_by="auto",
         average="queries",
         correction="holm",
         resamples=10_000,
@@ -170,7 +170,7 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
     if options.format == "json":
         from harness.cli.output_records import CompareUnpairedOutput
 
-        print_json(CompareUnpairedOutput(why=WHY, rows=plain(rows)))
+        print_json(CompareUnpairedOutput(reason=WHY, rows=plain(rows)))
     elif not options.quiet:
         for letter, folder in zip("AB", folders, strict=True):
             print(f"{letter}  {folder.resolve().name}")
@@ -186,31 +186,31 @@ class _Queries:
     protocol: str
     level: str
     counts: dict[str, int]
-    won: list[SideBySide]
-    lost: list[SideBySide]
+    wins: list[SideBySide]
+    losses: list[SideBySide]
 
 
 def _queries(options: argparse.Namespace, folders: list[Path]) -> _Queries:
     """The queries that tell two runs apart most, with evidence and both rankings."""
     from harness.runs.folder.run_folder import dataset_of_run, read_scores
     from harness.scoring.scores import main_protocol
-    from harness.verdicts.compare.side_by_side import side_by_side, won_lost_tied
+    from harness.verdicts.compare.side_by_side import side_by_side, win_tie_loss
 
     main = main_protocol(read_scores(folders[0]).protocols)
     if main is None:
         raise UsageError(f"{folders[0]}: no query was scored, so there is none to show")
     metric = (options.metrics or "recall@10").split(",")[0]
     block = ((options.protocol or [main.protocol])[0], main.level)
-    found = won_lost_tied(folders[0], folders[1], block, metric)
+    found = win_tie_loss(folders[0], folders[1], block, metric)
     dataset = dataset_of_run(folders[0], source=options.source)
     pair = (folders[0], folders[1])
     return _Queries(
         metric=metric,
         protocol=block[0],
         level=block[1],
-        counts={part: len(getattr(found, part)) for part in ("won", "lost", "tied")},
-        won=side_by_side(dataset, pair, found.won[: options.queries], options.top),
-        lost=side_by_side(dataset, pair, found.lost[: options.queries], options.top),
+        counts={part: len(getattr(found, part)) for part in ("wins", "losses", "ties")},
+        wins=side_by_side(dataset, pair, found.wins[: options.queries], options.top),
+        losses=side_by_side(dataset, pair, found.losses[: options.queries], options.top),
     )
 
 
@@ -223,10 +223,10 @@ def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
     dataset = None if options.share else dataset_of_run(folders[0], source=options.source)
     first, second = names_of(folders[:2])
     names = (first, second)
-    counts = ", ".join(f"{part} {n}" for part, n in found.counts.items())
-    parts = [f"{found.metric} of {found.protocol} {found.level}: {names[1]} {counts}"]
-    for title, queries in (("won", found.won), ("lost", found.lost)):
+    counts = ", ".join(f"{n} {part}" for part, n in found.counts.items())
+    parts = [f"{found.metric} of {found.protocol} {found.level}: {names[1]}: {counts}"]
+    for title, queries in (("wins", found.wins), ("losses", found.losses)):
         if queries:
             shown = render_queries(queries, names, dataset)
-            parts.append(f"-- most {title} by {names[1]}\n\n{shown}")
+            parts.append(f"-- largest {title} of {names[1]}\n\n{shown}")
     return "\n\n".join(["", *parts])

@@ -199,7 +199,7 @@ def call_verify(options: argparse.Namespace) -> int:
         print_json(DatasetsVerifyOutput(findings=checks))
     elif not options.quiet:
         for finding in findings:
-            print(f"{'ok ' if finding.ok else 'BAD'} {finding.what}: {finding.found}")
+            print(f"{'ok ' if finding.ok else 'BAD'} {finding.what}: {finding.message}")
     return 0 if all(finding.ok for finding in findings) else 1
 
 

@@ -62,8 +62,8 @@ def call(options: argparse.Namespace) -> int:
         import csv
 
         writer = csv.writer(sys.stdout, lineterminator="\n")
-        writer.writerow(("outcome", "passed", "rule", "found", "signature"))
-        writer.writerows((c.outcome, c.passed, c.rule, c.said, c.signature) for c in checks)
+        writer.writerow(("outcome", "passed", "rule", "message", "signature"))
+        writer.writerows((c.outcome, c.passed, c.rule, c.message, c.signature) for c in checks)
     else:
         _show(options.run, checks, quiet=options.quiet)
     return status(checks)
@@ -78,8 +78,8 @@ def _show(run: str, checks: Sequence[Check], *, quiet: bool) -> None:
     if quiet:
         shown = [check for check in shown if check.outcome != "pass"]
     if shown:
-        rows = [[check.outcome, check.rule, check.said] for check in shown]
-        print(grid(rows, ["", "rule", "found"], keys=2))
+        rows = [[check.outcome, check.rule, check.message] for check in shown]
+        print(grid(rows, ["", "rule", "message"], keys=2))
     for check in shown:
         if check.outcome == "FAIL" and check.signature:
             print(f"{check.rule}: {check.signature}")

@@ -53,7 +53,7 @@ class RunRow(OutputPart):
     answered_only: float | None
     answered: int | None
     commit: str
-    why: str
+    reason: str
 
 
 class RunsOutput(Output, tag="harness.runs/1"):
@@ -142,7 +142,7 @@ class CompareOutput(Output, tag="harness.compare/1"):
 class CompareUnpairedOutput(Output, tag="harness.compare-unpaired/1"):
     """harness compare --unpaired."""
 
-    why: str
+    reason: str
     rows: list[Any]
 
 
@@ -151,7 +151,7 @@ class PerformedCheck(OutputPart):
 
     what: str
     ok: bool
-    found: str
+    message: str
 
 
 class VerifyOutput(Output, tag="harness.verify/1"):
@@ -213,11 +213,11 @@ class BoardPublishOutput(Output, tag="harness.board-publish/1"):
 
 
 class GateCheck(OutputPart):
-    """A rule of a gate; `said` is what was found, `signature` that of the number."""
+    """A rule of a gate; `message` is what was found, `signature` that of the number."""
 
     rule: str
     passed: bool
-    said: str
+    message: str
     signature: str
     open: bool
     outcome: str
@@ -303,7 +303,7 @@ class ConformanceCheck(OutputPart):
 
     name: str
     state: str
-    said: str
+    message: str
     seconds: float
 
 

@@ -94,8 +94,8 @@ def call_list(options: argparse.Namespace) -> int:
                 "`harness runs clear` removes what is left of it"
             )
         for run in runs:
-            if run.why:
-                print(f"\n{run.name} is broken: {run.why}")
+            if run.reason:
+                print(f"\n{run.name} is broken: {run.reason}")
     else:
         print(f"no run in {options.results}")
     return 0

@@ -118,7 +118,7 @@ def semantic_table(found: SemanticResult) -> str:
         if versus:
             row += _versus_ids(versus.get(f"{metric}@{k}"))
         rows.append(row)
-    headers = [f"semantic, k = {k}", "value", "95%", "chance"]
+    headers = [f"semantic, k = {k}", "value", "95%", "random"]
     if versus:
         headers += ["by ids", "difference", "Pearson r", "Spearman rho"]
     table = grid(rows, headers)
@@ -132,7 +132,7 @@ def _below(found: SemanticResult, versus: SemanticVersusIds | None) -> list[str]
     kind = "a seeded sample of" if source.sampled else "all"
     of = "documents" if found.checked_against_ids else "distinct texts that were returned"
     lines = [
-        f"n {n}; similar is cosine >= {found.threshold:g} by {found.model}; chance is random "
+        f"n {n}; similar is cosine >= {found.threshold:g} by {found.model}; random: random "
         f"texts from {kind} {source.texts:,} {of}"
     ]
     intervals = [one.interval for one in found.results.overall.values() if one.interval]

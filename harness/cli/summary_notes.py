@@ -118,7 +118,7 @@ def _with_random(found: KnowledgeUpdateResult | ChangesResult, names: Iterable[s
     """Returns the values of these metrics with their random baselines."""
     return ", ".join(
         f"{name.replace('_', ' ')} {_plain(found.values[name])} "
-        f"(chance {_plain(found.random_baseline[name])})"
+        f"(random {_plain(found.random_baseline[name])})"
         for name in names
     )
 
@@ -166,7 +166,7 @@ def _tokens(report: ScoreReport) -> Line | None:
     ]
     text = f"{mean:.0f} {tokens.tokenizer} tokens in the top 10; recall by tokens: "
     text += ", ".join(parts)
-    text += f"; by chance {', '.join(_plain(one.random_baseline) for one in within.values())}"
+    text += f"; random {', '.join(_plain(one.random_baseline) for one in within.values())}"
     if any(part.endswith("*") for part in parts):
         text += " (* some rankings ended before)"
     return "prompt cost", text

@@ -158,7 +158,7 @@ def _held_out(found: Sweep, chosen: Chosen) -> str:
 
     held: Any = chosen.held_out
     best = found.tried[chosen.place]
-    how = f"{held.how}{f' (rough: {held.note})' if held.rough else ''}"
+    how = f"{held.how}{f' (approximate: {held.note})' if held.approximate else ''}"
     line = (
         f"held out: {said(best.setting)}: {best.metric} {held.value:.4f}, 95% {_range(held)}, "
         f"n {held.n}; {named(how, 'haystacks' if held.clustered else 'queries')}"

@@ -167,7 +167,7 @@ def _main_table(protocol: ProtocolResult, columns: list[str]) -> str:
     if (macro := results[one].macro_category) is not None:
         over = f"mean of {macro.groups} categories"
         rows.append([one, over, "-", _plain(macro.value), "-", "-"])
-    text = grid(rows, ["metric", "over", "n", "value", "95%", "chance"], keys=2)
+    text = grid(rows, ["metric", "over", "n", "value", "95%", "random"], keys=2)
     interval = results[shown[0]].interval
     if interval is not None and interval.approximate:
         text += f"\nintervals are approximate: {interval.approximate}"
@@ -238,7 +238,7 @@ def _head(report: ScoreReport, record: RunRecord, *, params: bool = True) -> str
     if d.text == IDS_ONLY:
         lines.append(
             "ids alone, no texts: what is no evidence is taken for another document of the "
-            "haystack, and there is no chance and no prompt cost"
+            "haystack, and there is no random baseline and no prompt cost"
         )
     elif report.unknown_documents:
         lines.append(
@@ -290,11 +290,11 @@ def _ability_table(protocol: ProtocolResult, columns: list[str]) -> str:
     if some_macro := next(filter(None, macros), None):
         once = ["-" if one is None else _plain(one.value) for one in macros]
         rows.append(["  mean of categories", some_macro.groups, *once])
-    rows.append(["chance", "", *(_plain(results[m].random_baseline) for m in shown)])
+    rows.append(["random", "", *(_plain(results[m].random_baseline) for m in shown)])
     bounds = [results[m].upper_bound for m in shown]
     if any(bound is not None and bound < 0.99995 for bound in bounds):
         inexact = any(results[m].upper_bound_method for m in shown)
-        rows.append(["ceiling at most" if inexact else "ceiling", "", *map(_plain, bounds)])
+        rows.append(["max at most" if inexact else "max", "", *map(_plain, bounds)])
     text = grid(rows, [protocol.name, "n", *shown], keys=2)
     if said := _how(results[shown[0]].interval):
         text += f"\n{said}"

@@ -19,7 +19,7 @@ class Finding(Record, omit_defaults=False):
 
     what: str
     ok: bool
-    found: str
+    message: str
 
 
 def verify(dataset: Dataset) -> list[Finding]:
@@ -31,20 +31,20 @@ def verify(dataset: Dataset) -> list[Finding]:
     try:
         dataset.documents.check()  # the rest was at opening
     except DamagedError as error:
-        return [Finding(what="content", ok=False, found=str(error))]
+        return [Finding(what="content", ok=False, message=str(error))]
     content = _fingerprint(dataset.folder, manifest.files)
     wrong = f"not {manifest.fingerprint[:16]}; prepare it with --rebuild"
     findings = [
         Finding(
             what="content",
             ok=content == manifest.fingerprint,
-            found=content[:16] + ("" if content == manifest.fingerprint else f", {wrong}"),
+            message=content[:16] + ("" if content == manifest.fingerprint else f", {wrong}"),
         )
     ]
     for raw in manifest.raw:
         path = Path(raw.path)
         if not path.is_file():
-            findings.append(Finding(what=raw.path, ok=True, found="no longer there"))
+            findings.append(Finding(what=raw.path, ok=True, message="no longer there"))
             continue
         found = digest(path)
         right = found == raw.sha256
@@ -52,7 +52,7 @@ def verify(dataset: Dataset) -> list[Finding]:
         note = f"unchanged since it was prepared, {kind}"
         if not right:
             note = f"changed since it was prepared: sha256 is {found[:16]}"
-        findings.append(Finding(what=raw.path, ok=right, found=note))
+        findings.append(Finding(what=raw.path, ok=right, message=note))
     return findings
 
 

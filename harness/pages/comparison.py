@@ -50,8 +50,8 @@ def comparison_data(folders: Sequence[Path]) -> ComparisonData:
         dataset=group.essentials["dataset"],
         protocol=table.protocol,
         level=table.level,
-        clusters=table.units,
-        cluster_by=table.over,
+        clusters=table.clusters,
+        cluster_by=table.cluster_by,
         runs=[
             ComparedRun(
                 run=entry.run,
@@ -90,9 +90,9 @@ def pair_result(pair: Pair) -> PairResult:
         shown=pair.shown,
         detectable=found.power.detectable,
         effect_size=found.effect_size,
-        won=found.won,
-        lost=found.lost,
-        tied=found.tied,
+        wins=found.wins,
+        losses=found.losses,
+        ties=found.ties,
     )
 
 

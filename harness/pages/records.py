@@ -46,9 +46,9 @@ class PairResult(Record):
     shown: bool
     detectable: float
     effect_size: float
-    won: int
-    lost: int
-    tied: int
+    wins: int
+    losses: int
+    ties: int
 
 
 # -- The server ------------------------------------------------------------------------------------

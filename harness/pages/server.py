@@ -76,7 +76,7 @@ class Results:
             apart = {run.name for run in self._finished()} - {*self.runs()}
             for run in (listed(self.folder / name, numbers=False) for name in sorted(apart)):
                 if run.state == "broken":  # not scored, so that no board misses it
-                    broken[run.folder_name] = run.why
+                    broken[run.folder_name] = run.reason
             self._built = (version, (boards, broken))
         return self._built[1]
 
@@ -198,7 +198,7 @@ def _progress(run: ListedRun) -> RunProgress:
         name=run.name,
         about=", ".join(filter(None, (run.dataset, run.granularity))),
         state=run.state,
-        reason=run.why,
+        reason=run.reason,
         started=run.when,
         queries=run.queries,
         done=run.done,

@@ -1,4 +1,4 @@
-"""Baselines that frame every other number: the latest, chance, and the ceiling."""
+"""Baselines that frame every other number: the latest, a random order, and the best order."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Random:
 
 
 class Oracle:
-    """The gold documents first, best grade first: the ceiling of every metric.
+    """The gold documents first, best grade first: the upper bound of every metric.
 
     It is the one retriever that is shown the answer key, and results say so: see `is_oracle`.
     """

@@ -17,19 +17,19 @@ from harness.dataset.reader import Dataset
 from harness.records.scores import AnsweredOnly, MetricResult, TieRange
 from harness.scoring.answers import ANSWERS, SHOWN, answers_in_top
 from harness.scoring.arrays import Flags, Ints, Values, mean
-from harness.scoring.ceiling import Ceilings
-from harness.scoring.chance import chance
 from harness.scoring.depth import depth_sensitive
-from harness.scoring.drawn_chance import answers_by_chance
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
+from harness.scoring.random_baseline import random_baseline
+from harness.scoring.random_baseline_mc import answers_random_baseline
+from harness.scoring.random_baseline_sessions import SessionBaseline
 from harness.scoring.ranks import Ranked
 from harness.scoring.rollup import UNKNOWN_SIZE, SessionLevel
-from harness.scoring.session_chance import SessionChance
 from harness.scoring.ties import TieOrders
+from harness.scoring.upper_bound import UpperBounds
 
 SATURATED = 0.005
-"""A mean this close to its ceiling leaves no room for a better system."""
+"""A mean this close to its upper bound leaves no room for a better system."""
 
 BOUND = "an upper bound"
 """The `upper_bound_method` where the best could not be worked out for all queries."""
@@ -120,9 +120,9 @@ def document_columns(
     sizes: Ints,
     stable: Ints | None = None,
 ) -> list[Column]:
-    """Every metric on documents; `present` (m,) and `sizes` (n,) as in chance.py, `stable` (n,) as
-    in depth.py; without it nothing is said of what depth changes."""
-    orders, ceilings = TieOrders(ranked), Ceilings(ranked, present)
+    """Every metric on documents; `present` (m,) and `sizes` (n,) as in random_baseline.py, `stable`
+    (n,) as in depth.py; without it nothing is said of what depth changes."""
+    orders, upper_bounds = TieOrders(ranked), UpperBounds(ranked, present)
     sized = sizes.max(initial=0) < UNKNOWN_SIZE
     columns = []
     for metric in metrics:
@@ -132,14 +132,14 @@ def document_columns(
             low, high = (finish(values) for values in reversed(orders.bounds(metric)))
             if np.nanmax(high - low, initial=0) > 1e-12:
                 best, worst, expected = high, low, finish(orders.expected(metric))
-        by_chance = chance(metric, ranked, present, sizes) if sized else None
-        top = ceilings(metric)
+        baseline = random_baseline(metric, ranked, present, sizes) if sized else None
+        top = upper_bounds(metric)
         columns.append(
             Column(
                 metric,
                 finish(metric(ranked)),
                 np.ones(ranked.n, bool),
-                None if by_chance is None else finish(by_chance),
+                None if baseline is None else finish(baseline),
                 finish(top.values),
                 best,
                 worst,
@@ -163,22 +163,22 @@ def session_columns(
     """Every session metric of the protocol at `ks`, on turns; `present` (m,) and `stable` (n,) as
     for documents."""
     by_session = level.ranked()
-    ceilings = Ceilings(by_session, present)
-    levels = SessionChance(dataset, dataset.qrels(protocol.key), level, scored, present, ks)
+    upper_bounds = UpperBounds(by_session, present)
+    levels = SessionBaseline(dataset, dataset.qrels(protocol.key), level, scored, present, ks)
     columns = []
     for template in protocol.session_metrics:
         for k in ks:
             metric = Metric.parse(template.format(k=k))
             cut, measurable = level.cut(k)
             finish = _finisher(protocol, metric, scored)
-            by_chance, how = levels(metric)
-            top = ceilings.of_sessions(metric)
+            baseline, how = levels(metric)
+            top = upper_bounds.of_sessions(metric)
             columns.append(
                 Column(
                     metric,
                     finish(metric(by_session, cut)),
                     measurable,
-                    finish(by_chance),
+                    finish(baseline),
                     finish(top.values),
                     exact=top.exact,
                     random_method=how,
@@ -196,10 +196,10 @@ def answer_columns(
     given = [answers if use else [] for answers, use in zip(references, counted, strict=True)]
     ks = [k for k in ANSWERS.ks if k <= depth] or [1]
     found = answers_in_top(texts, given, ks, SHOWN)
-    by_chance, how = answers_by_chance(dataset, given, SHOWN, ks)
+    baseline, how = answers_random_baseline(dataset, given, SHOWN, ks)
     known = np.ones(dataset.n_queries, bool)
     return [
-        Column(name, values, known, by_chance[name], None, random_method=how)
+        Column(name, values, known, baseline[name], None, random_method=how)
         for name, values in found.items()
     ]
 
@@ -257,8 +257,8 @@ class MetricWarnings:
         """Returns one sentence for each kind and level."""
         sentences = {
             "whole": "k reaches the whole haystack, so {names} cannot tell systems apart",
-            "saturated": "saturated, within {close} of the ceiling: {names}",
-            "bound": "the ceiling is an upper bound, which nothing may reach: {names}",
+            "saturated": "saturated, within {close} of the upper bound: {names}",
+            "bound": "the upper bound is loose, so perhaps no ranking reaches it: {names}",
             "short": "rankings of {depth} turns hold too few sessions for k = {names}; "
             "run with a larger --k for that",
         }

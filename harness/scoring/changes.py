@@ -22,7 +22,7 @@ from harness.dataset.reader import ChangedRow, Dataset
 from harness.records.scores import ChangesResult
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Ints, Values, mean, ratio
-from harness.scoring.chance import none_found
+from harness.scoring.random_baseline import none_found
 from harness.scoring.ranks import NOT_RETRIEVED
 from harness.scoring.resolve import Resolved
 from harness.scoring.rollup import haystack_sizes
@@ -87,7 +87,7 @@ def after_changes(
 
 
 def _returned(cases: Sequence[_Case], kind: str, k: int) -> tuple[Flags, Values]:
-    """Whether one of a kind is in the top k, and the chance of it."""
+    """Whether one of a kind is in the top k, and the random baseline of it."""
     groups: list[_Group] = [getattr(case, kind) for case in cases]
     size = np.array([case.size for case in cases])
     n, rank = _columns(groups)

@@ -20,10 +20,10 @@ from harness.schema import Ability
 from harness.scoring.abstention import abstention
 from harness.scoring.arrays import Flags, Ints, Values, count_by, mean, ratio
 from harness.scoring.budget import BUDGETS, TOKENIZER, TokenBudget, TokenCounts, token_summary
-from harness.scoring.chance import none_found
 from harness.scoring.changes import after_changes
-from harness.scoring.drawn_chance import ORDERS, recall_by_chance
 from harness.scoring.metrics import Metric
+from harness.scoring.random_baseline import none_found
+from harness.scoring.random_baseline_mc import ORDERS, recall_random_baseline
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved
 from harness.scoring.rollup import haystack_sizes, held
@@ -144,7 +144,7 @@ class Sections:
         scored = counted & self._evidence & ~self._without
         judged = self._dataset.qrels()
         present = held(self._dataset, judged.query, judged.document)
-        levels = recall_by_chance(
+        levels = recall_random_baseline(
             self._dataset, judged, self._ranked, present, scored, depth, BUDGETS, of_documents
         )
         answered = counted & ~failed

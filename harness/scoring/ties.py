@@ -8,9 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
-from harness.scoring.chance import all_found, none_found
 from harness.scoring.metrics import Metric
 from harness.scoring.metrics.ranked import FORMS, ideal_dcg
+from harness.scoring.random_baseline import all_found, none_found
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
 

@@ -137,5 +137,5 @@ def interval_record(interval: Interval, cluster_by: str) -> IntervalRecord | Non
         cluster_by=cluster_by,
         clusters=interval.units,
         effective_clusters=round(interval.effective, 2) if interval.clustered else None,
-        approximate=named(interval.note, cluster_by) if interval.rough else "",
+        approximate=named(interval.note, cluster_by) if interval.approximate else "",
     )

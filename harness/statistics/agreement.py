@@ -46,8 +46,8 @@ class Agreement:
 
     `units`: things that two annotators or more judged, `ratings`: how many judgements of them,
     `clusters`: independent groups of them (the units where none were given). `method` is
-    `bootstrap`, `large-sample` or `none`; `note` says why an interval is rough or missing, or a
-    value not measurable.
+    `bootstrap`, `large-sample` or `none`; `note` says why an interval is approximate or missing, or
+    a value not measurable.
     """
 
     value: float

@@ -33,7 +33,8 @@ class Correlation:
 
     `n` observations in `units` independent units (clusters when `clustered`). `value` is None where
     one of the two measures does not vary, or fewer than three observations are there; `low` and
-    `high` are None where no interval can be had. `note` says why, and what makes an interval rough.
+    `high` are None where no interval can be had. `note` says why, and what makes an interval
+    approximate.
     """
 
     value: float | None
@@ -177,4 +178,4 @@ def _note(n: int, units: int, clustered: bool, none: bool, open_: bool) -> str:
         return "one of the two does not vary"
     if open_:
         return f"no interval: the {units} {unit} show no spread"
-    return f"rough: only {units} {unit}" if units < FEW_UNITS else ""
+    return f"approximate: only {units} {unit}" if units < FEW_UNITS else ""

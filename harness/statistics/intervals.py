@@ -11,9 +11,9 @@ unequal clusters alike. `bootstrap` (percentile, whole clusters resampled) is th
 ask for it.
 
 Why: simulated coverage, in `tests/benchmarks/coverage.md`, and what it says of each method's worst
-case. Where it may fail by more than two points an interval is called rough, by rules that the same
-file puts to the test. They see few units, few that differ from the rest, and few that carry most of
-the spread; not a value that did not occur.
+case. Where it may fail by more than two points an interval is called approximate, by rules that the
+same file puts to the test. They see few units, few that differ from the rest, and few that carry
+most of the spread; not a value that did not occur.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ class Interval:
 
     `n` observations in `units` independent units (clusters when `clustered`), which tell as much as
     `effective` units of equal size. `method` is a key of `METHOD_NAMES`, or `none` (then low and
-    high are NaN). `resamples` is 0 where there were none. `rough` warns that the true coverage may
-    be off by more than two points, and `note` says why.
+    high are NaN). `resamples` is 0 where there were none. `approximate` warns that the true
+    coverage may be off by more than two points, and `note` says why.
     """
 
     value: float
@@ -63,7 +63,7 @@ class Interval:
     level: float
     method: str
     resamples: int
-    rough: bool
+    approximate: bool
     note: str
 
     @property
@@ -153,7 +153,7 @@ def unit_intervals(
                 level=level,
                 method=name,
                 resamples=resamples if name == "bootstrap" else 0,
-                rough=bool(note),
+                approximate=bool(note),
                 note=note,
             )
         )
@@ -277,7 +277,7 @@ def _note(
     effective: float,
     events: float,
 ) -> str:
-    """Why an interval is rough; empty where it is not."""
+    """Why an interval is approximate; empty where it is not."""
     unit = "cluster" if clustered else "observation"
     if g == 0:
         return "no observation"

@@ -19,7 +19,7 @@ from harness.statistics.units import Values, cluster_codes, units_of
 
 LEVEL = 0.95
 LEAST = 10
-"""Independent units with people's judgements, below which an interval is only rough."""
+"""Independent units with people's judgements, below which an interval is only approximate."""
 _WORTHLESS = 0.1
 """Sensitivity and specificity less 1, below which a judge tells next to nothing."""
 
@@ -50,7 +50,7 @@ class Errors:
 @dataclass(frozen=True)
 class Rate:
     """A rate from 0 to 1, or a difference of two, with its interval, None where it cannot be told;
-    `note` says why, or why it is rough. `n` answers were judged, `people` of them by people;
+    `note` says why, or why it is approximate. `n` answers were judged, `people` of them by people;
     `weight` is how far the judge was trusted (1: as the people)."""
 
     value: float | None

@@ -40,8 +40,8 @@ class PairedComparison:
     difference with its interval, `test` the randomisation test of it. `effect_size` is Cohen's d_z:
     mean difference over the standard deviation of differences, NaN where that is 0; with clusters
     the same number, over observations: it describes how large a difference is beside their spread,
-    and no inference rests on it. `won` (by `b`), `lost` and `tied` count observations; `unpaired`
-    those that one of the two lacks, which are left out.
+    and no inference rests on it. `wins` (of `b`), `losses` and `ties` count observations,
+    `unpaired` those that only one of the two has.
     """
 
     mean_a: float
@@ -50,9 +50,9 @@ class PairedComparison:
     test: Randomisation
     effect_size: float
     power: PairedPower
-    won: int
-    lost: int
-    tied: int
+    wins: int
+    losses: int
+    ties: int
     unpaired: int
 
 
@@ -88,9 +88,9 @@ def compare_paired(
             test=tests[at],
             effect_size=_effect_size(differences[both[:, at], at]),
             power=powers[at],
-            won=int((outcome[:, at] > 0).sum()),
-            lost=int((outcome[:, at] < 0).sum()),
-            tied=int((outcome[:, at] == 0).sum()),
+            wins=int((outcome[:, at] > 0).sum()),
+            losses=int((outcome[:, at] < 0).sum()),
+            ties=int((outcome[:, at] == 0).sum()),
             unpaired=int(one[:, at].sum()),
         )
         for at in range(differences.shape[1])

@@ -24,7 +24,7 @@ class UnpairedComparison:
     `method` says how `low`, `high` and `p` were made: `welch` (Welch's t on the units' standard
     errors) or `two-proportion` (Newcombe's interval, pooled z test). `permutation` is the test that
     needs neither. `effect_size` is Cohen's d over observations, with the mean of both variances.
-    `rough` and `note` as in an Interval.
+    `approximate` and `note` as in an Interval.
     """
 
     mean_a: float
@@ -41,7 +41,7 @@ class UnpairedComparison:
     n_b: int
     units_a: int
     units_b: int
-    rough: bool
+    approximate: bool
     note: str
 
 
@@ -102,7 +102,7 @@ def compare_unpaired(
                 n_b=int(units[1].n[at]),
                 units_a=sizes[0],
                 units_b=sizes[1],
-                rough=bool(note),
+                approximate=bool(note),
                 note=note,
             )
         )

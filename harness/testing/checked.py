@@ -23,7 +23,7 @@ class Found:
 
     `value` is None where it cannot be measured, `why` says why. `how` names the protocol, `unit`
     what n counts. `worst` are the lowest queries, each as a person may find it and its value, and
-    `as_low` how many have the lowest value. `ceiling` is what the best ranking would get.
+    `as_low` how many have the lowest value. `upper_bound` is what the best ranking would get.
     """
 
     value: float | None
@@ -31,11 +31,11 @@ class Found:
     how: str
     low: float | None = None
     high: float | None = None
-    rough: str = ""
+    approximate: str = ""
     why: str = ""
     worst: tuple[tuple[str, float], ...] = ()
     as_low: int = 0
-    ceiling: float | None = None
+    upper_bound: float | None = None
 
 
 @dataclass(frozen=True)
@@ -85,9 +85,10 @@ class Checked:
         if self.passed or self.said:
             return lines
         found = self.found
-        if self.above and found.ceiling is not None and found.ceiling < self.threshold:
+        if self.above and found.upper_bound is not None and found.upper_bound < self.threshold:
             lines.append(
-                f"no ranking reaches it: with these relevant ids the best is {found.ceiling:.4f}"
+                f"no ranking reaches it: with these relevant ids the best is "
+                f"{found.upper_bound:.4f}"
             )
         elif found.value is not None:
             if self.within_noise:
@@ -96,8 +97,8 @@ class Checked:
                 )
             elif found.low is not None:
                 lines.append("beyond noise: the interval does not reach the threshold")
-            if found.rough:
-                lines.append(f"the interval is rough: {found.rough}")
+            if found.approximate:
+                lines.append(f"the interval is approximate: {found.approximate}")
         if found.worst:
             worse = [
                 (query, value)

@@ -119,7 +119,7 @@ def _no_drops(
     ]
     checks = gate(Path(run), Rules(no_drop=rules), Path(baseline))[1:]
     return [
-        Checked(check.rule, allowed, False, check.passed, Found(None, 0, ""), check.said)
+        Checked(check.rule, allowed, False, check.passed, Found(None, 0, ""), check.message)
         for check in checks
     ]
 
@@ -149,9 +149,9 @@ def _report_drops(
     for name, drop in zip(metrics, drops_of(then, now, None, "cases", ALPHA), strict=True):
         title = f"{name}{f' ({ability})' if ability else ''} not below the baseline by {allowed:g}"
         held = drop_check(title, drop, allowed)
-        value = -drop.fell if drop.units else None
-        found = Found(value, drop.units, "")
-        checks.append(Checked(title, allowed, False, held.passed, found, held.said))
+        value = -drop.fell if drop.clusters else None
+        found = Found(value, drop.clusters, "")
+        checks.append(Checked(title, allowed, False, held.passed, found, held.message))
     return checks
 
 

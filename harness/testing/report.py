@@ -186,7 +186,7 @@ class Report:
             )
         return self._known[name]
 
-    def ceiling(self, metric: str, ability: str | None = None) -> float | None:
+    def upper_bound(self, metric: str, ability: str | None = None) -> float | None:
         """The mean that the best ranking would have: relevant ids alone, highest grade first."""
         best = tuple(Answer(_best(case)[: self.k], None, 0, 0) for case in self.cases)
         ideal = Report(self.cases, best, self.seconds, {}, self.k, self.metrics)
@@ -223,8 +223,10 @@ class Report:
         intervals = {name: self.interval(name) for name in self.metrics}
         parts = [f"{name} {_short(one)}" for name, one in intervals.items()]
         said = [f"n {self.n}"]
-        if rough := next((one.note for one in intervals.values() if one.rough and one.n), ""):
-            said.append(f"intervals rough ({rough})")
+        if approximate := next(
+            (one.note for one in intervals.values() if one.approximate and one.n), ""
+        ):
+            said.append(f"intervals approximate ({approximate})")
         if self.failed:
             value, n = self.answered_only(self.metrics[0])
             only = "-" if value is None else f"{value:.3f}"

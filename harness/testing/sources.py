@@ -188,7 +188,7 @@ class OfReport:
         why = f"no case {kind} an answer"
         found = _found(interval, "", why, worst, as_low)
         if limit.above:
-            found = replace(found, ceiling=report.ceiling(limit.name, self.ability))
+            found = replace(found, upper_bound=report.upper_bound(limit.name, self.ability))
         return _checked(limit, self.ability or "", found)
 
 
@@ -238,7 +238,7 @@ def _found(interval: Interval, how: str, why: str, worst: Any, as_low: int) -> F
         how,
         interval.low if known else None,
         interval.high if known else None,
-        interval.note if interval.rough else "",
+        interval.note if interval.approximate else "",
         why,
         worst,
         as_low,

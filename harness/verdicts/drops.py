@@ -38,17 +38,18 @@ class Drop:
     """One number before and now, over the queries that have a value in both runs.
 
     `p` is two-sided, and corrected for all `tests` drops together; `least` is the smallest that
-    there could be: `units` of `over` (queries, haystacks) that all fell. `detectable` is the
-    smallest drop that would have been shown with 80% power, as strict as the correction is: NaN
-    where all queries differ alike, infinite where none would unless other drops are shown too.
+    there could be: `clusters` of `cluster_by` (queries, haystacks) that all fell. `detectable`
+    is the smallest drop that would have been shown with 80% power, as strict as the correction
+    is: NaN where all queries differ alike, infinite where none would unless other drops are shown
+    too.
     """
 
     before: float
     now: float
     p: float
     least: float
-    units: int
-    over: str
+    clusters: int
+    cluster_by: str
     tests: int
     detectable: float
     alpha: float
@@ -72,7 +73,7 @@ class Drop:
         """What was found, and what could have been."""
         family = f"{self.tests} drops together, " if self.tests > 1 else ""
         said = f"{self.before:.4f} -> {self.now:.4f}, {0.0 - self.fell:+.4f}, p {self.p:.4f}"
-        return f"{said} ({family}{self.units} {self.over}); {self.could_show}"
+        return f"{said} ({family}{self.clusters} {self.cluster_by}); {self.could_show}"
 
     @property
     def could_show(self) -> str:
@@ -88,22 +89,22 @@ class Drop:
     @property
     def remedy(self) -> str:
         """What to do where nothing could have been shown."""
-        remedy = f"take more {self.over}"
-        if self.over == "haystacks":
-            remedy += ', or over = "queries" if questions to one haystack are independent'
+        remedy = f"take more {self.cluster_by}"
+        if self.cluster_by == "haystacks":
+            remedy += ', or cluster_by = "queries" if questions to one haystack are independent'
         return remedy
 
 
 def drops(
-    before: ScoredRun, now: ScoredRun, places: Sequence[Place], over: str, alpha: float
+    before: ScoredRun, now: ScoredRun, places: Sequence[Place], cluster_by: str, alpha: float
 ) -> list[Drop]:
     """Compare these numbers of two runs, query by query, as one family.
 
-    `over` is what is taken for independent, as in a comparison. Raises UsageError for runs that do
-    not compare, and for numbers that one of them does not have.
+    `cluster_by` is what is taken for independent, as in a comparison. Raises UsageError for
+    runs that do not compare, and for numbers that one of them does not have.
     """
-    if over not in ("auto", "haystacks", "queries"):
-        raise UsageError(f"over must be auto, haystacks or queries, not {over!r}")
+    if cluster_by not in ("auto", "haystacks", "queries"):
+        raise UsageError(f"cluster_by must be auto, haystacks or queries, not {cluster_by!r}")
     blocks = list(dict.fromkeys(block for block, _, _ in places))
     if apart := differing(essentials((before, now), blocks)):
         names = f"{before.folder} / {now.folder}"
@@ -111,7 +112,7 @@ def drops(
     for block, metric, _ in places:
         require_depth((before, now), block, metric)
     about = before.rows(blocks[0])
-    clusters = clusters_of(about.haystacks(), over)
+    clusters = clusters_of(about.haystacks(), cluster_by)
     a, b = (
         np.stack([_values(run, place, about.queries) for place in places], axis=1)
         for run in (before, now)
@@ -120,9 +121,9 @@ def drops(
 
 
 def drops_of(
-    before: Values, now: Values, clusters: Sequence[str] | None, over: str, alpha: float
+    before: Values, now: Values, clusters: Sequence[str] | None, cluster_by: str, alpha: float
 ) -> list[Drop]:
-    """As `drops`, of matrices (queries, numbers), NaN where there is no value; `over` in words."""
+    """As `drops`, of matrices (queries, numbers), NaN where a query has no value."""
     differences = before - now
     differences[np.abs(differences) <= _EQUAL] = 0.0
     lacking = np.isnan(differences)
@@ -133,7 +134,7 @@ def drops_of(
         if test.alone > 0:
             detectable = power_of(column, clusters, level=1 - test.alone)[0].detectable
         was, now_is = (float(x[both, at].mean()) if both.any() else math.nan for x in (before, now))
-        family = (over, differences.shape[1])
+        family = (cluster_by, differences.shape[1])
         found.append(Drop(was, now_is, test.p, test.least, test.units, *family, detectable, alpha))
     return found
 

@@ -5,7 +5,7 @@ The rules are a TOML file:
     baseline = "results/last-release"      # a run folder; `--baseline` goes over it
     failed = 0                             # queries that may fail
     alpha = 0.05                           # for all drops together, as one family
-    over = "auto"                          # what is independent: haystacks, queries, auto
+    cluster_by = "auto"                          # what is independent: haystacks, queries, auto
 
     [[at_least]]
     metric = "recall@10"
@@ -92,7 +92,7 @@ R = TypeVar("R", bound=NumberRule)
 class Rules(Record):
     """The TOML file of a gate.
 
-    `alpha` is for all drops together, `over` the independent units, as in a comparison.
+    `alpha` is for all drops together, `cluster_by` the independent units, as in a comparison.
     """
 
     at_least: list[AtLeast] = field(default_factory=list)
@@ -101,7 +101,7 @@ class Rules(Record):
     baseline: str | None = None
     failed: Annotated[int, Meta(ge=0)] = 0
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
-    over: str = "auto"
+    cluster_by: str = "auto"
 
     @property
     def thresholds(self) -> list[Threshold]:
@@ -141,7 +141,7 @@ def _canonical(rules: Sequence[R]) -> list[R]:
 
 @dataclass(frozen=True)
 class Check:
-    """One rule held against the run: `said` is what was found, `signature` the number's own.
+    """One rule held against the run: `message` is what was found, `signature` the number's own.
 
     `open` says that no drop could have been shown, whatever had happened. An open check claims
     nothing; it has `passed` where the number did not fall by more than was allowed.
@@ -149,7 +149,7 @@ class Check:
 
     rule: str
     passed: bool
-    said: str
+    message: str
     signature: str = ""
     open: bool = False
 
@@ -233,7 +233,7 @@ def result_of(run: ScoredRun, rule: NumberRule) -> tuple[Block, MetricResult]:
 def _no_drops(run: ScoredRun, baseline: Path, rules: Rules) -> list[Check]:
     """All drops as one family, whatever their metrics and slices."""
     places = [(result_of(run, rule)[0], rule.metric, rule.slice) for rule in rules.no_drop]
-    found = drops(ScoredRun.read(baseline), run, places, rules.over, rules.alpha)
+    found = drops(ScoredRun.read(baseline), run, places, rules.cluster_by, rules.alpha)
     pairs = zip(rules.no_drop, found, strict=True)
     return [
         drop_check(
@@ -254,7 +254,7 @@ def may_pass(fell: float, max_drop: float, *, shown: bool, open: bool) -> bool:
 
 def drop_check(rule: str, drop: Drop, max_drop: float) -> Check:
     """Hold a drop against what it may be (`may_pass`); open where nothing could have been shown."""
-    if not drop.units:
+    if not drop.clusters:
         return Check(rule, False, "not measurable: no query has a value in both")
     passed = may_pass(drop.fell, max_drop, shown=drop.shown, open=drop.open)
     more = "" if passed or not drop.open else f", nor that this is noise: {drop.remedy}"
@@ -287,13 +287,13 @@ def write_junit(checks: Sequence[Check], run: str, path: Path) -> None:
     for check in checks:
         case = ElementTree.SubElement(suite, "testcase", {"classname": run, "name": check.rule})
         if check.outcome == "FAIL":
-            failure = ElementTree.SubElement(case, "failure", {"message": check.said})
-            failure.text = check.signature or check.said
+            failure = ElementTree.SubElement(case, "failure", {"message": check.message})
+            failure.text = check.signature or check.message
         elif check.outcome == "open":
             kind = "skipped" if check.passed else "error"
-            ElementTree.SubElement(case, kind, {"message": check.said})
+            ElementTree.SubElement(case, kind, {"message": check.message})
         else:
-            ElementTree.SubElement(case, "system-out").text = check.said
+            ElementTree.SubElement(case, "system-out").text = check.message
     ElementTree.indent(suites)
     text = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
     with disk_errors(path.parent, "name another file with --junit"):

@@ -368,8 +368,8 @@ def drops(lines: Iterable[Line], found: Verdicts) -> list[Check]:
             if open:
                 said += (
                     f"; {counted(change.clusters, change.cluster_by)} could not have shown a drop, "
-                    'nor that this is noise: take more data, or over = "queries" if questions to '
-                    "one haystack are independent"
+                    'nor that this is noise: take more data, or cluster_by = "queries" if '
+                    "questions to one haystack are independent"
                 )
             fell = f"did not fall by more than {by:g}" if passed else f"fell by more than {by:g}"
             rule = f"{metric} of {line.system} on {line.dataset} {fell}"

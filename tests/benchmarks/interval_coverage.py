@@ -108,18 +108,18 @@ def line(units: Units, true: float, bounds: tuple[float, float]) -> str:
     ):
         held = (low <= true + 1e-12) & (high >= true - 1e-12)
         cells.append(f"{100 * held.mean():.1f} ({np.median(high - low):.3f})")
-    rough = np.array([one.rough for one in chosen])
-    sure = held[~rough]
+    approximate = np.array([one.approximate for one in chosen])
+    sure = held[~approximate]
     cells += [
-        f"{100 * rough.mean():.0f}",
+        f"{100 * approximate.mean():.0f}",
         f"{100 * sure.mean():.1f}" if len(sure) >= FEW else "-",
-        f"{100 * (held | rough).mean():.1f}",
+        f"{100 * (held | approximate).mean():.1f}",
     ]
     return " | ".join(cells)
 
 
 HEADER = """\
-| {} | bootstrap | BCa | t, units - 1 | t | auto | rough | holds if not rough | holds or is rough |
+| {} | bootstrap | BCa | t, units - 1 | t | auto | approximate | others hold | hold or approximate |
 |---|---:|---:|---:|---:|---:|---:|---:|---:|"""
 
 
@@ -228,7 +228,7 @@ def _called_equivalent(drawn: Values, true: float, labels: Ints | None) -> str:
 
 def errors_of_tests(generator: np.random.Generator, datasets: int) -> Iterator[str]:
     """Tests of two systems that are alike, and intervals of two groups of the same mean."""
-    yield "| clusters, correlation | paired t | older t | unpaired interval misses | is rough |"
+    yield "| clusters, correlation | paired t | older t | unpaired interval misses | approximate |"
     yield "|---|---:|---:|---:|---:|"
     for name, sizes in SIZES.items():
         labels = np.repeat(np.arange(len(sizes)), sizes)
@@ -244,10 +244,10 @@ def errors_of_tests(generator: np.random.Generator, datasets: int) -> Iterator[s
             older = 100 * (1 - ((low <= 0.6) & (high >= 0.6)).mean())
             groups = compare_unpaired(first, second, labels, labels, resamples=1)
             missed = np.mean([not one.low <= 0 <= one.high for one in groups])
-            rough = np.mean([one.rough for one in groups])
+            approximate = np.mean([one.approximate for one in groups])
             yield (
                 f"| {name}, {icc} | {100 * (p <= 0.05).mean():.1f} | {older:.1f} | "
-                f"{100 * missed:.1f} | {100 * rough:.0f} |"
+                f"{100 * missed:.1f} | {100 * approximate:.0f} |"
             )
 
 
@@ -298,12 +298,12 @@ def main() -> None:
         f"Percent of {datasets:,} simulated data sets a line whose interval holds the true mean\n"
         f"(Monte Carlo error {error:.1f} points at 95%), and in brackets the median length.\n"
         "Correlation is that of two questions to one haystack. *auto* is what the package\n"
-        "chooses, *rough* the percentage that it calls so. The next column has how many of those\n"
-        f"that are not rough hold the mean (- for fewer than {FEW}), the last how many of all\n"
-        "hold it or are rough. A sample that lacks the rare large values of its population is\n"
-        "neither rough nor right, so that where nearly all are rough the few others may hold\n"
-        "seldom. The linearised ratio's t with units - 1 degrees of freedom, and the bootstrap,\n"
-        "are what was chosen before.\n"
+        "chooses, *approximate* the percentage that it calls so. The next column has how many of\n"
+        f"the others hold the mean (- for fewer than {FEW}), the last how many of all\n"
+        "hold it or are approximate. A sample that lacks the rare large values of its population\n"
+        "is neither approximate nor right, so that where nearly all are approximate the few\n"
+        "others may hold seldom. The linearised ratio's t with units - 1 degrees of freedom, and\n"
+        "the bootstrap, are what was chosen before.\n"
         "Made by `python tests/benchmarks/interval_coverage.py`.\n"
     )
     warnings.simplefilter("ignore", RuntimeWarning)  # jackknives of one cluster, equal values

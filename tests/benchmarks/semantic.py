@@ -109,10 +109,10 @@ def retrieved(turns: Dataset, dataset: Dataset, what: str) -> None:
         both = ~(np.isnan(values) | np.isnan(ids))
         r = correlations(values[both], ids[both], turns.query_haystack[both])["pearson"]
         assert r.value is not None
-        chance = np.nanmean(accuracy.chance[f"semantic_recall@{K}"])
+        chance = np.nanmean(accuracy.random_baseline[f"semantic_recall@{K}"])
         print(
             f"BM25 over {what}, {threshold}: semantic {values[both].mean():.4f}, by ids "
-            f"{ids[both].mean():.4f}, chance {chance:.4f}, "
+            f"{ids[both].mean():.4f}, random {chance:.4f}, "
             f"r {r.value:.2f} ({r.low:.2f} to {r.high:.2f}), n {both.sum()}"
         )
 

@@ -38,7 +38,7 @@ def test_two_runs_are_compared_query_by_query_in_every_format(
     row = next(r for r in rows if r["slice"] == "all" and r["level"] == "turn")
     difference = float(row["mean_b"]) - float(row["mean_a"])
     assert float(row["difference"]) == pytest.approx(difference, abs=1e-12)
-    assert int(row["won"]) + int(row["lost"]) + int(row["tied"]) == int(row["n"])
+    assert int(row["wins"]) + int(row["losses"]) + int(row["ties"]) == int(row["n"])
 
 
 def test_runs_that_do_not_compare_are_refused_with_each_difference_and_shown_apart_on_request(

@@ -124,7 +124,7 @@ def test_a_pair_on_a_board_is_what_harness_compare_says_of_it(
         for part, value in exactly.items():
             assert mine[part] == [pytest.approx(value, abs=1e-6)]
         counts = [*mine["wins"], *mine["losses"], *mine["ties"]]
-        assert counts == [found.won, found.lost, found.tied]
+        assert counts == [found.wins, found.losses, found.ties]
     # An order is shown where the ranges of ranks are apart, and only there.
     (whole,) = read_boards(results / "leaderboard.json")
     ranks = [

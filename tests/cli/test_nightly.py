@@ -69,7 +69,7 @@ LIST = """
 out = "runs"
 k = 20
 [nightly]
-over = "queries"
+cluster_by = "queries"
 max_drop = 0.02
 [[datasets]]
 dataset = "sample"
@@ -256,7 +256,9 @@ def test_what_was_compared_can_be_looked_at(
     (place / "mine.py").write_text(MINE.replace("SIGN = 1", "SIGN = -1"))
     night(harness)
     text = (place / "runs" / "summary.md").read_text()
-    (command,) = re.findall(r"harness (compare before/.* last/.* --over queries --queries 3)", text)
+    (command,) = re.findall(
+        r"harness (compare before/.* last/.* --cluster-by queries --queries 3)", text
+    )
     monkeypatch.chdir(place / "runs")
     told = harness(*command.split())
     assert told.status == 0
@@ -403,8 +405,8 @@ def test_the_history_can_stand_elsewhere_or_nowhere(
         ("[nightly]\nalpha = 0", "[nightly]: alpha: expected float > 0.0"),
         ("[nightly]\nalpha = true", "[nightly]: alpha: expected float, got bool"),
         (
-            "[nightly]\nover = 'days'",
-            "over: invalid enum value 'days'; choose one of auto,",
+            "[nightly]\ncluster_by = 'days'",
+            "cluster_by: invalid enum value 'days'; choose one of auto,",
         ),
         ("[nightly]\nhistory = true", "[nightly]: history: invalid enum value True"),
         ("[[nightly]]\nalpha = 0.1", "[nightly]: expected object, got list"),

@@ -51,7 +51,7 @@ def test_the_full_table_is_by_ability_and_says_where_the_files_are(
     assert lines[0].startswith("bm25 (")
     assert "on sample, turn, official text, test" in lines[0]
     rows = {line.split()[0]: line.split() for line in lines if line}
-    for ability in ("lookup", "multi-hop", "temporal", "knowledge-update", "all", "chance"):
+    for ability in ("lookup", "multi-hop", "temporal", "knowledge-update", "all", "random"):
         assert ability in rows
     assert {len(rows[a]) for a in ("lookup", "all")} == {8}
     (folder,) = _folders(tmp_path / "results")

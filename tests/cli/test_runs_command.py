@@ -109,7 +109,7 @@ def test_runs_are_archived_restored_and_removed_after_a_question(
     notes.write_text("mine")
     assert harness("runs", "archive", "base").status == 0
     assert {*_listed(harness)} == {"tfidf"}
-    assert "base" not in harness("leaderboard").out
+    assert "base   " not in harness("leaderboard").out
     assert {*_listed(harness, "--archived")} == {"base"}
     assert harness("runs", "unarchive", "base").status == 0
     assert notes.read_text() == "mine"
@@ -227,7 +227,7 @@ def test_what_is_of_another_shape_is_listed_as_broken_and_the_others_are_still_f
             "base": "done",
             "tfidf": "done",
         }
-        assert "plan.json" in found["odd"]["why"]
+        assert "plan.json" in found["odd"]["reason"]
         assert "odd is broken: results/.odd.tmp/plan.json" in harness("runs").out
     assert harness("compare", "base", "tfidf", "--json").status == 0
     (two["tfidf"] / "run.json").unlink()

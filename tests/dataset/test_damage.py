@@ -99,7 +99,7 @@ def test_few_documents_are_read_without_the_others_and_damage_elsewhere_is_nobod
         with pytest.raises(DamagedError, match=r"documents\.arrow: is damaged at byte"):
             ask()
     (found,) = verify(Dataset(many.folder))
-    assert (found.ok, "is damaged at byte" in found.found) == (False, True)
+    assert (found.ok, "is damaged at byte" in found.message) == (False, True)
 
 
 def test_documents_of_many_batches_are_read_by_any_column_and_rows(

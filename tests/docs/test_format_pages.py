@@ -67,7 +67,7 @@ out = "nightly"
 k = 5
 [nightly]
 max_drop = 0.02
-over = "queries"
+cluster_by = "queries"
 [[datasets]]
 dataset = "sample"
 [[retrievers]]

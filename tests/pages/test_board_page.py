@@ -102,7 +102,7 @@ def test_systems_stand_by_value_with_interval_rank_and_chance(board: Path, resul
         assert f"{mine.interval.low:.3f} to {mine.interval.high:.3f}" in row.inner_text()
         assert mine.rank is not None
         assert "–".join(map(str, mine.rank)) in row.locator(".rank").inner_text()
-        for part in ("reach", "mean", "chance"):
+        for part in ("reach", "mean", "random"):
             assert row.locator(f"td.interval svg line.{part}").count() == 1
         foot = page.locator("#table tfoot").inner_text()
         assert f"{mine.random_baseline:.3f}" in foot

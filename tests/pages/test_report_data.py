@@ -175,7 +175,7 @@ def test_two_runs_are_paired_query_by_query(bm25: Path, tfidf: Path, sample: Dat
     pair = data["protocols"][data["main"]]["pairs"]["all"]["recall@10"]
     known = [d for d in difference if d is not None]
     counts = [sum(d > 0 for d in known), sum(d < 0 for d in known), sum(d == 0 for d in known)]
-    assert [pair["won"], pair["lost"], pair["tied"]] == counts
+    assert [pair["wins"], pair["losses"], pair["ties"]] == counts
     assert pair["low"] <= pair["difference"] <= pair["high"]
     assert {row["setting"] for row in data["settings"]} >= {"system", "params.b"}
 

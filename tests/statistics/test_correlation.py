@@ -54,7 +54,7 @@ def test_few_clusters_get_the_jackknife_which_holds_the_true_value() -> None:
         assert found.low is not None
         assert found.high is not None
         held += found.low <= true <= found.high
-        assert found.note == "rough: only 8 clusters"
+        assert found.note == "approximate: only 8 clusters"
     # 95% by design; 4 standard errors of 400 samples are 4.4 points.
     assert held / 400 == pytest.approx(0.95, abs=0.044)
 

@@ -122,7 +122,12 @@ def test_the_cluster_bootstrap_draws_whole_clusters_and_weighs_them_by_size() ->
         rng=5,
     )
     [mine] = mean_intervals(values, labels, resamples=20_000, method="bootstrap")
-    assert (mine.method, mine.units, mine.n, mine.rough) == ("bootstrap", 60, len(labels), False)
+    assert (mine.method, mine.units, mine.n, mine.approximate) == (
+        "bootstrap",
+        60,
+        len(labels),
+        False,
+    )
     assert mine.value == pytest.approx(values.mean())
     tolerance = 0.08 * float(peer.standard_error)
     assert mine.low == pytest.approx(peer.confidence_interval.low, abs=tolerance)
@@ -178,7 +183,7 @@ def test_with_few_observations_it_is_the_t_interval_and_says_that_it_is_rough() 
     [mine] = mean_intervals(values)
     low, high = stats.t.interval(0.95, 24, values.mean(), stats.sem(values))
     assert (mine.low, mine.high) == pytest.approx((low, high), rel=1e-9)
-    assert (mine.method, mine.rough, mine.note) == ("t", True, "only 25 observations")
+    assert (mine.method, mine.approximate, mine.note) == ("t", True, "only 25 observations")
     assert mine.how == "t over 25 observations"
 
 
@@ -189,7 +194,7 @@ def test_of_zeros_and_ones_it_is_clopper_and_pearsons_exact_one(successes: int, 
     values = np.r_[np.ones(successes), np.zeros(n - successes)]
     [mine] = mean_intervals(values, bounds=(0, 1))
     expected = proportion_confint(successes, n, method="beta")
-    assert (mine.method, mine.rough) == ("clopper-pearson", False)
+    assert (mine.method, mine.approximate) == ("clopper-pearson", False)
     assert (mine.low, mine.high) == pytest.approx(expected, abs=1e-12)
     assert mine.low < mine.high
 
@@ -213,15 +218,15 @@ def test_other_values_between_0_and_1_have_korn_and_graubards_as_they_define_it(
     n = mean * (1 - mean) / error**2 * (stats.norm.ppf(0.975) / stats.t.ppf(0.975, 59)) ** 2
     low = stats.beta.ppf(0.025, n * mean, n - n * mean + 1)
     high = stats.beta.ppf(0.975, n * mean + 1, n - n * mean)
-    assert (mine.method, mine.rough) == ("korn-graubard", False)
+    assert (mine.method, mine.approximate) == ("korn-graubard", False)
     assert (mine.low, mine.high) == pytest.approx((low, high), rel=1e-9)
     assert mine.how == "Korn-Graubard over 60 observations"
 
 
 def held_unless_rough(intervals: list[Interval], true: float) -> tuple[float, float]:
-    """(share of intervals that hold the mean, share that do or say that they are rough)."""
+    """(share of intervals that hold the mean, share that do or say that they are approximate)."""
     held = [i.low <= true <= i.high for i in intervals]
-    excused = [h or i.rough for h, i in zip(held, intervals, strict=True)]
+    excused = [h or i.approximate for h, i in zip(held, intervals, strict=True)]
     return float(np.mean(held)), float(np.mean(excused))
 
 
@@ -242,7 +247,9 @@ def test_one_haystack_that_holds_nearly_everything_is_held_and_called_rough(
     units = Units(generator.binomial(counts, rate).astype(float), counts.astype(float), True)
     found = unit_intervals(units, bounds=(0, 1))
     assert held_unless_rough(found, mean)[0] >= 0.93  # Monte Carlo error 0.6 points
-    assert all(one.rough and "so unequal that they tell as much as" in one.note for one in found)
+    assert all(
+        one.approximate and "so unequal that they tell as much as" in one.note for one in found
+    )
 
 
 def test_ten_conversations_of_locomos_sizes_are_held_and_not_by_the_bootstrap() -> None:
@@ -277,14 +284,14 @@ def test_a_few_values_much_larger_than_the_rest_make_an_interval_rough(
 ) -> None:
     drawn = np.random.default_rng(11).choice(values, (n, 300), p=chances)
     found = mean_intervals(drawn, bounds=bounds)
-    assert np.mean([one.rough for one in found]) > 0.95
+    assert np.mean([one.approximate for one in found]) > 0.95
     assert f"few of {n} observations carry most of the spread" in {one.note for one in found}
 
 
 def test_differences_that_fall_to_both_sides_or_to_neither_end_are_not_rough() -> None:
     generator = np.random.default_rng(12)
     for drawn in (generator.normal(0.1, 0.3, (80, 300)), generator.choice([1, 0, -1], (80, 300))):
-        assert not any(one.rough for one in mean_intervals(drawn, bounds=(-9, 9)))
+        assert not any(one.approximate for one in mean_intervals(drawn, bounds=(-9, 9)))
 
 
 @pytest.mark.parametrize("zeros", [0.2, 0.8, 0.9, 0.95])
@@ -299,7 +306,7 @@ def test_low_means_of_reciprocal_ranks_are_held_or_called_rough(n: int, zeros: f
     assert held >= 0.90
     assert excused >= 0.93  # Monte Carlo error 0.6 points
     if n == 300 and zeros < 0.9:
-        assert not any(one.rough for one in found)
+        assert not any(one.approximate for one in found)
 
 
 def test_the_same_seed_gives_the_same_interval_alone_or_beside_other_metrics() -> None:
@@ -341,7 +348,7 @@ def test_where_there_is_no_spread_to_see_there_is_no_interval(
     values: list[float], clusters: list[str] | None, note: str
 ) -> None:
     [interval] = mean_intervals(values, clusters)
-    assert (interval.method, interval.rough, interval.note) == ("none", True, note)
+    assert (interval.method, interval.approximate, interval.note) == ("none", True, note)
     assert np.isnan([interval.low, interval.high]).all()
     assert np.isnan(interval.value) == (interval.n == 0)
 
@@ -353,7 +360,7 @@ def test_equal_values_say_so_and_have_no_length_only_where_nothing_bounds_them()
         [bounded] = mean_intervals(np.full(n, 0.1), bounds=(0, 1))
         assert bounded.low < 0.1 < bounded.high
         for one in (interval, bounded):
-            assert one.rough
+            assert one.approximate
             assert one.note.startswith(f"all {n} observations are equal")
 
 

@@ -43,7 +43,7 @@ def numbers(found: PairedComparison) -> list[float]:
     return [
         *(found.mean_a, found.mean_b, d.value, d.low, d.high, d.n, d.units),
         *(found.test.p, found.effect_size, found.power.detectable),
-        *(found.won, found.lost, found.tied, found.unpaired),
+        *(found.wins, found.losses, found.ties, found.unpaired),
     ]
 
 
@@ -56,7 +56,7 @@ def test_everything_of_a_comparison_by_hand() -> None:
     b = [0.0, 0.5, 0.5, 0.0, 1.0, 0.5, np.nan]
     [found] = compare_paired(a, b, bounds=(-1, 1))
     differences = np.array([-1.0, 0.0, -0.5, -1.0, 0.5])  # the new less the old
-    assert (found.won, found.lost, found.tied, found.unpaired) == (1, 3, 1, 1)
+    assert (found.wins, found.losses, found.ties, found.unpaired) == (1, 3, 1, 1)
     assert (found.mean_a, found.mean_b) == pytest.approx((0.7, 0.3))
     assert found.difference.value == pytest.approx(-0.4)
     assert found.difference.n == 5
@@ -83,7 +83,7 @@ def test_swapping_the_systems_turns_the_signs_and_nothing_else(
             assert close([f.value, f.low, f.high], [-t.value, -t.high, -t.low])
             assert close([one.effect_size], [-two.effect_size])
             assert close([one.test.p, one.power.detectable], [two.test.p, two.power.detectable])
-            assert (one.won, one.lost, one.tied) == (two.lost, two.won, two.tied)
+            assert (one.wins, one.losses, one.ties) == (two.losses, two.wins, two.ties)
 
 
 @settings(max_examples=40)
@@ -121,13 +121,13 @@ def test_a_difference_is_seen_better_in_pairs_and_less_well_where_clusters_share
 def test_equal_systems_tie_everywhere() -> None:
     values = np.random.default_rng(2).random((50, 1))
     [found] = compare_paired(values, values)
-    assert (found.won, found.lost, found.tied, found.test.p) == (0, 0, 50, 1.0)
+    assert (found.wins, found.losses, found.ties, found.test.p) == (0, 0, 50, 1.0)
     assert (found.difference.low, found.difference.high) == (0, 0)
-    assert found.difference.rough
+    assert found.difference.approximate
     assert math.isnan(found.effect_size)
     assert math.isnan(found.power.detectable)
     [rounded] = compare_paired([0.1 + 0.2], [0.3])
-    assert rounded.tied == 1
+    assert rounded.ties == 1
 
 
 def test_pairs_must_be_pairs() -> None:

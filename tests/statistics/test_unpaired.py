@@ -81,7 +81,7 @@ def test_swapping_the_groups_turns_the_signs() -> None:
     assert forth.p == pytest.approx(back.p)
     assert forth.permutation.p == pytest.approx(back.permutation.p)
     assert forth.effect_size == pytest.approx(-back.effect_size)
-    assert (forth.units_a, forth.units_b, forth.rough) == (5, 4, True)
+    assert (forth.units_a, forth.units_b, forth.approximate) == (5, 4, True)
 
 
 def test_users_dealt_as_a_whole_keep_the_level_only_when_they_are_clusters() -> None:
@@ -120,7 +120,7 @@ def test_at_the_edges(a: list[float], b: list[float], p: float) -> None:
     [found] = compare_unpaired(a, b)
     assert found.permutation.p == pytest.approx(p, nan_ok=True)
     assert math.isnan(found.low)
-    assert found.rough
+    assert found.approximate
     assert math.isnan(found.effect_size)
 
 

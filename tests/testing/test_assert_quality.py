@@ -72,7 +72,7 @@ def test_what_was_missed_is_said_with_all_that_helps(scored: dict[str, Any]) -> 
         f"95% {low:.4f} to {high:.4f}, n {found.n}"
     ) in said
     assert ("within noise" if high >= 0.999 else "beyond noise") in said
-    assert "the interval is rough" in said
+    assert "the interval is approximate" in said
     assert found.signature in said
     assert "by memory/1, turn" in said
     assert said.partition("worst: ")[2].split()[1] == "0.00,"

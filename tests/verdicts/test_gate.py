@@ -98,7 +98,7 @@ def test_what_fell_is_named_with_its_number_and_its_signature(
 
 
 NO_DROP = """
-over = "queries"
+cluster_by = "queries"
 [[no_drop]]
 metric = "recall@10"
 max_drop = {}
@@ -155,7 +155,7 @@ def test_where_nothing_could_be_shown_a_check_is_open_and_a_larger_drop_is_statu
     nothing = "(3 haystacks); nothing could have been shown (least p 0.25)"
     status, said = held(worse, good)
     assert status == 2
-    assert f"{nothing}, nor that this is noise: take more haystacks, or over" in said
+    assert f"{nothing}, nor that this is noise: take more haystacks, or cluster_by" in said
     suite = ElementTree.parse(junit).getroot()
     assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
     check = orjson.loads(held(worse, good, "--json")[1])["checks"][1]
@@ -171,10 +171,10 @@ def test_where_nothing_could_be_shown_a_check_is_open_and_a_larger_drop_is_statu
     assert told["passed"] is True
     check = told["checks"][1]
     assert (check["outcome"], check["passed"], check["open"]) == ("open", True, True)
-    assert nothing in check["said"]
+    assert nothing in check["message"]
     rows = list(csv.DictReader(held(good, worse, "--csv")[1].splitlines()))
     assert [(row["outcome"], row["passed"]) for row in rows] == [("pass", "True"), ("open", "True")]
-    assert nothing in rows[1]["found"]
+    assert nothing in rows[1]["message"]
     suite = ElementTree.parse(junit).getroot()
     assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
     assert nothing in str(next(suite.iter("skipped")).get("message"))
@@ -189,21 +189,22 @@ def test_all_drops_are_one_family_whatever_their_metrics_and_slices(
 ) -> None:
     """p of one is that of `harness compare`; beside others it is larger, but never by Holm's."""
     tfidf = sample_run("tfidf")
-    one = Rules(no_drop=[NoDrop(metric="ndcg@10")], over="queries")
+    one = Rules(no_drop=[NoDrop(metric="ndcg@10")], cluster_by="queries")
     many = [NoDrop(metric=metric, slice=name) for metric in EVERY for name in SLICES]
-    compared = compare([good, tfidf], Options(metrics=("ndcg@10",), over="queries"))
+    compared = compare([good, tfidf], Options(metrics=("ndcg@10",), cluster_by="queries"))
     alone = compared["ndcg@10"].pairs[0].p
 
     def p_of(rules: Rules) -> float:
-        said = next(c.said for c in gate(tfidf, rules, good) if c.rule.startswith("ndcg@10 (all)"))
+        checks = gate(tfidf, rules, good)
+        said = next(c.message for c in checks if c.rule.startswith("ndcg@10 (all)"))
         return float(said.partition(", p ")[2].split()[0])
 
     assert p_of(one) == pytest.approx(alone, abs=5e-5)
-    together = p_of(Rules(no_drop=many, over="queries"))
+    together = p_of(Rules(no_drop=many, cluster_by="queries"))
     assert alone < together < 25 * alone / 2
     twice = Rules(
         no_drop=[NoDrop(metric="ndcg@10"), NoDrop(metric="ndcg@10", slice="answerable")],
-        over="queries",
+        cluster_by="queries",
     )
     assert p_of(twice) == p_of(one)
 
@@ -247,8 +248,8 @@ def test_a_gate_is_held_against_runs_that_compare_and_numbers_that_there_are(
     ):
         with pytest.raises(UsageError, match=said):
             gate(good, Rules(no_drop=[rule]), baseline)
-    with pytest.raises(UsageError, match="over must be"):
-        gate(good, Rules(no_drop=[NoDrop(metric="recall@10")], over="users"), good)
+    with pytest.raises(UsageError, match="cluster_by must be"):
+        gate(good, Rules(no_drop=[NoDrop(metric="recall@10")], cluster_by="users"), good)
     assert gate(good, Rules(no_drop=[NoDrop(metric="recall@10")]), shallow)[1].passed
 
 

@@ -156,6 +156,6 @@ def test_few_haystacks_held_out_could_have_shown_nothing_and_it_is_said(
     command = ["sweep", "--dataset", "sample", "--retriever", "bm25", "--grid", "k1=0.3,2"]
     assert main([*command, "--dev-share", "0.75", "--k", "20", "--out", str(tmp_path)]) == 0
     said = capsys.readouterr().out
-    assert "over 3 haystacks (rough: only 3 haystacks)" in said
+    assert "over 3 haystacks (approximate: only 3 haystacks)" in said
     assert "nothing could have been shown (least p" in said
     assert "at 80% power" not in said

@@ -134,8 +134,8 @@ def test_of_lists_in_which_nothing_changed_few_show_a_change(nights: int) -> Non
                             one.test.p,
                             one.test.smallest,
                             one.difference.value,
-                            wins=one.won,
-                            losses=one.lost,
+                            wins=one.wins,
+                            losses=one.losses,
                         )
                         for at, one in enumerate(compare_paired(a, b, resamples=4096))
                     },
@@ -160,8 +160,8 @@ def test_a_drop_fails_where_it_is_shown_and_is_open_where_none_could_be_as_at_a_
         *[("FAIL", False), ("pass", True), ("pass", True)],
         *[("open", False), ("open", True), ("pass", True)],
     ]
-    assert "could not have shown a drop" in checks[3].said
-    assert 'over = "queries"' in checks[3].said
+    assert "could not have shown a drop" in checks[3].message
+    assert 'cluster_by = "queries"' in checks[3].message
     assert messages(lines, verdicts(lines)) == [
         "1 dropped by more than 0.02",
         "1 rose, 2 fell (4 tests, Holm, alpha 0.05)",

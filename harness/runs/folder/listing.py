@@ -38,7 +38,7 @@ class ListedRun:
 
     `name` is what it is called, `id` the digest at the end of its folder's name. `state` is done,
     running, stopped, failed (no query was answered) or broken (its files cannot be read, finished
-    or not, and `why` says what is the matter with them). `when` is when it was finished, or begun
+    or not, and `reason` says why). `when` is when it was finished, or begun
     where it is not. `metric` is its main one, over everything, with value and interval; empty where
     it was not scored. Where queries failed, `answered_only` is its mean over the `answered` ones.
     `commit` is that of the folder it was run in, with a + where that had
@@ -62,7 +62,7 @@ class ListedRun:
     answered_only: float | None = None
     answered: int | None = None
     commit: str = ""
-    why: str = ""
+    reason: str = ""
 
     @property
     def id(self) -> str:
@@ -224,7 +224,7 @@ def _refuse_unfinished(given: str, results: Path) -> None:
             }
             if run.state == "broken":
                 raise UsageError(
-                    f"{given}: is not finished, and what there is of it is broken: {run.why}; "
+                    f"{given}: is not finished, and what there is of it is broken: {run.reason}; "
                     "`harness runs clear` removes it"
                 )
             raise UsageError(
@@ -283,7 +283,7 @@ def _broken(folder: Path, record: Path, error: Exception) -> ListedRun:
     when = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="seconds")
     name = folder.name.removeprefix(".").removesuffix(CHECKPOINT_SUFFIX)
     why = str(error) if isinstance(error, UsageError) else _not_ours(record, error)
-    return ListedRun(folder, name, "", "", "", "broken", when, 0, 0, 0, why=why)
+    return ListedRun(folder, name, "", "", "", "broken", when, 0, 0, 0, reason=why)
 
 
 def _not_ours(path: Path, error: Exception) -> str:

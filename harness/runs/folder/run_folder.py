@@ -11,7 +11,7 @@ Scoring, boards and pages need nothing else.
 | hits.parquet | texts of the system's own, and the documents they were resolved to |
 | answers.jsonl | question_id and hypothesis, where the system answers questions itself |
 | errors.jsonl | query and trace, one line a failed query; only when there are any |
-| scores.json | protocols x slices x metrics, each with n, chance, ceiling and signature |
+| scores.json | protocols x slices x metrics, with n, random baseline, upper bound |
 | scores.parquet | one row a query and protocol |
 | semantic.parquet | one row a query: by similarity of texts, and by ids; only where asked for |
 | excluded.json | ids that a protocol did not score, by reason |

@@ -70,10 +70,11 @@ def semantic_accuracy(
 
     `retrieved_texts` has a list of texts, best first, for each query, `gold_texts` the texts that
     should be found; a query without any is left out. `embed` gives vectors of shape (texts,
-    dimension), and `model` says whose they are; by default MiniLM's. Chance is what random texts of
-    `haystack` score, by default of everything that was retrieved for any query. The metrics are
-    those of harness/scoring/semantic/similarity.py. It is no substitute for recall by ids. Raises
-    UsageError for other shapes and for a threshold that is not above 0 and at most 1.
+    dimension), and `model` says whose they are; by default MiniLM's. The random baseline is
+    what random texts of `haystack` score, by default of everything that was retrieved. The
+    metrics are those of harness/scoring/semantic/similarity.py. It is no substitute for recall
+    by ids. Raises UsageError for other shapes and for a threshold that is not above 0 and at
+    most 1.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be a whole number, 1 or more, not {k!r}")

@@ -1,4 +1,4 @@
-"""Semantic accuracy of many queries: values, chance levels, and a record of how it was measured."""
+"""Semantic accuracy of many queries: values, random baselines and how they were measured."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.scoring.semantic.similarity import (
     TextVectors,
     Vectors,
     accuracy,
-    chance,
+    random_baseline,
 )
 
 THRESHOLD = 0.7
@@ -30,12 +30,12 @@ THRESHOLD = 0.7
   random facts reach 0.54, 0.21, 0.04 and 0.01.
 
 So 0.8 is for texts that were kept word for word, 0.6 for rewritten ones, and 0.7 lies between. No
-threshold parts similar from unrelated, so the chance level stands beside every number. Made by
+threshold parts similar from unrelated, so the random baseline stands beside every number. Made by
 `python -m tests.benchmarks.semantic`.
 """
 
 SAMPLE = 10_000
-"""Documents that chance levels are computed from, in all; larger collections are sampled."""
+"""Documents that random baselines are computed from, in all; larger collections are sampled."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Asked:
     """One query: returned texts best first, and gold texts with the piece that each carries.
 
     A piece that no gold text carries (its document is not in the corpus) cannot be found.
-    `haystack` is the number of the list that chance is taken from.
+    `haystack` is the number of the list that the random baseline is taken from.
     """
 
     returned: Sequence[str]
@@ -55,7 +55,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Haystacks:
-    """Texts that chance levels are taken from, a list a haystack; `sampled`: not all there are."""
+    """Texts for random baselines, a list a haystack; `sampled`: not all that there are."""
 
     texts: Sequence[Sequence[str]]
     sampled: bool
@@ -66,16 +66,16 @@ class SemanticAccuracy:
     """The semantic metrics of many queries.
 
     `per_query` holds values by metric (`semantic_recall@10`), each of shape (queries,), NaN for a
-    query without a gold text; `chance` alike, what random texts of the haystack score. `sampled`:
-    chance is from a seeded sample of the haystacks, not from all of their texts; `texts`: from how
-    many.
+    query without a gold text; `random_baseline` alike, what random texts of the haystack
+    score. `sampled`: the random baseline is from a seeded sample of the haystacks, not from all of
+    their texts; `texts`: from how many.
     """
 
     ks: tuple[int, ...]
     threshold: float
     model: str
     per_query: dict[str, Values]
-    chance: dict[str, Values]
+    random_baseline: dict[str, Values]
     sampled: bool
     texts: int
 
@@ -93,13 +93,15 @@ class SemanticAccuracy:
         k = 10 if 10 in self.ks else self.ks[-1]
         parts = []
         for name in ("semantic_recall", "semantic_precision", "soft_recall"):
-            values, random = (table[f"{name}@{k}"] for table in (self.per_query, self.chance))
+            values, random = (
+                table[f"{name}@{k}"] for table in (self.per_query, self.random_baseline)
+            )
             value, level = mean(values[~np.isnan(values)]), mean(random[~np.isnan(random)])
             if value is None:
                 return "semantic accuracy: no query has a gold text"
             # Without a text in the haystack there is nothing to draw.
             said = "not known" if level is None else f"{level:.3f}"
-            parts.append(f"{name}@{k} {value:.3f} (chance {said})")
+            parts.append(f"{name}@{k} {value:.3f} (random {said})")
         return (
             f"{'  '.join(parts)}  n {self.n}; cosine >= {self.threshold:g} by {self.model}; "
             "not checked against ids"
@@ -142,7 +144,7 @@ def measured(
             if one.haystack not in of_haystack:
                 of_haystack[one.haystack] = vectors[sample[one.haystack]]
             cosines = of_haystack[one.haystack] @ of_gold
-            for name, value in chance(cosines, piece, one.pieces, ks, threshold).items():
+            for name, value in random_baseline(cosines, piece, one.pieces, ks, threshold).items():
                 random[name][at] = value
     size = sum(len(sample[at]) for at in used)
     return SemanticAccuracy(ks, threshold, str(model), values, random, haystacks.sampled, size)

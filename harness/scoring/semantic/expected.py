@@ -80,9 +80,9 @@ def semantic_of_files(
 ) -> tuple[SemanticResult, list[str]]:
     """The `semantic` section, not checked against ids, and what is odd about the files.
 
-    Chance is what random texts of everything that was returned score. A query that was not answered
-    counts 0, or is left out with `missing` "skip". `find_model` is called once the files have been
-    read and checked. Raises UsageError for files of another shape,
+    The random baseline is what random texts of everything that was returned score. A query that
+    was not answered counts 0, or is left out with `missing` "skip". `find_model` is called
+    once the files have been read and checked. Raises UsageError for files of another shape,
     for those that share no query, and, when `strict`, for anything odd.
     """
     wanted, found = read_expected(expected), read_returned(returned)

@@ -58,7 +58,7 @@ def section(
     n = len(next(iter(masks.values())))
     known = np.ones(n, bool)
     columns = [
-        Column(name, values, known, found.chance[name], None)
+        Column(name, values, known, found.random_baseline[name], None)
         for name, values in found.per_query.items()
     ]
     slices = {}

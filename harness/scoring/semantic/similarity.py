@@ -60,7 +60,7 @@ def accuracy(
     return found
 
 
-def chance(
+def random_baseline(
     cosines: npt.ArrayLike, piece: Ints, pieces: int, ks: Sequence[int], threshold: float
 ) -> dict[str, float]:
     """What k texts drawn at random from a haystack score on average, exactly.

@@ -38,7 +38,7 @@ class Outcome:
 
     name: str
     state: str
-    said: str
+    message: str
     seconds: float
 
 

@@ -46,7 +46,7 @@ def change(
     last: ScoredRun | None,
     metrics: Sequence[str],
     alpha: float,
-    over: str,
+    cluster_by: str,
     max_drop: float | None = None,
 ) -> Change:
     """Compares a run with the last one; both hold the one protocol that is compared."""
@@ -66,7 +66,7 @@ def change(
     metrics = [metric for metric in metrics if metric not in apart]
     if metrics and _equal(now, last, blocks[0], metrics):
         return Change(state="unchanged", since=since)
-    options = Options(metrics=tuple(metrics), over=over)
+    options = Options(metrics=tuple(metrics), cluster_by=cluster_by)
     found = table([now, last], blocks[0], [(1, 0)], options) if metrics else None
     if found is None or not found.cells:
         # Never silence: what is compared by nothing is neither unchanged nor without a change.
@@ -83,10 +83,10 @@ def change(
         since=since,
         alpha=alpha,
         max_drop=max_drop,
-        clusters=found.units,
-        cluster_by=found.over,
-        interval_method=named(first.how, found.over),
-        approximate=named(first.note, found.over),
+        clusters=found.clusters,
+        cluster_by=found.cluster_by,
+        interval_method=named(first.how, found.cluster_by),
+        approximate=named(first.note, found.cluster_by),
         unpaired=list(found.dropped),
         results=results,
     )
@@ -113,8 +113,8 @@ def _metric_change(cell: Cell) -> MetricChange:
         p=_number(found.test.p),
         smallest_p=_number(found.test.smallest),
         n=difference.n,
-        wins=found.won,
-        losses=found.lost,
+        wins=found.wins,
+        losses=found.losses,
     )
 
 

@@ -92,7 +92,9 @@ class Night:
         measured = (folder.name, run.run_record.finished)
         if isinstance(known, ScoredLine) and (known.run, known.finished) == measured:
             return
-        compared = change(run, last, metrics, self.plan.alpha, self.plan.over, self.plan.max_drop)
+        compared = change(
+            run, last, metrics, self.plan.alpha, self.plan.cluster_by, self.plan.max_drop
+        )
         if damage:
             compared = Change(state="not comparable", reasons=[damage])
         other = changed_settings(run, last) if last is not None else []

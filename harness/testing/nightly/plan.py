@@ -5,7 +5,7 @@ history = "results/nightly"    # folder of history and summary; default: `out`; 
 max_drop = 0.02                # a main metric that falls by more, and significantly, fails it:
                                # status 1; 2 where no drop could have been shown, as at a gate
 alpha = 0.05                   # for all tests of a night together (Holm)
-over = "auto"                  # what is independent: haystacks, queries, auto
+cluster_by = "auto"                  # what is independent: haystacks, queries, auto
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Plan:
     folder: Path
     max_drop: float | None = None
     alpha: float = 0.05
-    over: str = "auto"
+    cluster_by: str = "auto"
 
 
 class NightlyTable(Record):
@@ -41,7 +41,7 @@ class NightlyTable(Record):
     history: str | Literal[False] = ""
     max_drop: Annotated[float, Meta(ge=0, lt=1)] | None = None
     alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
-    over: Literal["auto", "haystacks", "queries"] = "auto"
+    cluster_by: Literal["auto", "haystacks", "queries"] = "auto"
 
 
 def read_plan(file: Path, table: object, out: str) -> Plan | None:
@@ -52,7 +52,7 @@ def read_plan(file: Path, table: object, out: str) -> Plan | None:
     where = f"--config {file}: [nightly]"
     found = convert(table, NightlyTable, where)
     if found.history is not False:
-        return Plan(Path(found.history or out), found.max_drop, found.alpha, found.over)
+        return Plan(Path(found.history or out), found.max_drop, found.alpha, found.cluster_by)
     if found != NightlyTable(history=False):
         raise UsageError(
             f"{where}: history = false keeps nothing that a last time could be compared with; "

@@ -91,7 +91,7 @@ class TestsSummary(Record):
 
     alpha: float
     correction: Literal["holm"]
-    over: str
+    cluster_by: str
     all_queries: int
     by_ability: int
 

@@ -130,7 +130,7 @@ def _notes(found: NightSummary) -> Iterator[str]:
         }
         yield (
             f"{OPEN_WORDS} (nor a rise): {', '.join(sorted(few))} are too few for any test beside "
-            f'{found.tests.all_queries} others; over = "queries" in [nightly] takes '
+            f'{found.tests.all_queries} others; cluster_by = "queries" in [nightly] takes '
             "questions to one haystack for independent"
         )
     moved = [run for run, _, change in changes if change.verdict in (ROSE, FELL)]
@@ -138,7 +138,7 @@ def _notes(found: NightSummary) -> Iterator[str]:
         stored = moved[0].stored_as
         yield (
             f"more on {_name(moved[0])}, in the folder of this summary: "
-            f"harness compare before/{stored} last/{stored} --over {found.tests.over} "
+            f"harness compare before/{stored} last/{stored} --cluster-by {found.tests.cluster_by} "
             "--queries 3"
         )
     since = {run.change.since for run in _scored(found) if run.change.since}

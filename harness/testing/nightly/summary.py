@@ -63,14 +63,14 @@ def summary(
         tests=TestsSummary(
             alpha=plan.alpha,
             correction="holm",
-            over=plan.over,
+            cluster_by=plan.cluster_by,
             all_queries=found.tested["all"],
             by_ability=found.tested["by ability"],
         ),
         messages=messages([*mine.values()], found),
         max_drop=plan.max_drop,
         drops=[
-            DropSummary(rule=check.rule, message=check.said, open=check.open)
+            DropSummary(rule=check.rule, message=check.message, open=check.open)
             for check in checks
             if not check.passed
         ],

@@ -124,9 +124,9 @@ def _columns(
         low=[_rounded(one.difference.low) for one in compared],
         high=[_rounded(one.difference.high) for one in compared],
         p=[_rounded(one.test.p) for one in compared],
-        wins=[one.won for one in compared],
-        losses=[one.lost for one in compared],
-        ties=[one.tied for one in compared],
+        wins=[one.wins for one in compared],
+        losses=[one.losses for one in compared],
+        ties=[one.ties for one in compared],
         ordered=[_ordered(better, a, b) for a, b in pairs],
     )
 

@@ -116,7 +116,7 @@ def _foot(rows: Sequence[Row], metric: str) -> list[str]:
     lines = []
     results = [(label, found[metric]) for _, label, found in rows if metric in found]
     if results and (baseline := results[0][1].random_baseline) is not None:
-        lines.append(f"chance of {metric}: {baseline:.4f}")
+        lines.append(f"random baseline of {metric}: {baseline:.4f}")
     ranked = [result for _, result in results if result.rank is not None]
     if len(ranked) > 1 and (interval := ranked[0].interval) is not None:
         by = f"paired, over {counted(interval.clusters, interval.cluster_by)}"

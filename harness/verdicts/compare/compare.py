@@ -157,8 +157,10 @@ def _check(options: Options) -> None:
     if options.correction not in CORRECTIONS:
         known = near(options.correction, list(CORRECTIONS))
         raise UsageError(f"unknown correction {options.correction!r}{known}")
-    if options.over not in ("auto", "haystacks", "queries"):
-        raise UsageError(f"resample over auto, haystacks or queries, not {options.over!r}")
+    if options.cluster_by not in ("auto", "haystacks", "queries"):
+        raise UsageError(
+            f"cluster_by must be auto, haystacks or queries, not {options.cluster_by!r}"
+        )
     if options.average not in ("queries", "haystacks"):
         raise UsageError(f"a mean is over queries or haystacks, not {options.average!r}")
     for test in options.tests:
@@ -279,13 +281,13 @@ def render_split(rows: Sequence[Row]) -> str:
     head = ["slice", "metric", "A", "B", "n", "B - A", "95% interval", "p (holm)", "d"]
     methods = ", ".join(dict.fromkeys(row.found.method for row in rows))
     clustered = bool(rows) and rows[0].found.units_a < rows[0].found.n_a
-    over = "haystacks" if clustered else "queries"
-    rough = [named(row.found.note, over) for row in rows if row.found.rough]
-    notes = "; ".join(dict.fromkeys(rough))
+    cluster_by = "haystacks" if clustered else "queries"
+    approximate = [named(row.found.note, cluster_by) for row in rows if row.found.approximate]
+    notes = "; ".join(dict.fromkeys(approximate))
     text = [
         f"unpaired: {WHY}. Weaker than a paired comparison of as many.",
         grid(lines, head, keys=2),
-        f"intervals: {methods}{f'; rough: {notes}' if notes else ''}; p: permutation test over "
-        f"{over}; d: Cohen's",
+        f"intervals: {methods}{f'; approximate: {notes}' if notes else ''}; p: permutation "
+        f"test over {cluster_by}; d: Cohen's",
     ]
     return "\n\n".join(text)

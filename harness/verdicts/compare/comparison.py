@@ -17,7 +17,7 @@ from harness.verdicts.compare.scored import Differing
 class Options:
     """How to compare. Empty `protocols` and `metrics`: all that the runs have in common.
 
-    `categories` adds the dataset's own categories to the slices. `over` is what is taken for
+    `categories` adds the dataset's own categories to the slices. `cluster_by` is what is taken for
     independent: `haystacks`, `queries`, or `auto`: haystacks where several queries share one of
     several. `average` is what a mean is over: `queries`, each of which counts the same, or
     `haystacks`, each of which counts once, by the mean of its queries. `correction` is `holm` or
@@ -28,7 +28,7 @@ class Options:
     protocols: tuple[str, ...] = ()
     metrics: tuple[str, ...] = ()
     categories: bool = False
-    over: str = "auto"
+    cluster_by: str = "auto"
     average: str = "queries"
     correction: str = "holm"
     level: float = 0.95
@@ -77,7 +77,7 @@ class Cell:
 class Family:
     """The tests that were corrected together.
 
-    `units` is the largest number of independent units that one of them has. `least` is the least
+    `clusters` is the largest number of independent units that one of them has. `least` is the least
     corrected p that there could be, all units of every test having fallen alike: where it is above
     1 - level, nothing could have been shown.
     """
@@ -85,7 +85,7 @@ class Family:
     name: str
     tests: int
     correction: str
-    units: int
+    clusters: int
     least: float
 
 
@@ -93,17 +93,17 @@ class Family:
 class Table:
     """One protocol: cells in order of slice and metric.
 
-    `over` is what was taken for independent (`haystacks` or `queries`), `units` how many of those
-    there are, and `average` what the means are over. `left_out` names metrics that not every run
-    has, with the reason. `dropped` is, for each run, how many of its queries are in no mean here
-    because another run has no value for them: it could not be measured there. `behind`
+    `cluster_by` is what was taken for independent (`haystacks` or `queries`), `clusters` how many
+    of those there are, and `average` what the means are over. `left_out` names metrics that not
+    every run has, with the reason. `dropped` is, for each run, how many of its queries are in no
+    mean here because another run has no value for them: it could not be measured there. `behind`
     are differences in a judge's accuracy with what people judged carried into them.
     """
 
     protocol: str
     level: str
-    over: str
-    units: int
+    cluster_by: str
+    clusters: int
     cells: tuple[Cell, ...]
     families: tuple[Family, ...]
     left_out: dict[str, str]

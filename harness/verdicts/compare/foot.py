@@ -28,7 +28,7 @@ def foot(table: Table, cells: Sequence[Cell]) -> str:
         lines += _what_each_answers(table, cells)
         if cells[0].pairs[0].others or cells[0].pairs[0].equivalence:
             lines.append("the p of other tests are not corrected")
-        queries_in_haystacks = table.over == "haystacks" and table.average == "queries"
+        queries_in_haystacks = table.cluster_by == "haystacks" and table.average == "queries"
         if "wilcoxon" in cells[0].pairs[0].others and queries_in_haystacks:
             lines.append("p (wilcoxon): takes queries for independent, which they are not here")
         if cells[0].pairs[0].equivalence:
@@ -36,7 +36,7 @@ def foot(table: Table, cells: Sequence[Cell]) -> str:
             said = [
                 pair.equivalence.note for cell in cells for pair in cell.pairs if pair.equivalence
             ]
-            lines += [f"   {note}" for note in _merged(said, table.over)]
+            lines += [f"   {note}" for note in _merged(said, table.cluster_by)]
     return "\n".join(lines)
 
 
@@ -48,7 +48,7 @@ def _scope(family: Family) -> str:
 def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
     """Why an interval may leave 0 out where no difference is shown, and what to do about it."""
     pairs = [pair for cell in cells for pair in cell.pairs]
-    if not any(pair.found.won or pair.found.lost for pair in pairs):
+    if not any(pair.found.wins or pair.found.losses for pair in pairs):
         return ["no difference to be shown: the runs tie on every query here"]
     alpha = 1 - cells[0].means[0].level
     hopeless = _hopeless(table, {pair.family for pair in pairs}, alpha)
@@ -56,24 +56,25 @@ def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
     least = min(pair.found.test.smallest for pair in pairs)
     if not hopeless and least > alpha:
         lines.append(
-            f"no difference can be shown here: so few {table.over} differ that no p is below "
+            f"no difference can be shown here: so few {table.cluster_by} differ that no p is below "
             f"{least:.3g}"
         )
     ends = [(pair.found.difference, pair.shown) for pair in pairs]
     if any((d.low > 0 or d.high < 0) and not shown for d, shown in ends):
         lines.append(
             "where an interval leaves 0 out and yet nothing is shown: the interval is for that "
-            f"difference alone, and takes the means of {table.over} for normal; p only asks how "
-            "often the signs would fall so by chance, and is corrected for all tests of its family"
+            f"difference alone, and takes the means of {table.cluster_by} for normal; p only asks "
+            "how often the signs would fall so by chance, and is corrected for all tests of "
+            "its family"
         )
-    if table.over == "haystacks" and (hopeless or not any(pair.shown for pair in pairs)):
+    if table.cluster_by == "haystacks" and (hopeless or not any(pair.shown for pair in pairs)):
         more = "more haystacks would show more"
         if table.average == "queries":
             questions = counted(max(cell.means[0].n for cell in cells), "questions")
+            clusters = counted(table.clusters, table.cluster_by)
             more += (
-                f". `--over queries` tests {questions} instead of "
-                f"{counted(table.units, table.over)}: right only for these very haystacks, and if "
-                "questions to one of them are independent"
+                f". `--cluster-by queries` tests {questions} instead of {clusters}: right only "
+                "for these very haystacks, and if questions to one of them are independent"
             )
         lines.append(more)
     return lines
@@ -92,9 +93,10 @@ def _hopeless(table: Table, names: Collection[str], alpha: float) -> list[str]:
     lines = []
     for scope, family in found.items():
         beside = f", corrected for {family.tests} tests," if family.tests > 1 else ""
+        clusters = counted(family.clusters, table.cluster_by)
         lines.append(
-            f"no difference can be shown {scope}: of {counted(family.units, table.over)} no p"
-            f"{beside} is below {family.least:.3g}, however much they differ"
+            f"no difference can be shown {scope}: of {clusters} no p{beside} is below "
+            f"{family.least:.3g}, however much they differ"
         )
     return lines
 
@@ -107,20 +109,22 @@ def _intervals(table: Table, cells: Sequence[Cell]) -> list[str]:
     lines = []
     if made:
         # How many, and how many equal ones they are worth, differs from slice to slice.
-        ways = dict.fromkeys(f"{METHOD_NAMES[one.method]} over {table.over}" for one in made)
-        notes = _merged([one.note for one in made if one.rough], table.over)
-        rough = f"; approximate where {'; '.join(notes[:3])}" if notes else ""
-        lines.append(f"intervals: {'; '.join(ways)}{rough}")
-    without = _merged([one.note for one in every if one.method == "none" and one.n], table.over)
+        ways = dict.fromkeys(f"{METHOD_NAMES[one.method]} over {table.cluster_by}" for one in made)
+        notes = _merged([one.note for one in made if one.approximate], table.cluster_by)
+        approximate = f"; approximate where {'; '.join(notes[:3])}" if notes else ""
+        lines.append(f"intervals: {'; '.join(ways)}{approximate}")
+    without = _merged(
+        [one.note for one in every if one.method == "none" and one.n], table.cluster_by
+    )
     return [*lines, *without]
 
 
-def _merged(notes: Sequence[str], over: str) -> list[str]:
+def _merged(notes: Sequence[str], cluster_by: str) -> list[str]:
     """Notes in words of what they are over; of those that differ in numbers, the least."""
     least: dict[str, tuple[float, str]] = {}
     for note in dict.fromkeys(filter(None, notes)):
         numbers = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", note)]
-        said = min(numbers, default=0.0), named(note, over)
+        said = min(numbers, default=0.0), named(note, cluster_by)
         kind = re.sub(r"\d+(?:\.\d+)?", "", note)
         least[kind] = min(least.get(kind, said), said)
     return [said for _, said in least.values()]

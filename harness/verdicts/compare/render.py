@@ -106,7 +106,7 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
     header = ["slice", "metric", "n", *(_letter(i) for i in range(len(group.runs)))]
     how = f"p ({table.families[0].correction})" if pairs else "p"
     header += ["pair", "difference", "95% interval", how, "", "detectable", "effect size"]
-    header += ["won/lost/tied"]
+    header += ["wins/losses/ties"]
     asked = cells[0].pairs[0] if pairs else None
     header += [f"p ({name})" for name in asked.others] if asked else []
     if asked and asked.equivalence:
@@ -120,10 +120,12 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
             name = [cell.slice, cell.metric, str(cell.means[0].n)] if first else ["", "", ""]
             rows.append([*name, *means, *(_pair(pair) if pair else [""] * width)])
     drawn = grid(rows, header, keys=2, style=FORMATS[style])
-    title = f"{table.protocol}, {table.level}; independent: {counted(table.units, table.over)}"
+    title = (
+        f"{table.protocol}, {table.level}; independent: {counted(table.clusters, table.cluster_by)}"
+    )
     if table.average == "haystacks":
         title += "; means over haystacks, each counted once (n: haystacks)"
-    elif table.over == "haystacks":
+    elif table.cluster_by == "haystacks":
         title += "; means over queries"
     below = foot(table, cells) + left_out
     for run, n in enumerate(table.dropped):
@@ -148,7 +150,7 @@ def _pair(pair: Pair) -> list[str]:
         "*" if pair.shown else "",
         _known(found.power.detectable),
         _known(found.effect_size, 2),
-        f"{found.won}/{found.lost}/{found.tied}",
+        f"{found.wins}/{found.losses}/{found.ties}",
         *(_p(p) for p in pair.others.values()),
         *([_equivalent(pair.equivalence)] if pair.equivalence else []),
     ]
@@ -181,7 +183,7 @@ def _letter(i: int) -> str:
 
 _CSV = (
     *("group", "protocol", "level", "slice", "metric", "n", "run_a", "run_b", "mean_a", "mean_b"),
-    *("low_a", "high_a", "low_b", "high_b", "rough"),
+    *("low_a", "high_a", "low_b", "high_b", "approximate"),
     *(
         "difference",
         "low",
@@ -190,9 +192,9 @@ _CSV = (
         "p",
         "shown",
         "detectable",
-        "won",
-        "lost",
-        "tied",
+        "wins",
+        "losses",
+        "ties",
         "effect_size",
         "p_t",
         "p_wilcoxon",
@@ -212,22 +214,22 @@ def _csv(comparison: Comparison, metrics: Sequence[str]) -> str:
                     for pair in cell.pairs:
                         about = (number, table.protocol, table.level, cell.slice, cell.metric)
                         means = (cell.means[pair.a], cell.means[pair.b])
-                        rough = named(pair.found.difference.note, table.over)
-                        writer.writerow((*about, *_csv_pair(group, pair, means, rough)))
+                        approximate = named(pair.found.difference.note, table.cluster_by)
+                        writer.writerow((*about, *_csv_pair(group, pair, means, approximate)))
     return out.getvalue().rstrip("\n")
 
 
 def _csv_pair(
-    group: Group, pair: Pair, means: tuple[Interval, Interval], rough: str
+    group: Group, pair: Pair, means: tuple[Interval, Interval], approximate: str
 ) -> tuple[object, ...]:
     found = pair.found
     d = found.difference
     return (
         *(d.n, group.runs[pair.a], group.runs[pair.b], found.mean_a, found.mean_b),
         *(end for mean in means for end in (mean.low, mean.high)),
-        rough,
+        approximate,
         *(d.value, d.low, d.high, pair.p, found.test.p, pair.shown, found.power.detectable),
-        *(found.won, found.lost, found.tied, found.effect_size),
+        *(found.wins, found.losses, found.ties, found.effect_size),
         *(pair.others.get("t"), pair.others.get("wilcoxon")),
         pair.equivalence.p if pair.equivalence else None,
     )

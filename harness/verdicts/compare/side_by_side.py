@@ -31,7 +31,7 @@ class QueryDifference:
 
 
 @dataclass(frozen=True)
-class WonLostTied:
+class WinTieLoss:
     """Queries that run `b` won (largest difference first), lost (largest loss first) and tied.
 
     `b` is the new run, so what is won improved.
@@ -39,13 +39,13 @@ class WonLostTied:
     `unpaired` are the ids that only one of the two has a value for.
     """
 
-    won: tuple[QueryDifference, ...]
-    lost: tuple[QueryDifference, ...]
-    tied: tuple[QueryDifference, ...]
+    wins: tuple[QueryDifference, ...]
+    losses: tuple[QueryDifference, ...]
+    ties: tuple[QueryDifference, ...]
     unpaired: tuple[str, ...]
 
 
-def won_lost_tied(a: Path, b: Path, block: Block, metric: str) -> WonLostTied:
+def win_tie_loss(a: Path, b: Path, block: Block, metric: str) -> WinTieLoss:
     """Compare two run folders query by query in one metric of one protocol.
 
     Raises UsageError for a protocol or a metric that one lacks, for a metric that their depths
@@ -82,7 +82,7 @@ def won_lost_tied(a: Path, b: Path, block: Block, metric: str) -> WonLostTied:
         return tuple(sorted(found, key=lambda q: (-abs(q.difference), q.query)))
 
     alone = np.flatnonzero(np.isnan(first) != np.isnan(second))
-    return WonLostTied(of(1), of(-1), of(0), tuple(rows.queries[at] for at in alone))
+    return WinTieLoss(of(1), of(-1), of(0), tuple(rows.queries[at] for at in alone))
 
 
 @dataclass(frozen=True)

@@ -60,9 +60,9 @@ def table(
     metrics, left_out = _metrics([run.blocks[block] for run in runs], masks, apart, options)
     wanted = [(name, metric) for name in masks for metric in metrics[name]]
     labels = first.haystacks()
-    clusters = clusters_of(labels, options.over)
-    over = "queries" if clusters is None else "haystacks"
-    if options.average == "haystacks" and over == "queries":
+    clusters = clusters_of(labels, options.cluster_by)
+    cluster_by = "queries" if clusters is None else "haystacks"
+    if options.average == "haystacks" and cluster_by == "queries":
         raise UsageError(
             "the mean over haystacks is for haystacks that are independent and hold several "
             "queries: leave --average out"
@@ -93,14 +93,14 @@ def table(
     return Table(
         protocol=f"{block[0]}/{runs[0].blocks[block].version}",
         level=block[1],
-        over=over,
-        units=len(set(independent.tolist())),
+        cluster_by=cluster_by,
+        clusters=len(set(independent.tolist())),
         cells=cells,
         families=families,
         left_out=left_out,
         dropped=dropped,
         average=options.average,
-        behind=behind(runs, block, pairs, None if over == "queries" else labels),
+        behind=behind(runs, block, pairs, None if cluster_by == "queries" else labels),
     )
 
 
@@ -192,13 +192,13 @@ def _matrix(
     return matrix
 
 
-def clusters_of(haystacks: Sequence[str], over: str) -> Sequence[str] | None:
+def clusters_of(haystacks: Sequence[str], cluster_by: str) -> Sequence[str] | None:
     """The haystack of each query, where haystacks are what is independent; else None.
 
     One haystack for all, as in BEIR, is no cluster but the collection that is asked about.
     """
     n = len(set(haystacks))
-    if over == "queries" or (over == "auto" and (n < 2 or n == len(haystacks))):
+    if cluster_by == "queries" or (cluster_by == "auto" and (n < 2 or n == len(haystacks))):
         return None
     return haystacks
 
@@ -269,7 +269,7 @@ def _corrected(
         name,
         sum(n > 0 for n in units),
         options.correction,
-        units=max(units),
+        clusters=max(units),
         least=min((p for p in least if not math.isnan(p)), default=math.nan),
     )
     return family, correct([one.test.p for one in found]).tolist()

@@ -8,7 +8,7 @@ in the check. Speed matters less than that a reader can follow every step: lists
 | rankings.py | the rankings, read from their files, and the order of equal scores |
 | key.py | the answer key, what became of each query, and which ones a protocol counts |
 | formulas.py | the metrics, from their definitions in docs/reference/metrics.md |
-| levels.py | chance, ceiling, and what ties could have done |
+| levels.py | random baseline, upper bound, and what ties could have done |
 | blocks.py | a protocol at a unit: a value a query, for every metric |
 | sections.py, texts.py | knowledge update, abstention, prompt cost; texts against answers |
 | trec_eval.py | pytrec_eval, and the program trec_eval, as further witnesses |

@@ -18,12 +18,12 @@ from harness.verdicts.verify.key import (
     why_not,
 )
 from harness.verdicts.verify.levels import (
-    ceiling,
-    chance,
     ideals,
     orders_of_ties,
+    random_baseline,
     session_ceiling,
     shared,
+    upper_bound,
 )
 from harness.verdicts.verify.rankings import Ranking, ordered
 from harness.verdicts.verify.texts import PLAIN, bleu, by_rank
@@ -34,7 +34,7 @@ Values = dict[str, dict[str, float]]
 
 SESSIONS = "turn>session"
 _LARGEST = 1_000_000
-"""Of larger haystacks no chance of a whole ranking is published."""
+"""Of larger haystacks no random baseline of a whole ranking is published."""
 
 
 @dataclass
@@ -161,10 +161,10 @@ class Block:
         return found
 
     def levels(self, metrics: Mapping[str, Metric], *, ties: bool) -> dict[str, Values]:
-        """`ceiling`, `chance`, and with `ties` the `best` and `worst` that they could have done.
+        """`upper_bound`, `random_baseline`, and with `ties` the `best` and `worst` orders.
 
         By name and metric; what is not there is not recomputed: anything where documents share
-        pieces of evidence, and of sessions all but the ceiling of what is counted.
+        pieces of evidence, and of sessions all but the upper bound of what is counted.
         """
         if any(shared(self._judged(query)) for query in self.scored):
             return {}
@@ -185,9 +185,9 @@ class Block:
         orders = orders_of_ties(given, judged, self._ties) if ties and given else ([], [])
         of_ties = [Answer(judged, order) for order in orders]
         for text, metric in metrics.items():
-            yield "upper_bound", text, ceiling(metric, best)
+            yield "upper_bound", text, upper_bound(metric, best)
             if metric.k is not None or size <= _LARGEST:
-                yield "random_baseline", text, chance(metric, best[0].grade, there, size)
+                yield "random_baseline", text, random_baseline(metric, best[0].grade, there, size)
             if ties:
                 for name, answer in zip(("best", "worst"), of_ties, strict=True):
                     yield name, text, value(metric, answer)

@@ -1,4 +1,4 @@
-"""What stands beside a value: chance, ceiling, and the best and worst that ties could have done.
+"""Random baselines, upper bounds, and the best and worst values that ties allow.
 
 Of documents that are each their own piece of evidence, where these follow from few words.
 """
@@ -22,7 +22,9 @@ def shared(judged: Sequence[Judged]) -> bool:
     return len(set(names)) < len(names) or len(set(documents)) < len(documents)
 
 
-def chance(metric: Metric, grade: dict[str, int], there: set[str], size: int) -> float | None:
+def random_baseline(
+    metric: Metric, grade: dict[str, int], there: set[str], size: int
+) -> float | None:
     """The mean of the metric over all orders of the haystack; None where nothing is relevant.
 
     `there`: judged documents that can be found; `size`: documents in the haystack. In a random
@@ -108,7 +110,7 @@ def ideals(judged: Sequence[Judged], there: set[str]) -> dict[int, Answer]:
     }
 
 
-def ceiling(metric: Metric, best: Mapping[int, Answer]) -> float | None:
+def upper_bound(metric: Metric, best: Mapping[int, Answer]) -> float | None:
     """The best that any answer could score, of the `ideals`."""
     least = {"judged": 0}.get(metric.name, 1 if metric.name.startswith("ndcg") else metric.rel)
     return value(metric, best[min((g for g in best if g >= least), default=max(best))])

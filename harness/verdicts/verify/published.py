@@ -32,11 +32,11 @@ Table = dict[tuple[str, str], dict[str, dict[str, float | None]]]
 
 @dataclass(frozen=True)
 class Check:
-    """Whether something is as it should be; `found` says how it is."""
+    """Whether something is as it should be; `message` says how it is."""
 
     what: str
     ok: bool
-    found: str
+    message: str
 
 
 @dataclass(frozen=True)

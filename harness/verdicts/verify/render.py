@@ -19,7 +19,7 @@ def lines(verdict: Verdict, *, quiet: bool = False) -> list[str]:
     """What is printed; with `quiet` only what is wrong."""
     found = [] if quiet else [_head(verdict), "", _table(verdict), "", *_checks(verdict)]
     if quiet:
-        found = [f"FAIL  {c.what}: {c.found}" for c in verdict.checks if not c.ok]
+        found = [f"FAIL  {c.what}: {c.message}" for c in verdict.checks if not c.ok]
     for some in (_differences(verdict), [] if quiet else _left(verdict)):
         found += ["", *some] if some and found else some
     if not quiet or not verdict.agrees:
@@ -75,7 +75,7 @@ def _table(verdict: Verdict) -> str:
 
 
 def _checks(verdict: Verdict) -> list[str]:
-    rows = [["ok" if c.ok else "FAIL", c.what, c.found] for c in verdict.checks]
+    rows = [["ok" if c.ok else "FAIL", c.what, c.message] for c in verdict.checks]
     return grid(rows, style="plain").splitlines()
 
 

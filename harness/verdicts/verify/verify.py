@@ -317,7 +317,7 @@ def _content(folder: Folder, dataset: Dataset) -> Check:
             found = f"{name} is {published} in scores.json, {getattr(manifest, name)} in the data"
             return Check("dataset", False, found)
     found = f"{dataset.name}, content as its fingerprint {dataset.fingerprint[:8]} says"
-    return Check("dataset", content.ok, found if content.ok else content.found)
+    return Check("dataset", content.ok, found if content.ok else content.message)
 
 
 def _other_rankings(folder: Folder, first: str, run: Run) -> Iterator[Check]:

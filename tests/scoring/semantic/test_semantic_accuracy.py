@@ -17,7 +17,7 @@ from harness.runs.folder.semantic import semantic_accuracy
 from harness.scoring.evaluate import evaluate
 from harness.scoring.semantic import accuracy as accuracy_module
 from harness.scoring.semantic.expected import semantic_of_files
-from harness.scoring.semantic.similarity import Model, accuracy, chance
+from harness.scoring.semantic.similarity import Model, accuracy, random_baseline
 
 # Unit vectors at these angles (degrees), so that cosines are known.
 ANGLES = {"north": 0, "a little east": 30, "north-east": 60, "east": 90, "south": 180}
@@ -52,12 +52,12 @@ def test_by_hand() -> None:
     )
     assert {values[1] for values in found.per_query.values()} == {0.0}  # nothing was returned
     assert all(np.isnan(values[2]) for values in found.per_query.values())  # nothing to find
-    # Chance: two of east, a little east, south. Similar to north is one of three, so 2/3 of the
+    # Random: two of east, a little east, south. Similar to north is one of three, so 2/3 of the
     # pairs hold it; to south one of three too.
-    assert found.chance["semantic_recall@2"][0] == pytest.approx(2 / 3)
-    assert found.chance["semantic_precision@2"][0] == pytest.approx(2 / 3)
+    assert found.random_baseline["semantic_recall@2"][0] == pytest.approx(2 / 3)
+    assert found.random_baseline["semantic_precision@2"][0] == pytest.approx(2 / 3)
     assert "not checked against ids" in str(found)
-    assert "chance 0.667" in str(found)
+    assert "random 0.667" in str(found)
 
 
 def cosines(rows: int, columns: int) -> st.SearchStrategy[Any]:
@@ -100,7 +100,7 @@ def test_chance_is_the_mean_over_all_choices(
     haystack, piece, pieces = problem
     if not len(haystack):
         return
-    found = chance(haystack, piece, pieces, (k,), threshold)
+    found = random_baseline(haystack, piece, pieces, (k,), threshold)
     chosen = [
         accuracy(haystack[list(rows)], piece, pieces, (k,), threshold)
         for rows in combinations(range(len(haystack)), min(k, len(haystack)))
@@ -142,11 +142,11 @@ def test_chance_from_a_sample_is_that_of_the_whole() -> None:
     whole = rng.uniform(-1, 1, (30_000, 2))
     piece = np.arange(2)
     sampled = [
-        chance(whole[rows_], piece, 2, (10,), 0.9)["semantic_recall@10"]
+        random_baseline(whole[rows_], piece, 2, (10,), 0.9)["semantic_recall@10"]
         for seed in range(30)
         for rows_ in accuracy_module.sample_of([30_000], 10, seed)
     ]
-    exact = chance(whole, piece, 2, (10,), 0.9)["semantic_recall@10"]
+    exact = random_baseline(whole, piece, 2, (10,), 0.9)["semantic_recall@10"]
     assert np.mean(sampled) == pytest.approx(exact, abs=4 * np.std(sampled) / np.sqrt(30))
 
 

@@ -52,9 +52,9 @@ def board(
         columns.pop(leave_out, None)
         (folder / name).mkdir()
         pq.write_table(pa.table(columns), folder / name / "scores.parquet")
-        over = "queries" if haystacks is None else "haystacks"
+        cluster_by = "queries" if haystacks is None else "haystacks"
         units = len(set(haystacks or range(n)))
-        interval = Interval(method="t", cluster_by=over, clusters=units, low=0, high=1)
+        interval = Interval(method="t", cluster_by=cluster_by, clusters=units, low=0, high=1)
         n -= list(values).count(None)
         slices[name] = {"recall@10": RankedResult(value=0.5, n=n, interval=interval)}
         protocol = BoardProtocol(

@@ -25,7 +25,7 @@ from harness.runs.folder.run_folder import read_scores
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Cell, Comparison, Options, Table
 from harness.verdicts.compare.render import render
-from harness.verdicts.compare.side_by_side import won_lost_tied
+from harness.verdicts.compare.side_by_side import win_tie_loss
 
 MEMORY = ("memory", "turn")
 
@@ -81,14 +81,16 @@ def test_means_are_those_of_the_runs_scores(bench: Bench, pair: tuple[Path, Path
 def test_a_pair_has_all_that_is_printed_beside_it(pair: tuple[Path, Path], tmp_path: Path) -> None:
     found = compare([in_three_haystacks(folder, tmp_path) for folder in pair])
     table = tables(found)["memory/1 turn"]
-    assert (table.over, table.units) == ("haystacks", 3)
+    assert (table.cluster_by, table.clusters) == ("haystacks", 3)
     each = cell(found, "all", "recall@10")
     [against] = each.pairs
     assert against.found.difference.value == pytest.approx(
         each.means[1].value - each.means[0].value  # OLD NEW: above 0 is an improvement
     )
     assert against.found.difference.value < -0.3
-    assert all(interval.rough and interval.note == "only 3 clusters" for interval in each.means)
+    assert all(
+        interval.approximate and interval.note == "only 3 clusters" for interval in each.means
+    )
     # Three users cannot show anything by a randomisation test, and the record says so.
     assert against.found.test.smallest == 0.25
     assert not against.shown
@@ -101,7 +103,7 @@ def test_a_pair_has_all_that_is_printed_beside_it(pair: tuple[Path, Path], tmp_p
 def test_over_queries_more_is_shown_and_p_is_corrected_within_the_named_family(
     bench: Bench, pair: tuple[Path, Path]
 ) -> None:
-    found = compare(pair, Options(over="queries"))
+    found = compare(pair, Options(cluster_by="queries"))
     each = cell(found, "all", "recall@10")
     assert each.pairs[0].shown
     assert each.pairs[0].family == "recall@10, all queries"
@@ -231,7 +233,7 @@ def test_failed_queries_count_0_in_a_comparison(bench: Bench, pair: tuple[Path, 
     assert f"{failed} queries of {found.groups[0].runs[1]} failed and count 0" in render(
         found, "terminal", ("recall@10",)
     )
-    assert compared.won + compared.lost + compared.tied == each.means[1].n
+    assert compared.wins + compared.losses + compared.ties == each.means[1].n
     assert compared.mean_a == pytest.approx(each.means[0].value)
 
 
@@ -246,7 +248,7 @@ def test_haystacks_are_counted_that_hold_a_pair(
 
     copies = [with_haystacks(folder, tmp_path, haystack) for folder in (pair[0], broken)]
     table = tables(compare(copies))["memory/1 turn"]
-    assert (table.over, table.units) == ("haystacks", 2)
+    assert (table.cluster_by, table.clusters) == ("haystacks", 2)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +265,7 @@ def test_few_haystacks_beside_many_tests_could_show_nothing_and_nothing_is_detec
     found = compare(copies, Options(metrics=("recall@10",), correction=correction))
     table = tables(found)["memory/1 turn"]
     family = next(one for one in table.families if "by slice" in one.name)
-    assert (family.tests, family.units, family.least) == (4, 6, by_slice)
+    assert (family.tests, family.clusters, family.least) == (4, 6, by_slice)
     by_name = {cell.slice: cell.pairs[0] for cell in table.cells}
     assert by_name["all"].shown
     assert by_name["all"].found.power.detectable > 0
@@ -290,18 +292,18 @@ def test_one_haystack_has_a_mean_and_no_interval(pair: tuple[Path, Path], tmp_pa
 
 
 def test_queries_won_lost_and_tied_add_up(pair: tuple[Path, Path], bench: Bench) -> None:
-    found = won_lost_tied(*pair, MEMORY, "recall@10")
+    found = win_tie_loss(*pair, MEMORY, "recall@10")
     compared = cell(compare(pair), "all", "recall@10").pairs[0].found
-    counts = (len(found.won), len(found.lost), len(found.tied))
-    assert counts == (compared.won, compared.lost, compared.tied)
-    every = [*found.won, *found.lost, *found.tied]
+    counts = (len(found.wins), len(found.losses), len(found.ties))
+    assert counts == (compared.wins, compared.losses, compared.ties)
+    every = [*found.wins, *found.losses, *found.ties]
     mean = np.mean([query.difference for query in every])
     assert mean == pytest.approx(compared.difference.value)
-    sizes = [query.difference for query in found.won]
+    sizes = [query.difference for query in found.wins]
     assert sizes == sorted(sizes, reverse=True)
-    assert all(query.difference < 0 for query in found.lost)
-    back = won_lost_tied(*reversed(pair), MEMORY, "recall@10")
-    assert [q.query for q in back.lost] == [q.query for q in found.won]
+    assert all(query.difference < 0 for query in found.losses)
+    back = win_tie_loss(*reversed(pair), MEMORY, "recall@10")
+    assert [q.query for q in back.losses] == [q.query for q in found.wins]
 
 
 def test_one_haystack_for_all_is_no_cluster(
@@ -310,7 +312,7 @@ def test_one_haystack_for_all_is_no_cluster(
     for name, haystack in (("everyone", lambda query: "the collection"), ("own", str)):
         copies = [with_haystacks(folder, tmp_path / name, haystack) for folder in pair]
         table = tables(compare(copies, Options(resamples=50)))["trec/1 turn"]
-        assert (table.over, table.units) == ("queries", with_evidence)
+        assert (table.cluster_by, table.clusters) == ("queries", with_evidence)
 
 
 def test_pairs_are_found_by_query_whatever_the_order_of_rows(
@@ -322,7 +324,7 @@ def test_pairs_are_found_by_query_whatever_the_order_of_rows(
     order = np.random.default_rng(1).permutation(len(rows))
     pq.write_table(rows.take(order), other / "scores.parquet")
     reseal(other)
-    options = Options(over="queries", resamples=50)
+    options = Options(cluster_by="queries", resamples=50)
     mixed = compare([pair[0], other], options)
     plain = compare(pair, options)
     for one, two in zip(mixed.groups[0].tables, plain.groups[0].tables, strict=True):
@@ -330,7 +332,7 @@ def test_pairs_are_found_by_query_whatever_the_order_of_rows(
             assert first.means[0] == second.means[0]
             # Every digit of every field; a field that is NaN equals itself in no comparison by ==.
             assert repr(first.pairs) == repr(second.pairs)
-    assert won_lost_tied(pair[0], other, MEMORY, "hit@5") == won_lost_tied(*pair, MEMORY, "hit@5")
+    assert win_tie_loss(pair[0], other, MEMORY, "hit@5") == win_tie_loss(*pair, MEMORY, "hit@5")
 
 
 def test_metrics_that_one_run_lacks_are_named(
@@ -362,12 +364,12 @@ def test_mistakes_are_one_line(bench: Bench, pair: tuple[Path, Path], tmp_path: 
         (replace(base, metrics=("recal@10",)), "did you mean recall@10"),
         (replace(base, protocols=("memry",)), "did you mean memory"),
         (replace(base, correction="holms"), "did you mean holm"),
-        (replace(base, over="users"), "auto, haystacks or queries"),
+        (replace(base, cluster_by="users"), "auto, haystacks or queries"),
         (replace(base, level=95), "between 0 and 1"),
     ):
         with pytest.raises(UsageError, match=said):
             compare(pair, options)
     with pytest.raises(UsageError, match="no metric 'map@3'"):
-        won_lost_tied(*pair, MEMORY, "map@3")
+        win_tie_loss(*pair, MEMORY, "map@3")
     with pytest.raises(UsageError, match="no protocol"):
-        won_lost_tied(*pair, ("locomo-official", "turn"), "recall@10")
+        win_tie_loss(*pair, ("locomo-official", "turn"), "recall@10")

@@ -19,7 +19,7 @@ from harness.runs.folder.scored import score_run
 from harness.runs.runner import run
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Options
-from harness.verdicts.compare.side_by_side import side_by_side, won_lost_tied
+from harness.verdicts.compare.side_by_side import side_by_side, win_tie_loss
 
 BLOCK = ("memory", "turn")
 
@@ -32,10 +32,10 @@ def pair(sample_run: Callable[..., Path]) -> tuple[Path, Path]:
 def test_evidence_and_both_rankings_stand_beside_each_other(
     sample: Dataset, pair: tuple[Path, Path]
 ) -> None:
-    found = won_lost_tied(*pair, BLOCK, "recall@10")
-    assert found.won
-    assert found.lost
-    for one in side_by_side(sample, pair, [*found.won[:5], *found.lost[:5]], k=10):
+    found = win_tie_loss(*pair, BLOCK, "recall@10")
+    assert found.wins
+    assert found.losses
+    for one in side_by_side(sample, pair, [*found.wins[:5], *found.losses[:5]], k=10):
         within = [
             sum(e.ranks[side] is not None and e.ranks[side] <= 10 for e in one.evidence)  # type: ignore[operator]
             for side in (0, 1)
@@ -56,14 +56,14 @@ def test_the_command_shows_them_and_share_leaves_texts_out(
     names = [str(folder) for folder in pair]
     assert main(["compare", *names, "--queries", "2", "--top", "3"]) == 0
     said = capsys.readouterr().out
-    first = won_lost_tied(*pair, BLOCK, "recall@10").won[0].query
+    first = win_tie_loss(*pair, BLOCK, "recall@10").wins[0].query
     text = sample.query(sample.query_ids.index(first)).text
     assert first in said
     assert text[:40] in said
     assert main(["compare", *names, "--queries", "2", "--format", "json"]) == 0
     found = orjson.loads(capsys.readouterr().out)["queries"]
-    assert found["won"][0]["difference"]["query"] == first
-    assert found["won"][0]["evidence"]
+    assert found["wins"][0]["difference"]["query"] == first
+    assert found["wins"][0]["evidence"]
     assert main(["compare", *names, "--queries", "2", "--format", "csv"]) == 2
     assert main(["compare", names[0], names[0]]) == 2
     capsys.readouterr()
@@ -79,14 +79,14 @@ def test_other_tests_are_scipys_and_stand_beside_the_randomisation_test(
     options = Options(
         protocols=("memory",),
         metrics=("recall@10",),
-        over="queries",
+        cluster_by="queries",
         tests=("t", "wilcoxon"),
         equivalence=0.05,
     )
     (table, _) = compare(pair, options).groups[0].tables
     cell = next(cell for cell in table.cells if cell.slice == "all")
-    found = won_lost_tied(*pair, BLOCK, "recall@10")
-    values = np.array([(q.a, q.b) for q in (*found.won, *found.lost, *found.tied)])
+    found = win_tie_loss(*pair, BLOCK, "recall@10")
+    values = np.array([(q.a, q.b) for q in (*found.wins, *found.losses, *found.ties)])
     compared = cell.pairs[0]
     assert compared.others["t"] == pytest.approx(stats.ttest_rel(*values.T).pvalue)
     expected = stats.wilcoxon(values[:, 0] - values[:, 1], zero_method="wilcox").pvalue
@@ -112,10 +112,10 @@ def test_what_cannot_be_shown_is_said_and_no_spread_is_no_certainty(
     assert main(["compare", *few]) == 0
     said = capsys.readouterr().out
     assert "no difference can be shown here: of 3 haystacks no p is below 0.25" in said
-    assert f"`--over queries` tests {with_evidence} questions instead of 3 haystacks" in said
+    assert f"`--cluster-by queries` tests {with_evidence} questions instead of 3 haystacks" in said
     assert main(["compare", *few, "--average", "haystacks", "--tests", "wilcoxon"]) == 0
     said = capsys.readouterr().out
-    assert "--over queries" not in said
+    assert "--cluster-by queries" not in said
     assert "takes queries for independent" not in said
     assert "approximate where only 3 haystacks" in said
     names = [str(pair[0]), str(same)]

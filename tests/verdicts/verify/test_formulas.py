@@ -13,7 +13,7 @@ from harness.statistics.intervals import mean_intervals
 from harness.verdicts.verify.beside import interval
 from harness.verdicts.verify.formulas import Answer, Metric, session_values, value
 from harness.verdicts.verify.key import Document, Judged
-from harness.verdicts.verify.levels import chance
+from harness.verdicts.verify.levels import random_baseline
 from harness.verdicts.verify.rankings import Ranking, cleaned, ordered, read_run
 
 OFFICIAL = {"recall_any": "hit", "recall_all": "recall_all", "ndcg_any": "ndcg_b2"}
@@ -134,7 +134,9 @@ def test_chance_is_the_mean_over_all_orders() -> None:
         one = metric(text)
         values = [v for order in orders if (v := value(one, order)) is not None]
         expected = sum(values) / len(values)
-        assert chance(one, orders[0].grade, {"a", "b", "c"}, 6) == pytest.approx(expected), text
+        assert random_baseline(one, orders[0].grade, {"a", "b", "c"}, 6) == pytest.approx(
+            expected
+        ), text
 
 
 def test_intervals_are_those_of_the_statistics() -> None:

@@ -335,7 +335,7 @@ def test_two_lines_exchanged_in_rankings_are_told_by_file_or_by_query(folder: Pa
     verdict = verify(folder)
     (check,) = [check for check in verdict.checks if not check.ok]
     assert check.what == "rankings.trec"
-    assert repr(query) in check.found
+    assert repr(query) in check.message
 
     table = pq.read_table(folder / "rankings.parquet")
     column = table.column_names.index("document")

@@ -18,7 +18,7 @@ export function scaleEnd(rows, metric, slices) {
 }
 
 /**
- * A mean with its interval on a scale from 0 to `end`; chance is dashed, the ceiling solid. `middle`
+ * A mean with its interval on a scale from 0 to `end`; the random baseline is dashed, the upper bound solid. `middle`
  * is half its height.
  */
 export function intervalDrawing({ value, interval }, bounds, end, middle = 14) {
@@ -33,8 +33,8 @@ export function intervalDrawing({ value, interval }, bounds, end, middle = 14) {
     "stroke-width": width,
   });
   const lines = [{ class: "track", x1: 0, x2: "100%", y1: middle, y2: middle }];
-  const { random_baseline: chance, upper_bound: ceiling } = bounds;
-  for (const [name, ends] of Object.entries({ chance, ceiling }))
+  const { random_baseline: random, upper_bound: max } = bounds;
+  for (const [name, ends] of Object.entries({ random, max }))
     for (const one of distinct(ends ?? [])) if (one <= end) lines.push(upright(name, one, 12, 2));
   if (interval && interval.low <= end)
     lines.push({

@@ -93,7 +93,7 @@ function difference({ difference: value, low, high }, end) {
   const flat = { y1: 9, y2: 9 };
   drawing.append(
     line({ class: "track", x1: 0, x2: "100%", ...flat }),
-    line({ class: "chance", x1: "50%", x2: "50%" }),
+    line({ class: "random", x1: "50%", x2: "50%" }),
     line({ class: "reach", x1: at(low), x2: at(high), "stroke-width": 8, ...flat }),
     line({ class: "mean", x1: at(value), x2: at(value), "stroke-width": 3 }),
   );

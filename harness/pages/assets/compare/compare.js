@@ -157,9 +157,9 @@ function differences({ metric, slice }) {
     number("detectable", null, ({ detectable }) => plain(detectable)),
     number("effect size", null, ({ effect_size: size }) => fixed(size, 2)),
     number(
-      "won / lost / tied",
-      ({ won, lost }) => won - lost,
-      ({ won, lost, tied }) => `${count(won)} / ${count(lost)} / ${count(tied)}`,
+      "wins / losses / ties",
+      ({ wins, losses }) => wins - losses,
+      ({ wins, losses, ties }) => `${count(wins)} / ${count(losses)} / ${count(ties)}`,
     ),
   ];
   const rows = ordered(pairs, columns, chosen.sort);

@@ -200,7 +200,7 @@ function verdict(pair, metric, dropped) {
     term(metric),
     ", B − A: ",
     el("strong", { class: "number" }, signed(pair.difference)),
-    ` (95% interval ${span(pair.low, pair.high, signed)}). ${end} ${could} B won ${count(pair.won)}, lost ${count(pair.lost)}, tied ${count(pair.tied)}.${alone.join("")}`,
+    ` (95% interval ${span(pair.low, pair.high, signed)}). ${end} ${could} B won ${count(pair.wins)}, lost ${count(pair.losses)}, tied ${count(pair.ties)}.${alone.join("")}`,
   );
 }
 

@@ -1,4 +1,4 @@
-"""Chance and ceiling of documents against every ranking there is of small haystacks."""
+"""Random baselines and upper bounds against every ranking that small haystacks have."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from small import lists, prepared, ranked, value
 
 from harness.dataset.writer import DatasetWriter
 from harness.records.scores import MetricResult
-from harness.scoring import ceiling
-from harness.scoring.ceiling import Ceilings
-from harness.scoring.chance import chance
+from harness.scoring import upper_bound
 from harness.scoring.metrics import FUNCTIONS, NEEDS_K, Metric
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import Qrels, from_dict
+from harness.scoring.random_baseline import random_baseline
 from harness.scoring.ranks import Ranked
 from harness.scoring.score import score
+from harness.scoring.upper_bound import UpperBounds
 
 
 @st.composite
@@ -61,17 +61,17 @@ def test_chance_is_the_mean_over_all_permutations_and_ceiling_the_best_of_all_an
     )
     one = of_all([tuple(documents)], judged)
     present = np.array([document in documents for document in judged])
-    ceilings = Ceilings(one, present)
+    upper_bounds = UpperBounds(one, present)
     size = np.array([len(documents)])
     for name in NAMES:
         metric = Metric.parse(name)
-        expected = chance(metric, one, present, size)
+        expected = random_baseline(metric, one, present, size)
         assert expected is not None, name
         np.testing.assert_allclose(
             expected[0], metric(whole).mean(), rtol=0, atol=1e-12, err_msg=name
         )
         np.testing.assert_allclose(
-            ceilings(metric).values[0], metric(short).max(), rtol=0, atol=1e-12, err_msg=name
+            upper_bounds(metric).values[0], metric(short).max(), rtol=0, atol=1e-12, err_msg=name
         )
 
 
@@ -96,12 +96,12 @@ def test_ceiling_with_shared_evidence_is_that_of_the_best_ranking_in_any_order_o
     orders = [p for n in range(len(documents) + 1) for p in permutations(documents, n)]
     run = {f"q{at}": list(order) for at, order in enumerate(orders)}
     whole = ranked(run, key(lines, queries=[*run]))
-    ceilings = Ceilings(of, of_documents(qrels, documents))
-    others = Ceilings(shuffled, of_documents(again, documents))
+    upper_bounds = UpperBounds(of, of_documents(qrels, documents))
+    others = UpperBounds(shuffled, of_documents(again, documents))
     for name in NAMES:
         metric = Metric.parse(name)
         best = metric(whole).max()
-        for found in (ceilings(metric), others(metric)):
+        for found in (upper_bounds(metric), others(metric)):
             assert found.exact[0], name
             np.testing.assert_allclose(found.values[0], best, rtol=0, atol=1e-12, err_msg=name)
 
@@ -111,7 +111,7 @@ def test_the_ceiling_counts_the_documents_that_carry_most_wherever_they_are_list
     lines = [("a", "A", 1), ("b", "B", 1), ("b", "C", 1)]
     qrels = key(lines)
     of = ranked({"q": ["b"]}, qrels)
-    top = Ceilings(of, np.ones(3, bool))(Metric.parse("recall@1"))
+    top = UpperBounds(of, np.ones(3, bool))(Metric.parse("recall@1"))
     assert top.values[0] == pytest.approx(value("recall@1", of)) == pytest.approx(2 / 3)
 
 
@@ -121,7 +121,7 @@ def test_what_is_too_much_to_go_through_is_an_upper_bound_and_is_called_one(
     carried: list[set[int]],
 ) -> None:
     def curve() -> tuple[list[int], list[int]]:
-        found = ceiling.Cover.of_query(
+        found = upper_bound.Cover.of_query(
             [{d for d, p in enumerate(carried) if i in p} for i in range(12)]
         )
         return [found.of(k)[0] for k in range(9)], [found.of(k)[1] for k in range(9)]
@@ -132,7 +132,7 @@ def test_what_is_too_much_to_go_through_is_an_upper_bound_and_is_called_one(
     ]
     assert curve() == (best, best)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ceiling, "_STEPS", 0)
+        patch.setattr(upper_bound, "_STEPS", 0)
         most, least = curve()
     assert all(low <= true <= high for low, true, high in zip(least, best, most, strict=True))
     assert most[8] == least[8] == best[8]
@@ -158,11 +158,13 @@ def test_a_bound_is_said_in_the_output(tmp_path: Path, monkeypatch: pytest.Monke
     exact, warnings = recall()
     assert exact.upper_bound == exact.value == 1
     assert not exact.upper_bound_method
-    monkeypatch.setattr(ceiling, "_STEPS", 0)
+    monkeypatch.setattr(upper_bound, "_STEPS", 0)
     bound, warnings = recall()
     assert bound.upper_bound == 1
     assert bound.upper_bound_method == "an upper bound"
-    assert "turn: the ceiling is an upper bound, which nothing may reach: recall@2" in warnings[0]
+    assert (
+        "turn: the upper bound is loose, so perhaps no ranking reaches it: recall@2" in warnings[0]
+    )
 
 
 @pytest.mark.slow
@@ -182,7 +184,9 @@ def test_chance_with_shared_evidence_is_the_mean_over_all_permutations(
     orders = [ranked({"q": list(order)}, qrels) for order in permutations(documents)]
     for name in (n for n in NAMES if "rel" not in n):
         metric = Metric.parse(name)
-        level = chance(metric, ranked({"q": documents}, qrels), present, np.array([len(documents)]))
+        level = random_baseline(
+            metric, ranked({"q": documents}, qrels), present, np.array([len(documents)])
+        )
         assert level is not None
         mean = np.mean([metric(order)[0] for order in orders])
         np.testing.assert_allclose(level[0], mean, rtol=0, atol=1e-12, err_msg=name)
@@ -216,7 +220,7 @@ def of_documents(qrels: Qrels, documents: list[str]) -> np.ndarray:
 def test_a_haystack_too_large_for_sums_over_ranks_has_no_level_for_whole_rankings() -> None:
     of = ranked({"q": ["a"]}, {"q": {"a": 1}})
     huge, present = np.array([8_000_000]), np.array([True])
-    assert chance(Metric.parse("mrr"), of, present, huge) is None
-    level = chance(Metric.parse("mrr@10"), of, present, huge)
+    assert random_baseline(Metric.parse("mrr"), of, present, huge) is None
+    level = random_baseline(Metric.parse("mrr@10"), of, present, huge)
     assert level is not None
     assert level[0] == pytest.approx(sum(1 / r for r in range(1, 11)) / 8_000_000, rel=1e-12)

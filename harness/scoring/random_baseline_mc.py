@@ -1,4 +1,4 @@
-"""Chance by seeded draws, where no formula gives it: recall within a budget of tokens, and answers.
+"""Random baselines by seeded draws: recall within a budget of tokens, and answers.
 
 Both are means over random orders of a haystack's documents. What of the mean has a formula is taken
 by it, so that a draw tells more than the one order that it is.
@@ -25,7 +25,7 @@ ORDERS = 100
 """Random orders of each haystack that recall within a budget is the mean over."""
 
 PAIRS = 20_000
-"""Texts held against answers, over all queries, for chance: about as many as for a run."""
+"""Texts compared with answers for the random baseline, over all queries: about a run's number."""
 
 _SEED = 0xC4A2
 _KEPT = 5_000  # documents whose words are kept for the next query
@@ -35,7 +35,7 @@ _SHUFFLED = 20_000  # haystacks up to this size are shuffled whole; of larger on
 # -- Recall within a budget of tokens --------------------------------------------------------------
 
 
-def recall_by_chance(
+def recall_random_baseline(
     dataset: Dataset,
     judged: DatasetQrels,
     ranked: Ranked,
@@ -193,7 +193,7 @@ class Orders:
 # -- Answers ---------------------------------------------------------------------------------------
 
 
-def answers_by_chance(
+def answers_random_baseline(
     dataset: Dataset, answers: Sequence[Sequence[str]], names: Sequence[str], ks: Sequence[int]
 ) -> tuple[dict[str, Values], str]:
     """What the best of k random documents of the haystack is expected to score against a query's

@@ -45,8 +45,8 @@ class Sizes(NamedTuple):
     pieces: int
 
 
-class SessionChance:
-    """Chance of the session metrics of one answer key at the cut-offs `ks`."""
+class SessionBaseline:
+    """Random baseline of the session metrics of one answer key at the cut-offs `ks`."""
 
     def __init__(
         self,

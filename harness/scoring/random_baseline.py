@@ -20,13 +20,15 @@ from harness.scoring.metrics.ranked import FORMS, ideal_dcg
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
 _LARGEST = 1_000_000
-"""Haystacks above this size get no chance level for metrics over the whole ranking."""
+"""Haystacks above this size get no random baseline for metrics over the whole ranking."""
 
 _MOST_SETS = 16
 """Queries whose pieces lie in more different sets of documents than this get no level."""
 
 
-def chance(metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints) -> Values | None:
+def random_baseline(
+    metric: Metric, ranked: Ranked, present: np.ndarray, size: Ints
+) -> Values | None:
     """Expected value of the metric for a random ranking; shape (n,), NaN without relevant ones.
 
     `present` (m,): the judged document is in the haystack; `size` (n,): documents in it. None where

@@ -25,7 +25,7 @@ _STEPS = 50_000
 """Unions of documents' pieces that are gone through for one step of one part."""
 
 
-class Ceiling(NamedTuple):
+class UpperBound(NamedTuple):
     """The best value of each query, (n,), NaN without relevant ones; where not `exact`, it is an
     upper bound that no ranking may reach."""
 
@@ -33,23 +33,23 @@ class Ceiling(NamedTuple):
     exact: Flags
 
 
-class Ceilings:
-    """The ceilings of one answer key; what the pieces of evidence ask for is worked out once."""
+class UpperBounds:
+    """The upper bounds of one set of judgements; what they share is worked out once."""
 
     def __init__(self, ranked: Ranked, present: Flags) -> None:
         """`present` (m,): a ranking can hold the judged document."""
         self._ranked, self._present = ranked, present
         self._covers: dict[int, dict[int, Cover]] = {}
 
-    def __call__(self, metric: Metric) -> Ceiling:
-        """The ceiling of a metric."""
+    def __call__(self, metric: Metric) -> UpperBound:
+        """The upper bound of a metric."""
         if metric.name in ("recall", "recall_all", "hit") and self._ranked.shares_evidence:
             return self._of_pieces(metric)
         least = 1 if metric.name.startswith("ndcg") else metric.rel
         best = ideal(self._ranked, self._present, 0 if metric.name == "judged" else least)
-        return Ceiling(metric(best), np.ones(self._ranked.n, bool))
+        return UpperBound(metric(best), np.ones(self._ranked.n, bool))
 
-    def of_sessions(self, metric: Metric) -> Ceiling:
+    def of_sessions(self, metric: Metric) -> UpperBound:
         """The same where `ranked` is of turns scored as sessions (rollup.py), the piece of evidence
         being the session: k is k distinct sessions, and one turn brings a session."""
         if not metric.name.startswith("ndcg"):
@@ -61,9 +61,9 @@ class Ceilings:
         total = count_by(query[relevant], n)
         there = count_by(query[relevant & self._present], n)
         values = np.where(total > 0, (there > 0).astype(float), np.nan)
-        return Ceiling(values, (there == total) | (there == 0))
+        return UpperBound(values, (there == total) | (there == 0))
 
-    def _of_pieces(self, metric: Metric) -> Ceiling:
+    def _of_pieces(self, metric: Metric) -> UpperBound:
         """Recall, recall_all or hit, by pieces."""
         values = np.full(self._ranked.n, np.nan)
         exact = np.ones(self._ranked.n, bool)
@@ -76,7 +76,7 @@ class Ceilings:
             else:
                 high, low = float(most > 0), float(least > 0)
             values[query], exact[query] = high, high == low
-        return Ceiling(values, exact)
+        return UpperBound(values, exact)
 
     def _cover(self, rel: int) -> dict[int, Cover]:
         """What the documents of each query that has relevant ones can carry."""
