@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness import ABTest, RetrieverSpec, open_dataset
 from harness.retrievers.outputs import as_result
-from harness.runs.view import View
+from harness.runs.view import BlindedCorpus
 
 options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--readers", type=int, default=600)
@@ -18,7 +18,7 @@ options.add_argument("--folder", type=Path, default=Path("ab-test"))
 options = options.parse_args()
 
 dataset = open_dataset("sample")
-views = [View(dataset, haystack, seed=0) for haystack in range(len(dataset.haystack_ids))]
+views = [BlindedCorpus(dataset, haystack, seed=0) for haystack in range(len(dataset.haystack_ids))]
 questions = dataset.query_table["text"].to_pylist()
 row_of = {text: row for row, text in enumerate(questions)}
 judged = dataset.qrels()

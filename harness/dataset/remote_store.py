@@ -131,7 +131,7 @@ def shared() -> Shared | None:
 
 
 @dataclass(frozen=True)
-class Place:
+class DatasetLocation:
     """Where a prepared dataset is, for processes here and on other machines.
 
     `starts`: the first row of each batch of the documents' file, and how many rows there are.
@@ -142,7 +142,7 @@ class Place:
     starts: Sequence[int]
 
     @classmethod
-    def of(cls, dataset: Dataset) -> Place:
+    def of(cls, dataset: Dataset) -> DatasetLocation:
         """Where an open dataset is."""
         return cls(dataset.folder, dataset.fingerprint, dataset.documents.starts)
 

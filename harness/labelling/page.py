@@ -28,7 +28,7 @@ from harness.labelling.views import (
     SessionInfo,
 )
 from harness.pages import html, local_server
-from harness.pages.local_server import JSON, Answer, Request, as_text
+from harness.pages.local_server import JSON, Request, Response, as_text
 from harness.records.base import Record, convert, encode, to_plain
 
 
@@ -38,10 +38,10 @@ def server(session: Session, port: int) -> ThreadingHTTPServer:
     info = session_info(session)
     whole = label_page(info)
 
-    def answer(request: Request) -> Answer | None:
+    def answer(request: Request) -> Response | None:
         with lock:
             if (request.method, request.path) == ("GET", "/"):
-                return Answer(whole)
+                return Response(whole)
             if (request.method, request.path) == ("GET", "/view"):
                 session.refresh()
                 return _json(_view(session, _item(request.query)))
@@ -89,7 +89,7 @@ def session_info(session: Session) -> SessionInfo:
     )
 
 
-def _judge(session: Session, own: SessionId, body: object) -> Answer:
+def _judge(session: Session, own: SessionId, body: object) -> Response:
     """Writes or reverts an annotation, and replies with the next view."""
     sender = body.get("session") if isinstance(body, dict) else None
     if sender != to_plain(own):
@@ -134,5 +134,5 @@ def _item(query: str) -> Item | None:
         return None
 
 
-def _json(record: Record) -> Answer:
-    return Answer(encode(record), JSON)
+def _json(record: Record) -> Response:
+    return Response(encode(record), JSON)

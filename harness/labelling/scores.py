@@ -21,9 +21,9 @@ from harness.labelling.reports import (
 from harness.labelling.session import query_order
 from harness.scoring.evaluate import evaluate
 from harness.scoring.metrics import Metric
+from harness.statistics.clusters import Clusters, to_clusters
 from harness.statistics.intervals import unit_intervals
 from harness.statistics.power import power_of, units_for_half_width
-from harness.statistics.units import Units, units_of
 
 POWER = 0.8
 
@@ -93,7 +93,7 @@ def scores(project: Project, agreed: Consensus, metric: Metric, half_width: floa
         if qrels:
             found = evaluate(qrels, run, str(metric)).per_query[str(metric)]
         judged_share = _judged_share(run, agreed, metric.k)
-        systems.append(_system(name, units_of(found, clusters), judged_share, half_width))
+        systems.append(_system(name, to_clusters(found, clusters), judged_share, half_width))
         values.append(found)
     differences = []
     for (i, a), (j, b) in combinations(enumerate(project.systems), 2):
@@ -112,7 +112,7 @@ def scores(project: Project, agreed: Consensus, metric: Metric, half_width: floa
     )
 
 
-def _system(name: str, units: Units, judged: float | None, half_width: float) -> SystemStatus:
+def _system(name: str, units: Clusters, judged: float | None, half_width: float) -> SystemStatus:
     # A single query shows no spread, whatever its value is.
     method = "auto" if units.present.sum() >= 2 else "t"
     (interval,) = unit_intervals(units, bounds=(0, 1), method=method)
@@ -134,7 +134,7 @@ def _system(name: str, units: Units, judged: float | None, half_width: float) ->
     )
 
 
-def _required_clusters(units: Units, half_width: float) -> int | None:
+def _required_clusters(units: Clusters, half_width: float) -> int | None:
     g = int(units.present[:, 0].sum())
     try:
         return units_for_half_width(float(units.standard_errors[0]), g, half_width) if g else None

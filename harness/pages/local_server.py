@@ -37,7 +37,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """What is sent back."""
 
     body: bytes
@@ -45,20 +45,20 @@ class Answer:
     status: int = HTTPStatus.OK
 
 
-def as_json(value: Any, status: int = HTTPStatus.OK) -> Answer:
+def as_json(value: Any, status: int = HTTPStatus.OK) -> Response:
     """An answer that holds `value` as JSON."""
     import orjson
 
-    return Answer(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), JSON, status)
+    return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), JSON, status)
 
 
-def as_text(words: str, status: int = HTTPStatus.OK) -> Answer:
+def as_text(words: str, status: int = HTTPStatus.OK) -> Response:
     """An answer of plain words."""
-    return Answer(f"{words}\n".encode(), TEXT, status)
+    return Response(f"{words}\n".encode(), TEXT, status)
 
 
 def server(
-    answer: Callable[[Request], Answer | None], port: int, *, most_bytes: int = MOST_BYTES
+    answer: Callable[[Request], Response | None], port: int, *, most_bytes: int = MOST_BYTES
 ) -> ThreadingHTTPServer:
     """A server on 127.0.0.1, listening already; `serve_forever` answers, port 0 takes a free one.
 
@@ -74,7 +74,7 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
 
     def __init__(
-        self, answer: Callable[[Request], Answer | None], port: int, most_bytes: int
+        self, answer: Callable[[Request], Response | None], port: int, most_bytes: int
     ) -> None:
         self.answer, self.most_bytes = answer, most_bytes
         super().__init__(("127.0.0.1", port), _Handler)
@@ -121,13 +121,13 @@ class _Handler(BaseHTTPRequestHandler):
                 refused = as_text(f"the body is not JSON ({error})", HTTPStatus.BAD_REQUEST)
         self._send(refused)
 
-    def _refused(self) -> Answer | None:
+    def _refused(self) -> Response | None:
         """Refuses whoever calls this server by another name."""
         if self.headers.get("Host") in self._own_names():
             return None
         return as_text("not asked for by this server's address", HTTPStatus.FORBIDDEN)
 
-    def _foreign(self) -> Answer | None:
+    def _foreign(self) -> Response | None:
         """Refuses what no page of this server sent: other sites can post forms, never this."""
         if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
             return as_text("not sent by a page of this server", HTTPStatus.FORBIDDEN)
@@ -148,14 +148,14 @@ class _Handler(BaseHTTPRequestHandler):
         data = self.rfile.read(length)
         return data if len(data) == length else None
 
-    def _answered(self, method: str, body: Any) -> Answer | None:
+    def _answered(self, method: str, body: Any) -> Response | None:
         parts = urlsplit(self.path)
         try:
             return self.server.answer(Request(method, parts.path, parts.query, body))
         except HarnessError as error:
             return as_text(str(error), HTTPStatus.CONFLICT)
 
-    def _send(self, answer: Answer | None) -> None:
+    def _send(self, answer: Response | None) -> None:
         if answer is None:
             answer = as_text("no such page", HTTPStatus.NOT_FOUND)
         self.send_response(answer.status)

@@ -24,7 +24,7 @@ from harness.pages.board import board_page, page_data
 from harness.pages.comparison import comparison_page
 from harness.pages.history import history_page
 from harness.pages.html import refusal
-from harness.pages.local_server import HTML, JSON, Answer, Request, as_json
+from harness.pages.local_server import HTML, JSON, Request, Response, as_json
 from harness.pages.records import ResultsState, RunProgress
 from harness.pages.report import report_data, report_page
 from harness.records.base import encode, to_plain
@@ -138,7 +138,7 @@ class Pages:
                         return self._page(*names)
             return None
 
-    def clear(self, body: Any) -> Answer:
+    def clear(self, body: Any) -> Response:
         """Remove what the unfinished run left that `body` names; the state after it."""
         name = body.get("run") if isinstance(body, dict) else None
         if not isinstance(name, str):
@@ -220,18 +220,18 @@ def server(results: Path, port: int) -> ThreadingHTTPServer:
     """
     pages = Pages(results)
 
-    def answer(request: Request) -> Answer | None:
+    def answer(request: Request) -> Response | None:
         if (request.method, request.path) == ("POST", "/clear"):
             return pages.clear(request.body)
         if request.method != "GET" or request.path.endswith(".json"):
             found = pages.get(request.path) if request.method == "GET" else None
-            return None if found is None else Answer(found[1], found[0])
+            return None if found is None else Response(found[1], found[0])
         try:
             if found := pages.get(request.path):
-                return Answer(found[1], found[0])
+                return Response(found[1], found[0])
         except HarnessError as error:
-            return Answer(refusal(str(error), _HOME), HTML, HTTPStatus.CONFLICT)
+            return Response(refusal(str(error), _HOME), HTML, HTTPStatus.CONFLICT)
         gone = "There is no such page: its run is not here, or not any more."
-        return Answer(refusal(gone, _HOME), HTML, HTTPStatus.NOT_FOUND)
+        return Response(refusal(gone, _HOME), HTML, HTTPStatus.NOT_FOUND)
 
     return local_server.server(answer, port)

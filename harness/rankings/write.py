@@ -29,7 +29,7 @@ Ints = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
-class Block:
+class RankedBatch:
     """Some rows of rankings, in their order. Shapes: all (n,) but `query_ids`.
 
     `query` holds indices into `query_ids`, `rank` counts from 1, `score` is None where the system
@@ -44,7 +44,7 @@ class Block:
     left: Ints
 
 
-def blocks(rankings: Rankings, rows: int = _ROWS) -> Iterator[Block]:
+def blocks(rankings: Rankings, rows: int = _ROWS) -> Iterator[RankedBatch]:
     """Rankings, `rows` at a time."""
     query_ids = pa.array(rankings.query_ids, pa.string())
     starts = rankings.starts
@@ -52,7 +52,7 @@ def blocks(rankings: Rankings, rows: int = _ROWS) -> Iterator[Block]:
         query = rankings.query[start : start + rows]
         at = np.arange(start, start + len(query))
         document = pa.concat_arrays(rankings.document.slice(start, rows).chunks)
-        yield Block(
+        yield RankedBatch(
             query_ids,
             query,
             document.cast(pa.string()),
@@ -62,7 +62,7 @@ def blocks(rankings: Rankings, rows: int = _ROWS) -> Iterator[Block]:
         )
 
 
-def read_blocks(path: Path, rows: int = _ROWS) -> Iterator[Block]:
+def read_blocks(path: Path, rows: int = _ROWS) -> Iterator[RankedBatch]:
     """The rankings.parquet of a run folder, `rows` at a time."""
     import pyarrow.parquet as pq
 
@@ -79,7 +79,7 @@ def read_blocks(path: Path, rows: int = _ROWS) -> Iterator[Block]:
             left = np.zeros(len(rank), np.int64)
             if score is None:
                 left = np.array([sizes.get(one, 0) for one in names.to_pylist()])[query] - rank
-            yield Block(names, query, batch["document"], rank, score, left)
+            yield RankedBatch(names, query, batch["document"], rank, score, left)
 
 
 def _batches(file: Any, rows: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
@@ -88,7 +88,7 @@ def _batches(file: Any, rows: int, columns: list[str] | None = None) -> Iterator
         yield from file.iter_batches(rows, [group], columns, use_threads=False)
 
 
-def write_trec(of: Iterable[Block], path: Path, tag: str) -> None:
+def write_trec(of: Iterable[RankedBatch], path: Path, tag: str) -> None:
     """Write a TREC run file. Systems without scores get n, n-1, ... so that the order is kept.
 
     Raises UsageError, and leaves no file, when an id is empty or holds white space, which the
@@ -136,7 +136,7 @@ def write_parquet(rankings: Rankings, path: Path) -> None:
             file.write_table(pa.table(columns, file.schema), _ROW_GROUP)
 
 
-def write_jsonl(of: Iterable[Block], path: Path) -> None:
+def write_jsonl(of: Iterable[RankedBatch], path: Path) -> None:
     """Write a line a query: {"query": ..., "documents": [...], "scores": [...]}, best first."""
     with path.open("wb") as file:
         for query, documents, scores in _by_query(of):
@@ -146,7 +146,7 @@ def write_jsonl(of: Iterable[Block], path: Path) -> None:
             file.write(orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE))
 
 
-def _by_query(of: Iterable[Block]) -> Iterator[tuple[str, list[str], list[float] | None]]:
+def _by_query(of: Iterable[RankedBatch]) -> Iterator[tuple[str, list[str], list[float] | None]]:
     """Id, documents and scores of one query after the other."""
     name: str | None = None
     documents: list[str] = []
@@ -173,7 +173,7 @@ def _by_query(of: Iterable[Block]) -> Iterator[tuple[str, list[str], list[float]
 # -- the lines of a TREC run file ------------------------------------------------------------------
 
 
-def _lines(block: Block, tag: str) -> memoryview:
+def _lines(block: RankedBatch, tag: str) -> memoryview:
     """The lines of a block, as bytes."""
     low, high = int(block.query.min()), int(block.query.max()) + 1
     names = block.query_ids.slice(low, high - low)

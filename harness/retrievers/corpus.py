@@ -181,12 +181,12 @@ class Corpus(Sequence[Document]):
         table = pa.concat_tables(pieces)
         return pa.table({name: take(table[name], back) for name in table.column_names})
 
-    def pieces(self, n: int) -> list[Piece]:
+    def pieces(self, n: int) -> list[CorpusShard]:
         """The corpus cut into n or fewer, each of documents that are neighbours in the dataset."""
         chosen = np.array_split(np.argsort(self._rows, kind="stable"), min(n, max(len(self), 1)))
         return [self._piece(np.sort(positions)) for positions in chosen]
 
-    def _piece(self, positions: npt.NDArray[np.int64]) -> Piece:
+    def _piece(self, positions: npt.NDArray[np.int64]) -> CorpusShard:
         rows = self._rows[positions]
         low, high = (int(rows.min()), int(rows.max()) + 1) if len(rows) else (0, 0)
         corpus = Corpus(
@@ -197,7 +197,7 @@ class Corpus(Sequence[Document]):
             None if self._sessions is None else self._sessions[positions],
             f"{self._dataset} from {low}" if self._dataset else "",
         )
-        return Piece(corpus, low, high, positions)
+        return CorpusShard(corpus, low, high, positions)
 
     def over(self, documents: Documents) -> Corpus:
         """The same of other documents: a piece's, in a process that has them."""
@@ -308,7 +308,7 @@ def _some(values: npt.NDArray[np.float64], at: npt.NDArray[np.int64]) -> npt.NDA
 
 
 @dataclass(frozen=True)
-class Piece:
+class CorpusShard:
     """Part of a corpus, without the documents: those of the dataset's rows `low` to `high`.
 
     `positions`: where each stands in the whole corpus, rising.

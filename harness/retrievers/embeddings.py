@@ -24,7 +24,7 @@ from harness.files import disk_errors
 from harness.records.base import Record, decode, write_json_record
 from harness.retrievers.key_table import KeyTable
 from harness.retrievers.locks import in_turn
-from harness.retrievers.vector_file import Block, Keys, Rows
+from harness.retrievers.vector_file import Keys, Rows, VectorShard
 from harness.retrievers.vector_file import Vectors as Vectors  # for who embeds
 
 DTYPES = ("float32", "float16")
@@ -76,11 +76,11 @@ class Store:
         self._model, self._revision = model, revision
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._dimension: int | None = None
-        self._blocks: list[Block] = []
+        self._blocks: list[VectorShard] = []
         self._known: dict[tuple[str, int], int] = {}  # name and inode of a block, its number
         self._table = KeyTable()
         self._mapped = 0
-        self._touched: set[Block] = set()
+        self._touched: set[VectorShard] = set()
         self._looking = threading.RLock()
 
     def dimension(self) -> int | None:
@@ -110,7 +110,7 @@ class Store:
     def read(self, places: Rows, into: Vectors, lengths: Vectors | None = None) -> None:
         """Copy the vectors at `places`, divided by `lengths` of shape (n, 1), into those of `into`.
 
-        Raises UsageError for vectors that are not what was written; see Block.
+        Raises UsageError for vectors that are not what was written; see VectorShard.
         """
         if (places < 0).any():
             raise ValueError("-1 is no place: what is not kept cannot be read")
@@ -184,7 +184,7 @@ class Store:
             number = self._known.get((path.name, inode))
             try:
                 if number is None:
-                    self._blocks.append(Block(path, dimension or 0, self._dtype))
+                    self._blocks.append(VectorShard(path, dimension or 0, self._dtype))
                     number = self._known[path.name, inode] = len(self._blocks) - 1
                 block = self._blocks[number]
                 start = block.rows
@@ -197,7 +197,7 @@ class Store:
         if new_keys:
             self._table.add(np.concatenate(new_keys), np.concatenate(new_places))
 
-    def _last(self) -> Block:
+    def _last(self) -> VectorShard:
         """The block that has room, made if there is none."""
         files = _files(self.path)
         if files:
@@ -207,7 +207,7 @@ class Store:
                 return self._blocks[number]
         following = int(files[-1][0].stem) + 1 if files else 0
         path = self.path / f"{following:06d}.npy"
-        block = Block.create(path, self.dimension() or 0, self._dtype)
+        block = VectorShard.create(path, self.dimension() or 0, self._dtype)
         self._blocks.append(block)
         self._known[path.name, path.stat().st_ino] = len(self._blocks) - 1
         return block
@@ -245,7 +245,7 @@ def _wrong(path: Path) -> str | None:
     try:
         record = _record(path)
         for file, _ in _files(path):
-            block = Block(file, record.dimension, np.dtype(record.dtype).newbyteorder("<"))
+            block = VectorShard(file, record.dimension, np.dtype(record.dtype).newbyteorder("<"))
             block.grown()
             block.check()
     except FileNotFoundError:  # cleared in this moment
@@ -278,7 +278,7 @@ def _kept(path: Path) -> CachedVectors:
     try:
         record = _record(path)
         dtype = np.dtype(record.dtype)
-        blocks = [Block(file, record.dimension, dtype) for file, _ in _files(path)]
+        blocks = [VectorShard(file, record.dimension, dtype) for file, _ in _files(path)]
         vectors = sum(len(block.grown()) for block in blocks)
         return CachedVectors(
             record.model, record.revision, record.dtype, record.dimension, vectors, size, path

@@ -37,7 +37,7 @@ _RECORD = np.dtype([("key", "<u8", 2), ("start", "<u4"), ("rows", "<u4"), ("chec
 _HEADER = 128
 
 
-class Block:
+class VectorShard:
     """One block, mapped into memory; other processes may add to it meanwhile."""
 
     def __init__(self, path: Path, dimension: int, dtype: np.dtype[np.floating]) -> None:
@@ -53,7 +53,7 @@ class Block:
         self._map()
 
     @classmethod
-    def create(cls, path: Path, dimension: int, dtype: np.dtype[np.floating]) -> Block:
+    def create(cls, path: Path, dimension: int, dtype: np.dtype[np.floating]) -> VectorShard:
         """A new, empty block."""
         # New files also where there are some: other processes may have those mapped.
         write_bytes(path.with_suffix(".keys"), b"")

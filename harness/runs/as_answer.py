@@ -22,7 +22,7 @@ from harness.runs.guards import trace, well_formed
 from harness.runs.isolated import result_of
 from harness.runs.messages import RawResult
 from harness.runs.results import QueryResult, ResultHit
-from harness.runs.view import View
+from harness.runs.view import BlindedCorpus
 
 
 def to_query_result(
@@ -96,7 +96,7 @@ def gold_of(bench: Bench, query: int) -> npt.NDArray[np.int64]:
     return positions[np.lexsort((-positions, -grades))]
 
 
-def _hit(view: View, hit: Hit, returns_dataset_ids: bool, own: int | None) -> ResultHit:
+def _hit(view: BlindedCorpus, hit: Hit, returns_dataset_ids: bool, own: int | None) -> ResultHit:
     """Converts a hit: its sources to rows of the document table, without the query's own."""
     positions, unknown = view.known(hit.sources, returns_dataset_ids=returns_dataset_ids)
     rows = [row for row in view.rows[positions].tolist() if row != own]

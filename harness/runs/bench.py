@@ -22,7 +22,7 @@ from harness.runs.isolated import Isolated
 from harness.runs.money import Counts, counted, usage_delta
 from harness.runs.results import WorkResult
 from harness.runs.timeouts import CallThread, CallTimeoutError, InlineCalls
-from harness.runs.view import View
+from harness.runs.view import BlindedCorpus
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Bench:
     late: list[CallThread] = field(default_factory=list)  # of calls beside others
     number: int = field(default_factory=lambda: int.from_bytes(os.urandom(5)))
     chain: int | None = None  # of which haystack it was told, as of the time of this one
-    view: View = field(init=False)
+    view: BlindedCorpus = field(init=False)
 
     @property
     def stuck(self) -> bool:

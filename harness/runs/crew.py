@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from harness.dataset.reader import Dataset
-from harness.dataset.remote_store import Place
+from harness.dataset.remote_store import DatasetLocation
 from harness.records.run import ClusterRecord
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import RetrieverSpec
@@ -28,7 +28,7 @@ class Crew:
 
     executor: Executor
     retriever: RetrieverSpec | Isolation | Retriever
-    place: Place
+    place: DatasetLocation
     workers: int
     cluster: ClusterRecord | None = None
     batch_size: int | None = None
@@ -45,7 +45,7 @@ def crew_of(
     executor: Executor | None,
 ) -> Iterator[Crew]:
     """What runs work items on this machine, or on a cluster for as long as the block takes."""
-    place, n = Place.of(dataset), settings.workers or 1
+    place, n = DatasetLocation.of(dataset), settings.workers or 1
     if executor is None and settings.backend == "ray" and not isinstance(builds, Isolation):
         from harness.runs.on_ray import TASK, Haystacks, cluster
         from harness.runs.shards_on_ray import SHARD, Shards

@@ -28,7 +28,6 @@ from harness.runs.messages import (
     BuildRequest,
     Ended,
     Failed,
-    Found,
     Indexed,
     IndexRequest,
     RawResult,
@@ -36,6 +35,7 @@ from harness.runs.messages import (
     Request,
     Response,
     RetrieverDescription,
+    SearchReply,
     SearchRequest,
 )
 from harness.runs.provenance import retriever_record
@@ -90,7 +90,7 @@ class _Bench:
             with timed(Clock()) as clock:
                 found = calls.search(self.retriever, questions, message.k)
             seconds = clock.seconds
-            return Found(results=[_raw(one) for one in found], seconds=seconds)
+            return SearchReply(results=[_raw(one) for one in found], seconds=seconds)
         return Reported(report=reported(self.retriever.report))  # type: ignore[attr-defined]
 
     def close(self) -> None:

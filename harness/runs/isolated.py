@@ -32,7 +32,6 @@ from harness.runs.messages import (
     BuildRequest,
     Ended,
     Failed,
-    Found,
     Indexed,
     IndexRequest,
     RawResult,
@@ -41,6 +40,7 @@ from harness.runs.messages import (
     Request,
     Response,
     RetrieverDescription,
+    SearchReply,
     SearchRequest,
 )
 from harness.runs.provenance import file_digests
@@ -173,7 +173,7 @@ class Isolated:
     def search(self, queries: Sequence[Question], k: int) -> list[Any]:
         """Ask; a RawResult a question, in their order."""
         questions = [(query.text, query.timestamp) for query in queries]
-        found = self._ask(SearchRequest(questions=questions, k=k), Found)
+        found = self._ask(SearchRequest(questions=questions, k=k), SearchReply)
         self.seconds = found.seconds
         return found.results
 

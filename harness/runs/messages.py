@@ -69,7 +69,7 @@ class RawResult(Record):
     error: str | None = None
 
 
-class Found(Record, tag="found", tag_field="type"):
+class SearchReply(Record, tag="found", tag_field="type"):
     """Results of questions, in their order."""
 
     results: list[RawResult]
@@ -96,7 +96,7 @@ class Ended(Record, tag="ended", tag_field="type"):
     message: str
 
 
-Response = RetrieverDescription | Indexed | Found | Reported | Failed | Ended
+Response = RetrieverDescription | Indexed | SearchReply | Reported | Failed | Ended
 
 
 def dump(message: Record) -> bytes:

@@ -16,12 +16,12 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.remote_store import Place
+from harness.dataset.remote_store import DatasetLocation
 from harness.errors import HarnessError
 from harness.records.run import Params
 from harness.retrievers import calls
 from harness.retrievers.contract import Question, Result, Retriever
-from harness.retrievers.corpus import Piece
+from harness.retrievers.corpus import CorpusShard
 from harness.retrievers.outputs import as_result, in_order, scores_of, within
 from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
@@ -56,8 +56,8 @@ class Shard:
         builds: RetrieverSpec | Retriever,
         seed: int,
         batch_size: int,
-        place: Place,
-        piece: Piece,
+        place: DatasetLocation,
+        piece: CorpusShard,
     ) -> None:
         """`batch_size`: how many questions the retriever is asked at once."""
         self._builds, self._seed, self._place, self._piece = builds, seed, place, piece

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any
 
 from harness.dataset.progress import progress
-from harness.dataset.remote_store import Place
+from harness.dataset.remote_store import DatasetLocation
 from harness.errors import HarnessError
 from harness.records.run import Params
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
@@ -37,7 +37,7 @@ class Shards:
         builds: RetrieverSpec | Retriever,
         seed: int,
         batch_size: int,
-        place: Place,
+        place: DatasetLocation,
     ) -> None:
         """`batch_size`: how many questions a shard's retriever is asked at once."""
         self._cluster, self._n = cluster, n

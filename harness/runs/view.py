@@ -26,7 +26,7 @@ Int32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 
 
-class View:
+class BlindedCorpus:
     """One haystack as it is shown."""
 
     def __init__(self, dataset: Dataset, haystack: int, seed: int) -> None:

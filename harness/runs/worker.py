@@ -7,7 +7,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from harness.dataset.remote_store import Place
+from harness.dataset.remote_store import DatasetLocation
 from harness.errors import HarnessError, RunError
 from harness.retrievers import calls
 from harness.retrievers.baselines import Oracle
@@ -37,7 +37,7 @@ from harness.runs.isolated import Isolated, Isolation
 from harness.runs.money import Counts, usage_delta
 from harness.runs.results import QueryResult, WorkItem, WorkResult
 from harness.runs.timeouts import CallThread, CallTimeoutError, InlineCalls, Limits, side_by_side
-from harness.runs.view import View
+from harness.runs.view import BlindedCorpus
 
 _SECONDS_A_PART = 0.02
 """Of answers, which a killed run loses at worst, beside those that are not there yet."""
@@ -51,7 +51,7 @@ class Worker:
 
     def __init__(
         self,
-        place: Place,
+        place: DatasetLocation,
         retriever: RetrieverSpec | Isolation | Retriever,
         k: int,
         seed: int,
@@ -173,7 +173,7 @@ class Worker:
             return  # it knows a part of what came before, and nobody knows which
         before_it = bench.view.corpus if goes_on else None
         bench.haystack, bench.index_error, bench.chain = item.haystack, None, None
-        bench.view = View(bench.dataset, item.haystack, self._seed)
+        bench.view = BlindedCorpus(bench.dataset, item.haystack, self._seed)
         result.documents = len(bench.view.rows) - len(before_it or ())
         # An isolated one starts with a process that counts anew.
         before: Counts = {} if isinstance(bench.retriever, Isolated) else bench.counts()

@@ -30,7 +30,7 @@ from harness.rankings.tables import Frame, is_frame
 from harness.scoring.arrays import Values, mean
 from harness.scoring.metrics import parse_metrics
 from harness.scoring.qrels import Qrels, QrelsDict, from_dict, read_qrels
-from harness.scoring.ranks import Judged, Places, Ranked, Ties, rank_dicts
+from harness.scoring.ranks import Judged, Ranked, Ranks, Ties, rank_dicts
 
 
 @dataclass(frozen=True, repr=False)
@@ -141,7 +141,7 @@ class _Part:
     """What is kept of some rankings."""
 
     query_ids: list[str]
-    places: Places
+    places: Ranks
     repeated: int
 
 

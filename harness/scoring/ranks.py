@@ -85,7 +85,7 @@ class Ranked:
 
 
 @dataclass(frozen=True)
-class Places:
+class Ranks:
     """Where judged documents stand in some rankings: what `Ranked` is put together from.
 
     Shapes (q,): `query`, those of the rankings that are judged, and `returned`. Shapes (f,), one a
@@ -109,7 +109,7 @@ class Judged:
         self._starts = np.searchsorted(qrels.query, np.arange(qrels.n + 1))
         self._hashes = hashes(qrels.document)
 
-    def places(self, rankings: Rankings, pairs: Pairs, ties: Ties) -> Places:
+    def places(self, rankings: Rankings, pairs: Pairs, ties: Ties) -> Ranks:
         """Places of the judged documents in rankings that are best first; `pairs` are theirs."""
         score = None if rankings.score is None else of_width(rankings.score, ties)
         starts = rankings.starts
@@ -128,7 +128,7 @@ class Judged:
                 rank[shared] = _tie_ranks(
                     rankings, row[shared], group[shared], tied[shared], above[shared]
                 )
-        return Places(query, np.diff(starts)[ours], judgement, rank, above, tied)
+        return Ranks(query, np.diff(starts)[ours], judgement, rank, above, tied)
 
     def _found(self, pairs: Pairs, ours: Ints, query: Ints) -> tuple[Ints, Ints]:
         """(row of the rankings, judgement) of each judged document that stands there."""
@@ -144,7 +144,7 @@ class Judged:
         once = np.flatnonzero(np.diff(which, prepend=-1) != 0)
         return row[once], judgement[which[once]]
 
-    def gather(self, parts: Iterable[Places]) -> Ranked:
+    def gather(self, parts: Iterable[Ranks]) -> Ranked:
         """All judgements, from the places in each part of a run."""
         qrels = self._qrels
         m = len(qrels.query)

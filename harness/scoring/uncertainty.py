@@ -19,8 +19,8 @@ from harness.records.scores import Interval as IntervalRecord
 from harness.records.scores import MacroMean
 from harness.scoring.arrays import Flags
 from harness.scoring.cells import Column, Results
+from harness.statistics.clusters import to_clusters
 from harness.statistics.intervals import Interval, unit_intervals
-from harness.statistics.units import units_of
 
 LEVEL = 0.95
 
@@ -106,7 +106,7 @@ def with_intervals_over(
         mask = masks[name]
         matrix[mask, at] = by_name[metric].values[mask]
     used = ~np.isnan(matrix).all(axis=1)
-    units = units_of(matrix[used], None if clusters is None else clusters[used])
+    units = to_clusters(matrix[used], None if clusters is None else clusters[used])
     for (name, metric), made in zip(
         wanted, unit_intervals(units, level=LEVEL, bounds=bounds), strict=True
     ):
@@ -117,7 +117,7 @@ def with_intervals_over(
     if not units.clustered:
         return found
     for (name, metric), made in zip(
-        wanted, unit_intervals(units.by_unit(), level=LEVEL, bounds=bounds), strict=True
+        wanted, unit_intervals(units.by_cluster(), level=LEVEL, bounds=bounds), strict=True
     ):
         interval = interval_record(made, "haystacks")
         if interval is not None:

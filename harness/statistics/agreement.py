@@ -26,8 +26,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from harness.statistics.clusters import Values, cluster_codes
 from harness.statistics.intervals import FEW_UNITS
-from harness.statistics.units import Values, cluster_codes
 
 DISTANCES = ("nominal", "ordinal", "interval")
 WEIGHTS = ("none", "linear", "quadratic")

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.units import Values
+from harness.statistics.clusters import Values
 
 SHARES = np.geomspace(0.004, 0.98, 16)
 _STEP = 1e-6  # of the bounds' distance: to this the ends of an interval are found, then outwards

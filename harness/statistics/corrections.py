@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.units import Values
+from harness.statistics.clusters import Values
 
 
 def holm(p: npt.ArrayLike) -> Values:

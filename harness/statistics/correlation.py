@@ -21,8 +21,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.statistics.clusters import Ints, Values, cluster_codes
 from harness.statistics.intervals import FEW_UNITS, t_quantile
-from harness.statistics.units import Ints, Values, cluster_codes
 
 RESAMPLES = 2_000
 

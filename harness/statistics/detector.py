@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.units import Values
+from harness.statistics.clusters import Values
 
 _NORMALISER = 2.10974280123689  # the sum over j >= 1 of 1 / ((j + 1) log(j + 1)^2)
 _TOGETHER = 64  # rows taken in one step; products of so many factors stay far from the limits

@@ -6,7 +6,7 @@
   n* = mean (1 - mean) / se^2, times (z / t)^2 for a standard error that is itself estimated.
 * Values with other bounds, or none: t.
 
-With clusters, standard error and degrees of freedom are CR2's (see `Units`), for few, many and
+With clusters, standard error and degrees of freedom are CR2's (see `Clusters`), for few, many and
 unequal clusters alike. `bootstrap` (percentile, whole clusters resampled) is there for those who
 ask for it.
 
@@ -24,8 +24,8 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from harness.statistics.clusters import Clusters, Values, to_clusters
 from harness.statistics.resampling import bootstrap_means
-from harness.statistics.units import Units, Values, units_of
 
 FEW_UNITS = 40
 FEW_UNLIKE = 10
@@ -92,11 +92,11 @@ def mean_intervals(
     `bounds` are the least and the greatest value that an observation can have: t intervals are cut
     there, and for (0, 1) the methods for such values are taken. `method` overrules that choice;
     `resamples` and `seed` are the bootstrap's. A metric's interval is the same alone or beside
-    others. The mean over clusters is `unit_intervals(units_of(values, clusters).by_unit(), ...)`.
+    others. The mean over clusters: `unit_intervals(to_clusters(values, clusters).by_cluster())`.
     Raises ValueError.
     """
     return unit_intervals(
-        units_of(values, clusters),
+        to_clusters(values, clusters),
         level=level,
         resamples=resamples,
         seed=seed,
@@ -106,7 +106,7 @@ def mean_intervals(
 
 
 def unit_intervals(
-    units: Units,
+    units: Clusters,
     *,
     level: float = 0.95,
     resamples: int = 10_000,
@@ -121,7 +121,7 @@ def unit_intervals(
     means, errors, df = units.means, units.standard_errors, units.degrees
     low, high = np.full((2, len(methods)), np.nan)
     if (at := methods == "bootstrap").any():
-        chosen = Units(units.sums[:, at], units.counts[:, at], units.clustered)
+        chosen = Clusters(units.sums[:, at], units.counts[:, at], units.clustered)
         ends = [(1 - level) / 2, (1 + level) / 2]
         low[at], high[at] = np.quantile(bootstrap_means(chosen, resamples, seed), ends, axis=0)
     if (at := methods == "t").any():
@@ -225,7 +225,7 @@ def _t_quantiles(p: float, df: npt.ArrayLike) -> Values:
     return np.asarray(stdtrit(df, p), np.float64)
 
 
-def _methods(wanted: str, units: Units, *, shares: bool) -> npt.NDArray[np.str_]:
+def _methods(wanted: str, units: Clusters, *, shares: bool) -> npt.NDArray[np.str_]:
     """The method of each metric, shape (metrics,)."""
     sums, counts, absent = units.sums, units.counts, ~units.present
     g = units.present.sum(axis=0)
@@ -241,7 +241,7 @@ def _methods(wanted: str, units: Units, *, shares: bool) -> npt.NDArray[np.str_]
     return chosen
 
 
-def _unlike(units: Units) -> npt.NDArray[np.int64]:
+def _unlike(units: Clusters) -> npt.NDArray[np.int64]:
     """How many units of each metric have not the mean that most of its units have, (metrics,)."""
     means = np.full(units.sums.shape, np.nan)
     np.divide(units.sums, units.counts, out=means, where=units.present)
@@ -254,7 +254,7 @@ def _unlike(units: Units) -> npt.NDArray[np.int64]:
     return np.where(present > 0, present - run.max(axis=0, initial=0), 0)
 
 
-def events_of(units: Units) -> Values:
+def events_of(units: Clusters) -> Values:
     """How many units carry the spread of each metric to one side, (metrics,); infinite for none.
 
     (sum of r^2)^3 / (sum of r^3)^2 of the residuals r = S_g - mean * N_g, which is n / G1^2 with

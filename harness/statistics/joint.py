@@ -28,9 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.statistics.clusters import Ints, Values, to_clusters
 from harness.statistics.intervals import t_above
 from harness.statistics.resampling import all_kept, product, random_kept
-from harness.statistics.units import Ints, Values, units_of
 
 Flags = npt.NDArray[np.bool_]
 
@@ -70,7 +70,7 @@ def joint_tests(
     permutations: that one column or more whose mean is 0 gets p <= 1 - level has a chance of at
     most 1 - level. A family of one gives the p of `sign_flip_test`. Raises ValueError.
     """
-    units = units_of(differences, clusters)
+    units = to_clusters(differences, clusters)
     _check(level, resamples)
     if not units.sums.shape[1]:
         return []
@@ -139,7 +139,7 @@ def rank_ranges(
     n, systems, metrics = array.shape
     # Only differences count, and where systems are equal this leaves 0.
     apart = (array - array[:, :1]).reshape(n, systems * metrics)
-    sums = units_of(apart, clusters).sums.reshape(-1, systems, metrics)
+    sums = to_clusters(apart, clusters).sums.reshape(-1, systems, metrics)
     least = least_p(len(sums), resamples)
     if least > 1 - level:
         shown = np.zeros((metrics, systems, systems), bool)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.units import Values, cluster_codes, units_of
+from harness.statistics.clusters import Values, cluster_codes, to_clusters
 
 LEVEL = 0.95
 LEAST = 10
@@ -75,7 +75,7 @@ def corrected_rate(
     """
     from scipy.special import ndtri, stdtrit
 
-    units = units_of(np.asarray(judged, float), clusters)
+    units = to_clusters(np.asarray(judged, float), clusters)
     n, people = int(units.n[0]), errors.hits + errors.misses + errors.rejections + errors.alarms
     right, wrong = errors.hits + errors.misses, errors.rejections + errors.alarms
     if not n or not right or not wrong:
@@ -165,7 +165,7 @@ def corrected_difference(
     se, sp = (errors.hits + 1) / (right + 2), (errors.rejections + 1) / (wrong + 2)
     slope = se + sp - 1
     of_slope = se * (1 - se) / (right + 2) + sp * (1 - sp) / (wrong + 2)
-    units = units_of(np.append(d, [1.0, -1.0]), np.append(codes, codes.max() + np.array([1, 2])))
+    units = to_clusters(np.append(d, [1.0, -1.0]), np.append(codes, codes.max() + np.array([1, 2])))
     mean, error = float(units.means[0]) / slope, float(units.standard_errors[0])
     half = (
         float(stdtrit(max(1.0, float(units.degrees[0])), 0.5 + LEVEL / 2))

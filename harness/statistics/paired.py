@@ -14,6 +14,7 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
+from harness.statistics.clusters import Clusters, Values, as_columns, to_clusters
 from harness.statistics.intervals import (
     FEW_UNLIKE,
     Interval,
@@ -24,7 +25,6 @@ from harness.statistics.intervals import (
 )
 from harness.statistics.power import PairedPower, power_of
 from harness.statistics.resampling import Randomisation, sign_flip_test
-from harness.statistics.units import Units, Values, as_columns, units_of
 
 # Two values that were computed in another order are equal, not a win.
 _EQUAL = 1e-12
@@ -73,7 +73,7 @@ def compare_paired(
     changes signs and nothing else. Raises ValueError for other shapes.
     """
     first, second, differences = _paired(a, b)
-    units = units_of(differences, clusters)
+    units = to_clusters(differences, clusters)
     intervals = unit_intervals(units, level=level, resamples=resamples, seed=seed, bounds=bounds)
     tests = sign_flip_test(units, resamples, seed)
     powers = power_of(differences, clusters, level=level, power=power)
@@ -160,7 +160,7 @@ def paired_t(
     """Student's paired t test of `a` less `b`, one result a metric.
 
     With clusters it is that of the cluster-robust error.
-    t = mean difference / standard error, with the degrees of freedom of `Units`: units - 1 where
+    t = mean difference / standard error, with the degrees of freedom of `Clusters`: units - 1 where
     all have one size. NaN for fewer than two units and where all differences are equal. SciPy's
     ttest_rel is the same without clusters, of which it takes none.
     """
@@ -219,10 +219,12 @@ def equivalence(
     if (np.abs(differences) > 1 + _EQUAL).any():
         raise ValueError("equivalence is for differences from -1 to 1")
     gained, lost = (
-        units_of(np.where(np.isnan(differences), np.nan, np.maximum(sign * differences, 0)), labels)
+        to_clusters(
+            np.where(np.isnan(differences), np.nan, np.maximum(sign * differences, 0)), labels
+        )
         for sign, labels in ((1, clusters), (-1, clusters))
     )
-    units = units_of(differences, clusters)
+    units = to_clusters(differences, clusters)
     results = []
     for at, difference in enumerate(units.means.tolist()):
         if unknown := _cannot_tell(gained, lost, at):
@@ -250,7 +252,7 @@ def equivalence(
     return results
 
 
-def _cannot_tell(gained: Units, lost: Units, at: int) -> str:
+def _cannot_tell(gained: Clusters, lost: Clusters, at: int) -> str:
     """Why so few units that differ show no equivalence; empty where they are enough."""
     sums, counts = gained.column(at)
     differ = (sums != 0) | (lost.column(at)[0] != 0)
@@ -264,7 +266,9 @@ def _cannot_tell(gained: Units, lost: Units, at: int) -> str:
     return ""
 
 
-def _square_and_add(more: Units, less: Units, both: Units, at: int, confidence: float) -> float:
+def _square_and_add(
+    more: Clusters, less: Clusters, both: Clusters, at: int, confidence: float
+) -> float:
     """The upper bound of mean(more) - mean(less), each between 0 and 1, at one-sided confidence."""
     level = 2 * confidence - 1
     means = np.array([part.means[at] for part in (more, less)])
@@ -300,6 +304,6 @@ def _spread(
     a: npt.ArrayLike, b: npt.ArrayLike, clusters: npt.ArrayLike | None
 ) -> list[tuple[float, float, float]]:
     """(mean of a less b, standard error, degrees of freedom) of each metric."""
-    units = units_of(_paired(b, a)[2], clusters)
+    units = to_clusters(_paired(b, a)[2], clusters)
     columns = (units.means, units.standard_errors, units.degrees)
     return list(zip(*(column.tolist() for column in columns), strict=True))

@@ -17,9 +17,9 @@ from statistics import NormalDist
 
 import numpy.typing as npt
 
+from harness.statistics.clusters import Clusters, as_columns, to_clusters
 from harness.statistics.intervals import t_quantile
 from harness.statistics.sequential import MINIMUM, TUNED_FOR, mixture_interval
-from harness.statistics.units import Units, as_columns, units_of
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class PairedPower:
     detectable: float
 
     def units_needed(self, difference: float) -> int | None:
-        """Units (clusters as large as these, or observations) that would show `difference`.
+        """Clusters (clusters as large as these, or observations) that would show `difference`.
 
         None where the spread is unknown. Raises ValueError for a difference of 0, and for one that
         more than `MOST` would show.
@@ -90,14 +90,14 @@ def power_of(
     """Power from the spread of observed differences; their mean plays no part.
 
     detectable = (t_{(1 + level) / 2} + t_{power}) * standard error, both quantiles with the degrees
-    of freedom of `Units`: units - 1 where all have one size. The exact noncentral t gives 5% more
-    with three units, 2% with four, and within 1% of it from six on. With clusters the standard
+    of freedom of `Clusters`: units - 1 where all have one size. The exact noncentral t gives 5%
+    more with three units, 2% with four, and within 1% of it from six on. With clusters the standard
     error is the cluster-robust one, and the design effect is its square over s^2 / n (Kish 1965).
     """
     if not (0 < level < 1 and 0 < power < 1):
         raise ValueError(f"level {level} and power {power} must be between 0 and 1")
     matrix = as_columns(differences)
-    single, units = units_of(matrix), units_of(matrix, clusters)
+    single, units = to_clusters(matrix), to_clusters(matrix, clusters)
     return [
         _power(single, units, at, float(error), level, power)
         for at, error in enumerate(units.standard_errors)
@@ -105,7 +105,7 @@ def power_of(
 
 
 def _power(
-    single: Units, units: Units, at: int, error: float, level: float, power: float
+    single: Clusters, units: Clusters, at: int, error: float, level: float, power: float
 ) -> PairedPower:
     n, g = int(single.n[at]), int(units.present[:, at].sum())
     alone = float(single.standard_errors[at])
@@ -170,7 +170,7 @@ class UnpairedPower:
         return (t_quantile((1 + self.level) / 2, df) + t_quantile(self.power, df)) * error
 
     def units_needed(self, difference: float, *, any_time: bool = False) -> int | None:
-        """Units in all, of both groups, that would show `difference`.
+        """Clusters in all, of both groups, that would show `difference`.
 
         None where there is no spread, or none is known. Raises ValueError for a difference of 0,
         and for one that more than `MOST` would show.

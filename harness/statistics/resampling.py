@@ -18,7 +18,7 @@ from itertools import combinations, islice
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.units import Units, Values
+from harness.statistics.clusters import Clusters, Values
 
 # Draws, and signs or places in a deal, handled at once: small enough for the processor's cache.
 _DRAWS = 1 << 16
@@ -33,7 +33,7 @@ _ONE_THREAD = 1 << 19
 _COLUMNS = 16
 
 
-def bootstrap_means(units: Units, resamples: int, seed: int) -> Values:
+def bootstrap_means(units: Clusters, resamples: int, seed: int) -> Values:
     """Means of `resamples` samples of the units with replacement, shape (resamples, metrics).
 
     A resample is a count for each unit; counts times sums, over counts times counts, are the means
@@ -84,7 +84,7 @@ class Randomisation:
     smallest: float
 
 
-def sign_flip_test(differences: Units, resamples: int, seed: int) -> list[Randomisation]:
+def sign_flip_test(differences: Clusters, resamples: int, seed: int) -> list[Randomisation]:
     """Test that the mean difference is 0; one result a metric.
 
     Under the null hypothesis the two systems may be exchanged within a pair, so that every unit's
@@ -155,17 +155,17 @@ def all_kept(k: int) -> Iterator[Values]:
         yield np.concatenate([np.ones((len(at), 1)), rest], axis=1)
 
 
-def permutation_test(a: Units, b: Units, resamples: int, seed: int) -> list[Randomisation]:
+def permutation_test(a: Clusters, b: Clusters, resamples: int, seed: int) -> list[Randomisation]:
     """Test that two groups have the same mean; two-sided, one result a metric.
 
-    Units (whole clusters) are dealt anew to groups of the sizes they had, and Welch's t is taken
+    Clusters (whole clusters) are dealt anew to groups of the sizes they had, and Welch's t is taken
     each time: exact where the groups are alike in every way, and right for the means of large
     groups that differ in spread, which the plain difference is not (Janssen 1997; Chung & Romano
     2013). All deals are enumerated where they are no more than `resamples`, else
     p = (b + 1) / (B + 1).
     """
     sums, counts = np.concatenate([a.sums, b.sums]), np.concatenate([a.counts, b.counts])
-    both = Units(sums, counts, a.clustered or b.clustered)
+    both = Clusters(sums, counts, a.clustered or b.clustered)
     results = [Randomisation(np.nan, True, 0, np.nan)] * sums.shape[1]
     for columns in _same_units(both):
         here = both.present[:, columns[0]]
@@ -251,7 +251,7 @@ def _sampled(extreme: int, resamples: int) -> Randomisation:
     return Randomisation((extreme + 1) / (resamples + 1), False, resamples, 1 / (resamples + 1))
 
 
-def _same_units(units: Units) -> list[list[int]]:
+def _same_units(units: Clusters) -> list[list[int]]:
     """Metrics grouped by which units have them."""
     groups: dict[bytes, list[int]] = {}
     for column, here in enumerate(units.present.T):

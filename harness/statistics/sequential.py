@@ -31,7 +31,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.units import Ints, Values, cluster_codes
+from harness.statistics.clusters import Ints, Values, cluster_codes
 
 MINIMUM = 100  # units of a stream before the normal mixture says anything
 TUNED_FOR = 1_000  # units (of both streams together) at which its intervals are shortest

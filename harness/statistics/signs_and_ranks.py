@@ -17,7 +17,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.units import Values
+from harness.statistics.clusters import Values
 
 LOWEST = np.repeat([1 / 2, 1 / 4, 1 / 8, 1 / 16], 3)
 STAKES = np.tile([0.3, 0.6, 0.95], 4)

@@ -12,9 +12,9 @@ from statistics import NormalDist
 import numpy as np
 import numpy.typing as npt
 
+from harness.statistics.clusters import Clusters, as_columns, to_clusters
 from harness.statistics.intervals import FEW_UNITS, few_units, t_above, t_quantile
 from harness.statistics.resampling import Randomisation, permutation_test
-from harness.statistics.units import Units, as_columns, units_of
 
 
 @dataclass(frozen=True)
@@ -67,10 +67,10 @@ def compare_unpaired(
         raise ValueError(f"{first.shape[1]} metrics in one group, {second.shape[1]} in the other")
     if proportions and not all(np.isin(m[~np.isnan(m)], (0, 1)).all() for m in (first, second)):
         raise ValueError("proportions must be 0 or 1")
-    units = (units_of(first, clusters_a), units_of(second, clusters_b))
+    units = (to_clusters(first, clusters_a), to_clusters(second, clusters_b))
     binary = proportions and not (units[0].clustered or units[1].clustered)
     tests = permutation_test(*units, resamples, seed)
-    deviations = [_deviations(units_of(matrix)) for matrix in (first, second)]
+    deviations = [_deviations(to_clusters(matrix)) for matrix in (first, second)]
     results = []
     for at, test in enumerate(tests):
         means = [float(group.means[at]) for group in units]
@@ -115,7 +115,7 @@ def _welch(
     """(low, high, p): Welch's t with Satterthwaite's degrees of freedom; NaN without a spread.
 
     SciPy's ttest_ind is the same for single observations, but takes no clusters: theirs come with
-    the error and the degrees of freedom of `Units`.
+    the error and the degrees of freedom of `Clusters`.
     """
     squares = [error**2 for error in errors]
     total = sum(squares)
@@ -152,7 +152,7 @@ def _proportions(means: list[float], sizes: list[int], level: float) -> tuple[fl
     )
 
 
-def _deviations(single: Units) -> npt.NDArray[np.float64]:
+def _deviations(single: Clusters) -> npt.NDArray[np.float64]:
     """Standard deviation of the observations of each metric."""
     return single.standard_errors * np.sqrt(single.n)
 

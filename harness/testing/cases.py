@@ -144,7 +144,7 @@ _WANTED = "ids, best first, or (id, score) pairs"
 
 
 @dataclass(frozen=True)
-class Answer:
+class CaseResult:
     """What was returned for one case: ids best first, at most k, each once.
 
     `top` is the score of the best, None without scores. `repeated` results stood there already,
@@ -183,7 +183,7 @@ def asking(retrieve: Callable[..., Any], k: int) -> Callable[[Any], Any]:
     return lambda query: retrieve(query)
 
 
-def read_answer(case: Case, returned: Any, k: int) -> Answer:
+def read_answer(case: Case, returned: Any, k: int) -> CaseResult:
     """Raises UsageError, naming the case, for what is no ranking."""
     if inspect.iscoroutine(returned):
         returned.close()
@@ -223,7 +223,7 @@ def read_answer(case: Case, returned: Any, k: int) -> Answer:
                 "where less is better (a distance), return the ids alone"
             )
     kept = tuple(ids)[:k]
-    return Answer(
+    return CaseResult(
         kept, scores[0] if scores else None, len(results) - len(ids), len(ids) - len(kept)
     )
 

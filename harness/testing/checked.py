@@ -18,7 +18,7 @@ WORST = 3
 
 
 @dataclass(frozen=True)
-class Found:
+class Measurement:
     """One number of a run: mean over `n` queries with its 95% interval.
 
     `value` is None where it cannot be measured, `why` says why. `how` names the protocol, `unit`
@@ -50,7 +50,7 @@ class Checked:
     threshold: float
     above: bool
     passed: bool
-    found: Found
+    found: Measurement
     said: str = ""
 
     @property

@@ -9,7 +9,7 @@ import numpy as np
 
 from harness.errors import HarnessError, UsageError
 from harness.testing import LISTENING
-from harness.testing.checked import Checked, Found, Limit, limits
+from harness.testing.checked import Checked, Limit, Measurement, limits
 from harness.testing.report import Report
 from harness.testing.sources import OfReport, OfScoredRun, Source, source_of
 from harness.verdicts.drops import drops_of
@@ -84,7 +84,7 @@ def _failed(source: Source, allowed: int) -> Checked:
         allowed,
         above=False,
         passed=failed <= allowed,
-        found=Found(failed, asked, ""),
+        found=Measurement(failed, asked, ""),
         said=said if failed <= allowed else f"{said} (allowed: {allowed})",
     )
 
@@ -119,7 +119,7 @@ def _no_drops(
     ]
     checks = gate(Path(run), Rules(no_drop=rules), Path(baseline))[1:]
     return [
-        Checked(check.rule, allowed, False, check.passed, Found(None, 0, ""), check.message)
+        Checked(check.rule, allowed, False, check.passed, Measurement(None, 0, ""), check.message)
         for check in checks
     ]
 
@@ -150,7 +150,7 @@ def _report_drops(
         title = f"{name}{f' ({ability})' if ability else ''} not below the baseline by {allowed:g}"
         held = drop_check(title, drop, allowed)
         value = -drop.fell if drop.clusters else None
-        found = Found(value, drop.clusters, "")
+        found = Measurement(value, drop.clusters, "")
         checks.append(Checked(title, allowed, False, held.passed, found, held.message))
     return checks
 

@@ -15,7 +15,7 @@ from harness.scoring.evaluate import evaluate as evaluate_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
 from harness.statistics.intervals import Interval, mean_intervals
-from harness.testing.cases import Answer, Case, asking, read_answer, read_cases, shown
+from harness.testing.cases import Case, CaseResult, asking, read_answer, read_cases, shown
 from harness.testing.checked import FALSE_POSITIVE_RATE, TIMES, metric_of
 
 CaseRow = dict[str, str | float | None]
@@ -66,7 +66,7 @@ def _evaluate(
             raise UsageError(f"{name} needs rankings that are deeper than k = {k}; give a larger k")
     ask = asking(retrieve, k)
     read = read_cases(cases)
-    answers: list[Answer | None] = []
+    answers: list[CaseResult | None] = []
     failed: dict[str, str] = {}
     seconds: list[float] = []
     for case in read:
@@ -97,7 +97,7 @@ class Report:
     """
 
     cases: tuple[Case, ...]
-    answers: tuple[Answer | None, ...]
+    answers: tuple[CaseResult | None, ...]
     seconds: tuple[float, ...]
     failed: dict[str, str]
     k: int
@@ -188,7 +188,7 @@ class Report:
 
     def upper_bound(self, metric: str, ability: str | None = None) -> float | None:
         """The mean that the best ranking would have: relevant ids alone, highest grade first."""
-        best = tuple(Answer(_best(case)[: self.k], None, 0, 0) for case in self.cases)
+        best = tuple(CaseResult(_best(case)[: self.k], None, 0, 0) for case in self.cases)
         ideal = Report(self.cases, best, self.seconds, {}, self.k, self.metrics)
         interval = ideal.interval(metric, ability)
         return interval.value if interval.n else None

@@ -15,7 +15,14 @@ from harness.records.run import RunRecord
 from harness.scoring.evaluate import Evaluation, evaluate
 from harness.scoring.scores import Scores
 from harness.statistics.intervals import Interval, mean_intervals
-from harness.testing.checked import FALSE_POSITIVE_RATE, TIMES, Checked, Found, Limit, worst_first
+from harness.testing.checked import (
+    FALSE_POSITIVE_RATE,
+    TIMES,
+    Checked,
+    Limit,
+    Measurement,
+    worst_first,
+)
 from harness.testing.report import Report, named
 from harness.verdicts.compare.scored import ScoredRun
 from harness.verdicts.compare.table import slice_masks
@@ -118,7 +125,7 @@ class OfScoredRun:
         masks = slice_masks(rows, by_category=True)
         values[~masks[self.slice]] = np.nan
         worst, as_low = worst_first(rows.queries, values)
-        found = Found(
+        found = Measurement(
             result.value,
             result.n,
             f"{self.run.blocks[block].name}, {block[1]}: {result.signature}",
@@ -133,13 +140,15 @@ class OfScoredRun:
         name = "" if self.slice == "all" else self.slice
         return _checked(limit, name, found, passed=threshold_check(self.run, rule).passed)
 
-    def _beside(self, limit: Limit) -> Found:
+    def _beside(self, limit: Limit) -> Measurement:
         """What stands beside the protocols: false evidence, and times of search."""
         if limit.name == FALSE_POSITIVE_RATE:
             found = self.run.scores.abstention
             if found is None:
-                return Found(None, 0, "", why="no query without an answer beside those with one")
-            return Found(
+                return Measurement(
+                    None, 0, "", why="no query without an answer beside those with one"
+                )
+            return Measurement(
                 found.false_positive_rate,
                 found.n_unanswerable,
                 found.signatures[FALSE_POSITIVE_RATE],
@@ -149,7 +158,7 @@ class OfScoredRun:
         times = measured.search_ms if measured else None
         value = getattr(times, limit.name.removesuffix("_ms"), None)
         n = self.run.scores.queries.asked
-        return Found(value, n, "", why="the run was not timed, or its folder was not given")
+        return Measurement(value, n, "", why="the run was not timed, or its folder was not given")
 
 
 @dataclass(frozen=True)
@@ -174,7 +183,7 @@ class OfReport:
         if limit.name in TIMES:
             value = report.latency[limit.name]
             n = len(report.cases) - len(report.failed)
-            return _checked(limit, "", Found(value, n, "", why="every case failed"))
+            return _checked(limit, "", Measurement(value, n, "", why="every case failed"))
         interval = report.interval(limit.name, self.ability)
         values = report.values(limit.name).copy()
         if self.ability is not None:
@@ -230,9 +239,9 @@ class OfEvaluation:
         return _checked(limit, "", found)
 
 
-def _found(interval: Interval, how: str, why: str, worst: Any, as_low: int) -> Found:
+def _found(interval: Interval, how: str, why: str, worst: Any, as_low: int) -> Measurement:
     known = interval.method != "none"
-    return Found(
+    return Measurement(
         interval.value if interval.n else None,
         interval.n,
         how,
@@ -245,7 +254,9 @@ def _found(interval: Interval, how: str, why: str, worst: Any, as_low: int) -> F
     )
 
 
-def _checked(limit: Limit, slice_: str, found: Found, *, passed: bool | None = None) -> Checked:
+def _checked(
+    limit: Limit, slice_: str, found: Measurement, *, passed: bool | None = None
+) -> Checked:
     """The check of a limit; `passed` where somebody else has decided."""
     if passed is None:
         value = found.value

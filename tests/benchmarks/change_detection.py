@@ -18,7 +18,7 @@ from harness.online.monitor.change import Change, Observed, reference_of
 from harness.online.monitor.paired_test import PairedTest
 from harness.online.monitor.period_test import PeriodTest
 from harness.online.monitor.records import Reference
-from harness.statistics.units import Ints, Values
+from harness.statistics.clusters import Ints, Values
 from tests.online.monitor.streams import (
     A_DAY,
     KINDS,

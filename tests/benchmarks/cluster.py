@@ -23,12 +23,12 @@ import pyarrow.compute as pc
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
-from harness.dataset.remote_store import Place
+from harness.dataset.remote_store import DatasetLocation
 from harness.retrievers.contract import Question
 from harness.retrievers.index_cache import folder as indexes
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.shards import Shard, ShardAnswer, added, merged
-from harness.runs.view import View
+from harness.runs.view import BlindedCorpus
 from tests.benchmarks.measure import machine, markdown
 
 TOP, QUERIES, ASKED, BATCH = 1000, 6980, 100, 512
@@ -67,8 +67,8 @@ class Rates:
 
 def measured(dataset: Dataset, n: int) -> Rates:
     """Index and search the first of n shards."""
-    place = Place.of(dataset)
-    piece = View(dataset, 0, 0).corpus.pieces(n)[0]
+    place = DatasetLocation.of(dataset)
+    piece = BlindedCorpus(dataset, 0, 0).corpus.pieces(n)[0]
     before = set(indexes().glob("bm25-*"))
     shard = Shard(RetrieverSpec("bm25"), 0, 1, place, piece)
     start = time.process_time()

@@ -15,9 +15,9 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
+from harness.statistics.clusters import Values, to_clusters
 from harness.statistics.corrections import holm
 from harness.statistics.resampling import sign_flip_test
-from harness.statistics.units import Values, units_of
 from harness.verdicts.drops import drops_of
 from harness.verdicts.gate import drop_check
 
@@ -68,7 +68,7 @@ def fails(before: Values, now: Values, clusters: Labels) -> tuple[bool, bool, bo
     found = drops_of(before, now, labels, "units", ALPHA)
     mine = any(drop_check("", drop, 0.0).outcome == "FAIL" for drop in found)
     differences = before - now
-    p = np.array([t.p for t in sign_flip_test(units_of(differences, clusters), FLIPS, 0)])
+    p = np.array([t.p for t in sign_flip_test(to_clusters(differences, clusters), FLIPS, 0)])
     fell = np.nanmean(differences, axis=0) > 0
     of_metric = np.arange(len(p)) % METRICS
     by_metric = any(

@@ -17,10 +17,10 @@ from statistics import NormalDist
 
 import numpy as np
 
+from harness.statistics.clusters import Clusters, Ints, Values, to_clusters
 from harness.statistics.intervals import Interval, t_quantile, unit_intervals
 from harness.statistics.paired import equivalence, paired_t
 from harness.statistics.resampling import bootstrap_means
-from harness.statistics.units import Ints, Units, Values, units_of
 from harness.statistics.unpaired import compare_unpaired
 
 RESAMPLES = 1_000
@@ -48,19 +48,19 @@ SIZES: dict[str, Ints] = {
 
 def clustered(
     generator: np.random.Generator, datasets: int, sizes: Ints, mean: float, icc: float
-) -> Units:
+) -> Clusters:
     """Data sets (columns) of clusters with values of 0 and 1: beta-binomial counts."""
     rate = np.full((len(sizes), datasets), mean)
     if icc:
         scale = 1 / icc - 1
         rate = generator.beta(mean * scale, (1 - mean) * scale, rate.shape)
     sums = generator.binomial(sizes[:, None], rate).astype(float)
-    return Units(sums, np.broadcast_to(sizes[:, None], sums.shape).astype(float), True)
+    return Clusters(sums, np.broadcast_to(sizes[:, None], sums.shape).astype(float), True)
 
 
-def single(values: Values) -> Units:
+def single(values: Values) -> Clusters:
     """Data sets (columns) of independent observations."""
-    return Units(values, np.ones(values.shape), False)
+    return Clusters(values, np.ones(values.shape), False)
 
 
 def ends(found: list[Interval]) -> Bounds:
@@ -68,7 +68,7 @@ def ends(found: list[Interval]) -> Bounds:
     return np.array([i.low for i in found]), np.array([i.high for i in found])
 
 
-def bca(units: Units) -> Bounds:
+def bca(units: Clusters) -> Bounds:
     """Bias-corrected and accelerated (Efron 1987), acceleration from the jackknife."""
     sampled, means = np.sort(bootstrap_means(units, RESAMPLES, 0), axis=0), units.means
     below = ((sampled < means).mean(axis=0) + (sampled <= means).mean(axis=0)) / 2
@@ -86,7 +86,7 @@ def bca(units: Units) -> Bounds:
     return found[0], found[1]
 
 
-def plain_t(units: Units) -> Bounds:
+def plain_t(units: Clusters) -> Bounds:
     """The linearised ratio's t with (clusters - 1) degrees of freedom, whatever their sizes."""
     g, n = len(units.sums), units.counts.sum(axis=0)
     residual = units.sums - units.counts * units.means
@@ -94,7 +94,7 @@ def plain_t(units: Units) -> Bounds:
     return units.means - reach, units.means + reach
 
 
-def line(units: Units, true: float, bounds: tuple[float, float]) -> str:
+def line(units: Clusters, true: float, bounds: tuple[float, float]) -> str:
     """Coverage in percent and median length by each method, as cells of a Markdown table."""
     chosen = unit_intervals(units, bounds=bounds)
     booted = unit_intervals(units, method="bootstrap", resamples=RESAMPLES)
@@ -217,7 +217,7 @@ def errors_of_equivalence_over_clusters(
 
 def _called_equivalent(drawn: Values, true: float, labels: Ints | None) -> str:
     """Cells: percent of data sets that t tests and the package call equivalent, or cannot tell."""
-    units = units_of(drawn, labels)
+    units = to_clusters(drawn, labels)
     reach = t_quantile(0.95, float(units.degrees[0])) * units.standard_errors
     found = equivalence(np.zeros(drawn.shape), drawn, true, labels)
     wrong = np.mean([one.equivalent for one in found])

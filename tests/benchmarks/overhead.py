@@ -71,7 +71,7 @@ class Records(AtOnce):
 
 def measure(dataset: Any, retriever: AtOnce, out: Path) -> dict[str, float]:
     """Microseconds a document and a query of the harness's own time, and seconds of the rest."""
-    from harness.dataset.remote_store import Place
+    from harness.dataset.remote_store import DatasetLocation
     from harness.runs.plan import Settings, choose_queries, work_items
     from harness.runs.runner import run
     from harness.runs.worker import Worker
@@ -80,7 +80,7 @@ def measure(dataset: Any, retriever: AtOnce, out: Path) -> dict[str, float]:
     run(dataset, retriever, Settings(k=10), out=out)
     whole = process_time() - start
     retriever.calls.clear()
-    worker = Worker(Place.of(dataset), retriever, 10, 0, False, None)
+    worker = Worker(DatasetLocation.of(dataset), retriever, 10, 0, False, None)
     planned = work_items(dataset, choose_queries(dataset, None, 0), 0)
     worker.whole(planned[0])  # opens the dataset
     retriever.spent = before = after = read = 0.0

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
+from harness.statistics.clusters import Ints, Values, to_clusters
 from harness.statistics.corrections import holm
 from harness.statistics.joint import rank_ranges
-from harness.statistics.units import Ints, Values, units_of
 
 DRAWS = 999
 ALPHA = 0.05
@@ -86,7 +86,7 @@ def by_overlap(values: Values, clusters: Labels, seed: int) -> Ranges:
 
 def _moments(values: Values, clusters: Labels) -> tuple[Values, Values]:
     """Means, and the (cluster-robust) covariance of them."""
-    units = units_of(values, clusters)
+    units = to_clusters(values, clusters)
     g = len(units.sums)
     residual = units.sums - units.means * units.counts
     return units.means, residual.T @ residual * g / (g - 1) / units.n[0] ** 2

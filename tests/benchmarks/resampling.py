@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from harness.statistics.clusters import Values, to_clusters
 from harness.statistics.intervals import mean_intervals
 from harness.statistics.paired import compare_paired
 from harness.statistics.resampling import sign_flip_test
-from harness.statistics.units import Values, units_of
 
 RESAMPLES = 10_000
 Way = Callable[[Values, Values], object]
@@ -71,7 +71,7 @@ BOOTSTRAP: dict[str, Way] = {
     "scipy.stats.bootstrap": scipy_bootstrap,
 }
 RANDOMISATION: dict[str, Way] = {
-    "harness: sign_flip_test": lambda a, b: sign_flip_test(units_of(a - b), RESAMPLES, 0),
+    "harness: sign_flip_test": lambda a, b: sign_flip_test(to_clusters(a - b), RESAMPLES, 0),
     "scipy.stats.permutation_test": scipy_randomisation,
     "ranx fisher_randomization_test": ranx_randomisation,
 }

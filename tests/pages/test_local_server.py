@@ -11,10 +11,10 @@ import pytest
 from polling import HANGS
 
 from harness.errors import UsageError
-from harness.pages.local_server import Answer, Request, as_json, server
+from harness.pages.local_server import Request, Response, as_json, server
 
 
-def echo(request: Request) -> Answer | None:
+def echo(request: Request) -> Response | None:
     if request.path == "/broken":
         raise UsageError("this is wrong")
     if request.path == "/none":

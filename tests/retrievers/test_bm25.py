@@ -22,7 +22,7 @@ from harness.retrievers.bm25 import BM25, METHODS
 from harness.retrievers.contract import Question, Result
 from harness.retrievers.exact_search import best
 from harness.retrievers.tokenizer import Tokenizer, tokens_of
-from harness.runs.view import View
+from harness.runs.view import BlindedCorpus
 
 SETTINGS: list[dict[str, Any]] = [
     {},
@@ -103,7 +103,7 @@ def test_an_index_on_disk_answers_as_one_in_memory_to_the_byte(
     home: Path, data: Path, monkeypatch: pytest.MonkeyPatch, chosen: dict[str, Any]
 ) -> None:
     dataset = open_dataset("beir/scifact", source=data / "beir" / "scifact")
-    view = View(dataset, 0, 0)
+    view = BlindedCorpus(dataset, 0, 0)
     questions = [view.question(row) for row in range(60)]
 
     def answers() -> list[tuple[bytes, bytes]]:
@@ -130,7 +130,7 @@ def test_settings_of_the_formula_share_one_index(
 ) -> None:
     monkeypatch.setattr(inverted, "BLOCK", 100)
     dataset = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
-    indexed = View(dataset, 0, 0).corpus
+    indexed = BlindedCorpus(dataset, 0, 0).corpus
     question = [Question("When did they paint?")]
     retriever = BM25()
     retriever.index(indexed)

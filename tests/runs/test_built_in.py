@@ -29,7 +29,7 @@ from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.runs.folder.scored import score_run
 from harness.runs.plan import Settings
 from harness.runs.runner import run
-from harness.runs.view import View
+from harness.runs.view import BlindedCorpus
 from harness.scoring.protocols import Choices
 
 
@@ -46,7 +46,7 @@ def locomo(home: Path, data: Path) -> Dataset:
     return open_dataset("locomo", source=data / "locomo" / "locomo10.json")
 
 
-def _scores(retriever: Retriever, view: View, text: str) -> np.ndarray:
+def _scores(retriever: Retriever, view: BlindedCorpus, text: str) -> np.ndarray:
     """A score for every position; 0 where the retriever returned nothing."""
     (found,) = retriever.search([Question(text)], len(view.rows))
     scores = np.zeros(len(view.rows))
@@ -60,7 +60,7 @@ def test_okapi_is_rank_bm25_on_locomo(
 ) -> None:
     ours = Okapi(tokens=tokens)
     for haystack in (0, 4):
-        view = View(locomo, haystack, 0)
+        view = BlindedCorpus(locomo, haystack, 0)
         ours.index(view.corpus)
         theirs = BM25Okapi([cut(text) for text in view.corpus.contents])
         for query in np.flatnonzero(locomo.query_haystack == haystack)[::9].tolist():
@@ -71,7 +71,7 @@ def test_okapi_is_rank_bm25_on_locomo(
 
 
 def test_okapi_options_reach_the_formula(locomo: Dataset) -> None:
-    view = View(locomo, 1, 0)
+    view = BlindedCorpus(locomo, 1, 0)
     ours = Okapi(k1=0.9, b=0.4, epsilon=0.1, tokens="words")
     ours.index(view.corpus)
     texts = [_words(text) for text in view.corpus.contents]
@@ -111,7 +111,7 @@ def test_a_run_of_okapi_gives_the_golden_ids_and_scores(
 def test_bm25_is_bm25s_with_the_same_options(
     locomo: Dataset, options: dict[str, Any], stem: bool
 ) -> None:
-    view = View(locomo, 2, 0)
+    view = BlindedCorpus(locomo, 2, 0)
     ours = BM25(**options)
     ours.index(view.corpus)
     stemmer = Stemmer.Stemmer("english") if stem else None
@@ -147,7 +147,7 @@ def test_bm25_reaches_its_reference_on_scifact(home: Path, data: Path, tmp_path:
 
 @pytest.mark.parametrize("make", [BM25, Okapi])
 def test_index_takes_the_place_of_what_was_indexed(locomo: Dataset, make: type) -> None:
-    first, second = View(locomo, 0, 0), View(locomo, 1, 0)
+    first, second = BlindedCorpus(locomo, 0, 0), BlindedCorpus(locomo, 1, 0)
     twice, fresh = make(), make()
     twice.index(first.corpus)
     twice.index(second.corpus)
@@ -175,7 +175,7 @@ def test_a_text_in_many_haystacks_is_tokenised_once(
 
     counts = []
     for haystack in range(6):
-        corpus = View(dataset, haystack, 0).corpus
+        corpus = BlindedCorpus(dataset, haystack, 0).corpus
         sys.setprofile(watch)
         retriever.index(corpus)
         sys.setprofile(None)
@@ -328,7 +328,7 @@ def test_a_memory_that_is_never_reset_fails_from_the_second_haystack_on(
 
 
 def test_no_handle_stands_in_two_haystacks(sample: Dataset) -> None:
-    views = [View(sample, haystack, 0) for haystack in range(len(sample.haystack_ids))]
+    views = [BlindedCorpus(sample, haystack, 0) for haystack in range(len(sample.haystack_ids))]
     handles = [handle for view in views for handle in view.corpus.handles]
     sessions = [{document.session for document in view.corpus} for view in views]
     assert len(set(handles)) == len(handles)
@@ -361,7 +361,7 @@ def test_options_that_cannot_be_are_refused(name: str, params: dict[str, Any], s
 
 
 def test_bm25_returns_no_document_that_shares_no_word(locomo: Dataset) -> None:
-    view = View(locomo, 0, 0)
+    view = BlindedCorpus(locomo, 0, 0)
     retriever = BM25()
     retriever.index(view.corpus)
     questions: Sequence[Question] = [Question("qwertzuiop"), Question("the"), Question("")]

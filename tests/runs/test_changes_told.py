@@ -15,7 +15,7 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
 from harness.runs.plan import Settings
 from harness.runs.runner import run
-from harness.runs.view import View
+from harness.runs.view import BlindedCorpus
 
 SYSTEMS = """
 def words(text):
@@ -131,12 +131,12 @@ def test_services_are_told_in_time_order_where_they_want_to_know(
 def test_what_is_to_be_forgotten_is_part_of_what_is_taken_in() -> None:
     dataset = open_dataset("changes")
     for haystack in range(2):
-        corpus = View(dataset, haystack, 0).corpus
+        corpus = BlindedCorpus(dataset, haystack, 0).corpus
         assert corpus.changes
         known, key = {*corpus.handles}, corpus.key
         assert all({one.document, one.by or one.document} <= known for one in corpus.changes)
         assert [c.timestamp for c in corpus.changes] == sorted(c.timestamp for c in corpus.changes)
-        corpus = View(dataset, haystack, 0).corpus
+        corpus = BlindedCorpus(dataset, haystack, 0).corpus
         corpus.changes = ()
         assert corpus.key != key
 
@@ -146,7 +146,7 @@ def test_a_question_as_of_its_time_is_told_of_no_later_change() -> None:
     asked = dataset.query_table["timestamp"].to_pylist()
     seen = 0
     for query, haystack in enumerate(dataset.query_haystack.tolist()):
-        changes = View(dataset, haystack, 0).corpus.changes
+        changes = BlindedCorpus(dataset, haystack, 0).corpus.changes
         seen += len(changes)
         assert all(change.timestamp <= asked[query] for change in changes)
         stamps = dataset.haystack_timestamps(haystack).to_numpy(zero_copy_only=False)

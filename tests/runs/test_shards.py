@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
-from harness.dataset.remote_store import VARIABLE, Place
+from harness.dataset.remote_store import VARIABLE, DatasetLocation
 from harness.errors import UsageError
 from harness.retrievers import bm25, inverted
 from harness.retrievers.bm25 import BM25, METHODS
@@ -25,7 +25,7 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs.guards import ToldError
 from harness.runs.runner import run
 from harness.runs.shards import Shard, ShardAnswer, added, can_be_cut, merged
-from harness.runs.view import View
+from harness.runs.view import BlindedCorpus
 
 WORDS = [f"w{n}" for n in range(8)]
 ASKED = [Question("w0 w3 w3 w7"), Question("w1 w2"), Question("w5"), Question("nothing of it")]
@@ -35,8 +35,8 @@ def in_shards(
     dataset: Dataset, n: int, builds: Any, questions: Sequence[Question], k: int
 ) -> list[Result]:
     """What n shards find together, as on a cluster."""
-    place = Place.of(dataset)
-    pieces = View(dataset, 0, 0).corpus.pieces(n)
+    place = DatasetLocation.of(dataset)
+    pieces = BlindedCorpus(dataset, 0, 0).corpus.pieces(n)
     shards = [Shard(builds, 0, 3, place, piece) for piece in pieces]
     statistics = added([_good(shard.statistics(questions)) for shard in shards])
     return merged([_good(shard.search(questions, k, statistics)) for shard in shards], k)
@@ -49,7 +49,7 @@ def _good(answer: Any) -> Any:
 
 
 def whole(dataset: Dataset, retriever: Retriever, k: int) -> list[tuple[bytes, bytes]]:
-    retriever.index(View(dataset, 0, 0).corpus)
+    retriever.index(BlindedCorpus(dataset, 0, 0).corpus)
     return told(list(retriever.search(ASKED, k)))  # type: ignore[arg-type]
 
 
@@ -109,9 +109,9 @@ def test_merging_keeps_the_best_and_of_equal_ones_the_first(
 
 def test_pieces_are_the_corpus_cut_and_nothing_is_shown_that_was_hidden(data: Path) -> None:
     dataset = open_dataset("beir/scifact", source=data / "beir" / "scifact")
-    corpus = View(dataset, 0, 0).corpus
+    corpus = BlindedCorpus(dataset, 0, 0).corpus
     pieces = corpus.pieces(7)
-    place = Place.of(dataset)
+    place = DatasetLocation.of(dataset)
     seen: dict[int, Any] = {}
     for piece in pieces:
         own = piece.corpus.over(place.documents(piece.low, piece.high))
@@ -151,7 +151,7 @@ def test_an_answer_in_shards_is_taken_as_one_of_a_process_is(
     here = ranked(run(dataset, Own(*answer), out=tmp_path / "runs"))["q"]
     ids = dataset.documents.column("id").to_pylist()
     (found,) = in_shards(dataset, 1, Own(*answer), [Question("w0")], 100)
-    rows = View(dataset, 0, 0).rows[np.asarray(found.ids)]
+    rows = BlindedCorpus(dataset, 0, 0).rows[np.asarray(found.ids)]
     if answer[1] != [1, 1, 3]:
         assert [ids[row] for row in rows] == here
     else:  # equal scores keep the corpus' order
@@ -213,7 +213,7 @@ def test_a_machine_without_the_dataset_takes_it_from_what_is_shared(
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "one"))
     dataset = open_dataset("beir/scifact", source=source)
     texts = dataset.documents.contents()
-    place = Place.of(dataset)
+    place = DatasetLocation.of(dataset)
     monkeypatch.setenv(VARIABLE, str(tmp_path / "shared"))
     (tmp_path / "shared").mkdir()
     place.put()
@@ -246,7 +246,7 @@ def test_half_of_a_dataset_is_not_taken_for_a_whole(
 ) -> None:
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "one"))
     dataset = words_of(tmp_path / "raw", [[0], [1], [2]])
-    place = Place.of(dataset)
+    place = DatasetLocation.of(dataset)
     monkeypatch.setenv(VARIABLE, str(tmp_path / "shared"))
     (tmp_path / "shared").mkdir()
     place.put()
@@ -263,7 +263,7 @@ def test_a_dataset_that_was_prepared_anew_meanwhile_is_not_shared_for_the_old_on
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "one"))
-    place = Place.of(words_of(tmp_path / "raw", [[0], [1], [2]]))
+    place = DatasetLocation.of(words_of(tmp_path / "raw", [[0], [1], [2]]))
     words_of(tmp_path / "raw", [[4], [5], [6]])
     monkeypatch.setenv(VARIABLE, str(tmp_path / "shared"))
     (tmp_path / "shared").mkdir()
@@ -277,7 +277,7 @@ def test_a_name_of_words_alone_is_asked_as_one(tmp_path: Path) -> None:
     dataset = labelled(tmp_path / "raw", records, [{"id": "q", "text": "terms"}], {"q": ["b"]})
     asked = [Question("documents terms")]
     one = BM25()
-    one.index(View(dataset, 0, 0).corpus)
+    one.index(BlindedCorpus(dataset, 0, 0).corpus)
     with mock.patch.object(bm25, "PRUNED", 0):
         assert told(in_shards(dataset, 2, RetrieverSpec("bm25"), asked, 5)) == told(
             one.search(asked, 5)

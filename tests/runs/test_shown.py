@@ -16,7 +16,7 @@ from harness.retrievers.contract import Corpus, Question
 from harness.runs.folder.scored import score_run
 from harness.runs.plan import Settings
 from harness.runs.runner import run
-from harness.runs.view import View
+from harness.runs.view import BlindedCorpus
 from harness.schema import Ability
 from harness.scoring.protocols import Choices
 
@@ -99,7 +99,7 @@ def test_a_corpus_does_not_even_hold_the_ids_behind_its_private_names(
     home: Path, data: Path
 ) -> None:
     dataset = open_dataset("longmemeval", source=data / "longmemeval" / "longmemeval_s_sample.json")
-    corpus = View(dataset, 0, 0).corpus
+    corpus = BlindedCorpus(dataset, 0, 0).corpus
     columns = corpus._documents.table
     assert columns["id"].null_count == columns["session"].null_count == len(columns)
 
@@ -153,7 +153,7 @@ def test_dated_documents_come_in_the_order_of_time_and_position_alone(
         gold = {"q": [shuffled[0]["id"]]}
         dataset = labelled(tmp_path / str(attempt), shuffled, queries, gold)
         for seed in range(2):
-            assert View(dataset, 0, seed).corpus.contents == expected
+            assert BlindedCorpus(dataset, 0, seed).corpus.contents == expected
 
 
 def test_documents_of_the_same_moment_keep_their_session_and_sessions_are_shuffled(
@@ -167,7 +167,7 @@ def test_documents_of_the_same_moment_keep_their_session_and_sessions_are_shuffl
     dataset = labelled(tmp_path, documents, [{"id": "q", "text": "?"}], {"q": ["a0"]})
     firsts = set()
     for seed in range(12):
-        contents = View(dataset, 0, seed).corpus.contents
+        contents = BlindedCorpus(dataset, 0, seed).corpus.contents
         sessions = [contents[i : i + 3] for i in range(0, 18, 3)]
         assert sorted(sessions) == [[f"{s}{i}" for i in range(3)] for s in "abcdef"]
         firsts.add(contents[0])
@@ -177,7 +177,7 @@ def test_documents_of_the_same_moment_keep_their_session_and_sessions_are_shuffl
 def test_a_document_without_a_session_is_shown_none(home: Path, tmp_path: Path) -> None:
     documents = [{"id": "a", "text": "a", "session": "x"}, {"id": "b", "text": "b"}]
     dataset = labelled(tmp_path, documents, [{"id": "q", "text": "?"}], {"q": ["a"]})
-    shown = {d.text: d.session for d in View(dataset, 0, 0).corpus}
+    shown = {d.text: d.session for d in BlindedCorpus(dataset, 0, 0).corpus}
     assert shown == {"a": "s0", "b": None}
 
 
@@ -218,7 +218,7 @@ def test_another_seed_changes_handles_and_nothing_that_is_dated(
     home: Path, data: Path, tmp_path: Path
 ) -> None:
     dataset = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
-    one, two = (View(dataset, 0, seed).corpus for seed in (1, 2))
+    one, two = (BlindedCorpus(dataset, 0, seed).corpus for seed in (1, 2))
     assert one.contents == two.contents
     assert one.timestamps == two.timestamps
     assert one.handles != two.handles
@@ -232,7 +232,7 @@ def test_another_seed_changes_handles_and_nothing_that_is_dated(
 
 def test_positions_count_from_either_end_and_no_further(home: Path, tmp_path: Path) -> None:
     dataset = gold_first(tmp_path, haystacks=1, size=3)
-    corpus = View(dataset, 0, 0).corpus
+    corpus = BlindedCorpus(dataset, 0, 0).corpus
     assert corpus[-1] == corpus[2] == list(corpus)[2]
     assert len(corpus) == 3
     for beyond in (3, -4):
@@ -244,7 +244,7 @@ def test_a_corpus_in_blocks_is_the_same_corpus_whatever_fits_into_a_window(
     home: Path, data: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     dataset = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
-    corpus = View(dataset, 0, 0).corpus
+    corpus = BlindedCorpus(dataset, 0, 0).corpus
     for window in (1 << 28, 5_000, 1):
         monkeypatch.setattr("harness.retrievers.corpus._WINDOW", window)
         blocks = [*corpus.blocks(50)]
@@ -261,7 +261,9 @@ def test_the_fingerprint_of_a_corpus_is_of_its_documents_and_their_order(
     home: Path, data: Path, tmp_path: Path
 ) -> None:
     dataset = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
-    same = [View(dataset, 0, seed).corpus.fingerprint() for seed in (0, 1)]
-    assert same[0] == same[1] != View(dataset, 1, 0).corpus.fingerprint()  # dated: one order
+    same = [BlindedCorpus(dataset, 0, seed).corpus.fingerprint() for seed in (0, 1)]
+    assert (
+        same[0] == same[1] != BlindedCorpus(dataset, 1, 0).corpus.fingerprint()
+    )  # dated: one order
     undated = gold_first(tmp_path / "files", haystacks=1, size=20)
-    assert len({View(undated, 0, seed).corpus.fingerprint() for seed in range(3)}) == 3
+    assert len({BlindedCorpus(undated, 0, seed).corpus.fingerprint() for seed in range(3)}) == 3

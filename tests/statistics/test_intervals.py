@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from harness.statistics.clusters import Clusters, Values, to_clusters
 from harness.statistics.intervals import (
     Interval,
     events_of,
@@ -19,16 +20,15 @@ from harness.statistics.intervals import (
     t_quantile,
     unit_intervals,
 )
-from harness.statistics.units import Units, Values, units_of
 
 SIZES = np.array([199, 105, 193, 260, 242, 158, 190, 239, 196, 204])
 
 
-def conversations(generator: np.random.Generator, datasets: int, icc: float) -> Units:
+def conversations(generator: np.random.Generator, datasets: int, icc: float) -> Clusters:
     """Data sets (columns) of ten clusters of LoCoMo's sizes, values of 0 and 1 with mean 0.5."""
     scale = 0.5 * (1 / icc - 1)
     sums = generator.binomial(SIZES[:, None], generator.beta(scale, scale, (10, datasets)))
-    return Units(sums.astype(float), np.tile(SIZES[:, None], datasets).astype(float), True)
+    return Clusters(sums.astype(float), np.tile(SIZES[:, None], datasets).astype(float), True)
 
 
 def coverage(intervals: list[Interval], true: float) -> float:
@@ -159,10 +159,10 @@ def test_the_cluster_standard_error_and_its_degrees_of_freedom_are_those_of_cr2(
     for sizes in ([180, *[5] * 9], [20] * 6, [1, 2, 3, 50]):
         labels = np.repeat(np.arange(len(sizes)), sizes)
         values = generator.random(len(labels)) + 0.3 * labels
-        units = units_of(values, labels)
+        units = to_clusters(values, labels)
         mine = (units.standard_errors[0], units.degrees[0])
         assert mine == pytest.approx(by_matrices(values, labels), rel=1e-9)
-    single = units_of(values)
+    single = to_clusters(values)
     assert single.standard_errors[0] == pytest.approx(stats.sem(values), rel=1e-12)
     assert (single.degrees[0], single.effective[0]) == (pytest.approx(55), pytest.approx(56))
 
@@ -173,7 +173,7 @@ def test_equal_clusters_have_the_standard_error_of_statsmodels() -> None:
     labels = np.repeat(np.arange(9), 20)
     values = np.random.default_rng(6).random(180) + 0.3 * labels
     fitted = sm.OLS(values, np.ones(180)).fit(cov_type="cluster", cov_kwds={"groups": labels})
-    units = units_of(values, labels)
+    units = to_clusters(values, labels)
     assert units.standard_errors[0] == pytest.approx(fitted.bse[0], rel=1e-12)
     assert units.degrees[0] == pytest.approx(8)
 
@@ -244,7 +244,7 @@ def test_one_haystack_that_holds_nearly_everything_is_held_and_called_rough(
         scale = 1 / icc - 1
         rate = generator.beta(mean * scale, (1 - mean) * scale, rate.shape)
     counts = np.broadcast_to(np.asarray(sizes)[:, None], rate.shape)
-    units = Units(generator.binomial(counts, rate).astype(float), counts.astype(float), True)
+    units = Clusters(generator.binomial(counts, rate).astype(float), counts.astype(float), True)
     found = unit_intervals(units, bounds=(0, 1))
     assert held_unless_rough(found, mean)[0] >= 0.93  # Monte Carlo error 0.6 points
     assert all(
@@ -266,10 +266,10 @@ def test_ten_conversations_of_locomos_sizes_are_held_and_not_by_the_bootstrap() 
 def test_events_are_the_rarer_of_zeros_and_ones_and_n_over_the_squared_skewness() -> None:
     values = np.random.default_rng(10).exponential(1, (60, 2))
     values[:, 1] = np.r_[:60] < 3
-    events = events_of(units_of(values))
+    events = events_of(to_clusters(values))
     assert events == pytest.approx(60 / stats.skew(values) ** 2)
     assert 3 < events[1] < 4
-    assert events_of(units_of([-1.0, 0, 0, 1]))[0] == np.inf
+    assert events_of(to_clusters([-1.0, 0, 0, 1]))[0] == np.inf
 
 
 @pytest.mark.parametrize(
@@ -373,9 +373,9 @@ def test_intervals_end_at_the_bounds() -> None:
 
 def test_the_mean_over_haystacks_counts_each_once() -> None:
     values, labels = [1.0] * 90 + [0.0] * 5 + [0.5] * 5, [0] * 90 + [1] * 5 + [2] * 5
-    units = units_of(values, labels)
+    units = to_clusters(values, labels)
     [over_questions] = unit_intervals(units, bounds=(0, 1))
-    [over_haystacks] = unit_intervals(units.by_unit(), bounds=(0, 1))
+    [over_haystacks] = unit_intervals(units.by_cluster(), bounds=(0, 1))
     assert over_questions.value == pytest.approx(0.925)
     assert over_haystacks.value == pytest.approx(0.5)
     assert (over_haystacks.units, over_haystacks.effective) == (3, pytest.approx(3))

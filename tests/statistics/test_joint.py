@@ -9,9 +9,9 @@ from itertools import product
 import numpy as np
 import pytest
 
+from harness.statistics.clusters import Values, to_clusters
 from harness.statistics.joint import _level_of, joint_tests, rank_ranges
 from harness.statistics.resampling import sign_flip_test
-from harness.statistics.units import Values, units_of
 
 UNEQUAL = np.repeat(np.arange(10), [180, *[5] * 9])
 
@@ -48,7 +48,7 @@ def test_a_family_of_one_is_the_randomisation_test() -> None:
     values[5] = math.nan
     for clusters in (None, np.arange(120) // 30, np.arange(120) // 4, UNEQUAL[105:]):
         (found,) = joint_tests(values, clusters)
-        (alone,) = sign_flip_test(units_of(values, clusters), 10_000, 0)
+        (alone,) = sign_flip_test(to_clusters(values, clusters), 10_000, 0)
         assert found.p == alone.p
         assert found.alone == pytest.approx(0.05)
 

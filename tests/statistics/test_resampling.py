@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from harness.statistics.clusters import to_clusters
 from harness.statistics.resampling import sign_flip_test
-from harness.statistics.units import units_of
 
 
 def p_values(differences: object, clusters: object = None, resamples: int = 10_000) -> list[float]:
-    units = units_of(differences, clusters)  # type: ignore[arg-type]
+    units = to_clusters(differences, clusters)  # type: ignore[arg-type]
     return [test.p for test in sign_flip_test(units, resamples, seed=0)]
 
 
@@ -20,7 +20,7 @@ def test_few_pairs_are_enumerated_and_give_scipys_exact_p() -> None:
     peer = stats.permutation_test(
         (differences,), np.mean, permutation_type="samples", n_resamples=np.inf, axis=0
     )
-    found = sign_flip_test(units_of(differences), 10_000, seed=0)
+    found = sign_flip_test(to_clusters(differences), 10_000, seed=0)
     assert [test.p for test in found] == pytest.approx(peer.pvalue.tolist(), abs=1e-12)
     assert all(test.exact and test.assignments == 2**12 for test in found)
     assert found[0].smallest == 2 / 2**12
@@ -60,7 +60,7 @@ def test_whole_clusters_are_flipped() -> None:
     differences = generator.normal(0.2, 1, len(labels))
     sums = np.bincount(labels, differences)
     assert p_values(differences, labels) == p_values(sums)
-    [test] = sign_flip_test(units_of(differences, labels), 10_000, seed=0)
+    [test] = sign_flip_test(to_clusters(differences, labels), 10_000, seed=0)
     assert (test.exact, test.smallest) == (True, 2 / 2**8)
 
 
@@ -83,11 +83,11 @@ def test_clusters_taken_for_independent_queries_find_what_is_not_there() -> None
 
 def test_the_seed_decides_and_other_metrics_do_not() -> None:
     differences = np.random.default_rng(7).normal(0.05, 1, (200, 3))
-    units = units_of(differences)
+    units = to_clusters(differences)
     assert sign_flip_test(units, 3000, 1) == sign_flip_test(units, 3000, 1)
     assert sign_flip_test(units, 3000, 1) != sign_flip_test(units, 3000, 2)
     for at, together in enumerate(sign_flip_test(units, 3000, 1)):
-        assert sign_flip_test(units_of(differences[:, at]), 3000, 1) == [together]
+        assert sign_flip_test(to_clusters(differences[:, at]), 3000, 1) == [together]
 
 
 def test_nothing_to_test_has_no_p_and_no_difference_has_p_one() -> None:

@@ -13,11 +13,11 @@ from harness.online.abtest.plan import Bounds, Plan
 from harness.online.abtest.report import FAILED, MAX_PERMUTED, SplitMetric, SplitReport, completed
 from harness.online.abtest.text import by_arm, known
 from harness.statistics.betting import balanced, betting_interval, betting_p
+from harness.statistics.clusters import Ints, Values
 from harness.statistics.corrections import holm
 from harness.statistics.power import UnpairedPower
 from harness.statistics.proportions import SampleRatio, sample_ratio
 from harness.statistics.sequential import difference_sequence
-from harness.statistics.units import Ints, Values
 from harness.statistics.unpaired import compare_unpaired
 
 

@@ -25,7 +25,7 @@ from harness.files import disk_errors, fsync_path
 from harness.online.abtest.plan import Bounds, Plan
 from harness.online.abtest.records import Impression, Observation
 from harness.records.base import decode, encode, to_plain
-from harness.statistics.units import Ints, Values
+from harness.statistics.clusters import Ints, Values
 
 SYNC_SECONDS = 1.0  # what a crash of the machine (not of the program) may cost
 

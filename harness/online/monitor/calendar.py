@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.online.monitor.change import Observed, Values
 from harness.online.monitor.records import OpenPeriodsState
-from harness.statistics.units import Ints
+from harness.statistics.clusters import Ints
 
 LATER = 20
 """A period is over when so many values of later ones have come, so that no stray line ends it."""

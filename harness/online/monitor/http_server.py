@@ -16,7 +16,7 @@ from harness.online.monitor.rules import RATES
 from harness.online.monitor.state import SECONDS
 from harness.pages import local_server
 from harness.pages.html import page
-from harness.pages.local_server import HTML, JSON, Answer, Request
+from harness.pages.local_server import HTML, JSON, Request, Response
 from harness.records.base import encode, to_plain
 from harness.records.run import LogCounts
 
@@ -43,15 +43,15 @@ def server(
         snapshot = structs.asdict(monitor.snapshot())
         return MonitorPage(**snapshot, name=name, log=log, notes=notes(), prometheus=prometheus)
 
-    def answer(request: Request) -> Answer | None:
+    def answer(request: Request) -> Response | None:
         if request.method != "GET":
             return None
         if request.path == "/":
-            return Answer(monitor_page(state()), HTML)
+            return Response(monitor_page(state()), HTML)
         if request.path == "/state.json":
-            return Answer(encode(state()), JSON)
+            return Response(encode(state()), JSON)
         if request.path == "/metrics":
-            return Answer(exposition(monitor, counts), _PROMETHEUS)
+            return Response(exposition(monitor, counts), _PROMETHEUS)
         return None
 
     return local_server.server(answer, port)

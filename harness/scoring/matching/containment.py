@@ -37,7 +37,7 @@ half of LoCoMo, see tests/benchmarks/matching.md.
 """
 
 
-class Piece(NamedTuple):
+class Span(NamedTuple):
     """A run of words in the text and in a document of `size` words."""
 
     document: int
@@ -58,7 +58,7 @@ class Piece(NamedTuple):
         return int(begins) + int(ends)
 
 
-Found = tuple[list[Piece], Way]
+Found = tuple[list[Span], Way]
 """Pieces in the order of the text, and the least sure of the ways in which they agree."""
 
 _WAYS = [Way.EXACT, Way.ESCAPED, Way.NORMALISED]
@@ -109,16 +109,16 @@ class Containment:
         ways = [self._way(chunk, piece, whole) for piece in pieces]
         return pieces, max(ways, key=_WAYS.index)
 
-    def _as_short_as(self, chunk: Chunk) -> list[Piece]:
+    def _as_short_as(self, chunk: Chunk) -> list[Span]:
         """Documents that are these few words and no more, else those with such a line."""
         key = tuple(chunk.numbers.tolist()) or chunk.written.text
         n = len(chunk.words)
         found = self._short.get(key) or self._short_lines.get(key, []) if key else []
-        pieces = [Piece(document, 0, 0, n, n) for document in found]
+        pieces = [Span(document, 0, 0, n, n) for document in found]
         best = max((self._agreement(chunk, piece) for piece in pieces), default=0)
         return [piece for piece in pieces if self._agreement(chunk, piece) == best]
 
-    def _pieces(self, chunk: Chunk) -> Iterator[Piece]:
+    def _pieces(self, chunk: Chunk) -> Iterator[Span]:
         """The runs that may be proof, as pieces."""
         runs = self._runs.find(chunk.numbers)
         # A word that was cut in two may yet make an end fit.
@@ -128,9 +128,9 @@ class Containment:
         enough = runs.length >= np.array(NEED)[begins.astype(int) + ends] - 2
         columns = (runs.document, runs.start, runs.first, runs.length, runs.size)
         for row in zip(*(column[enough].tolist() for column in columns), strict=True):
-            yield self._with_cut_words(chunk, Piece(*row))
+            yield self._with_cut_words(chunk, Span(*row))
 
-    def _with_cut_words(self, chunk: Chunk, piece: Piece) -> Piece:
+    def _with_cut_words(self, chunk: Chunk, piece: Span) -> Span:
         """The piece with the halves of words with which the text begins and ends."""
         document, start, first, length, size = piece
         words = self._words[document]
@@ -142,14 +142,14 @@ class Containment:
             after = self._names[words[first + length]]
             if after.startswith(chunk.words[-1]):
                 length += 1
-        return Piece(document, start, first, length, size)
+        return Span(document, start, first, length, size)
 
-    def _agreement(self, chunk: Chunk, piece: Piece) -> int:
+    def _agreement(self, chunk: Chunk, piece: Span) -> int:
         """Words that the prefixes of the line have in common here and in the document."""
         prefix = chunk.written.prefix(piece.start)
         return len(prefix & self._written[piece.document].prefix(piece.first)) if prefix else 0
 
-    def _with_neighbours(self, chunk: Chunk, pieces: list[Piece]) -> list[Piece]:
+    def _with_neighbours(self, chunk: Chunk, pieces: list[Span]) -> list[Span]:
         """Also the short documents that stand in the text right beside one that was found.
 
         `Yes!` lies in too many texts to prove anything, except between its own neighbours.
@@ -165,7 +165,7 @@ class Containment:
             return pieces
         return sorted(found.values(), key=lambda piece: piece.start)
 
-    def _beside(self, chunk: Chunk, piece: Piece, step: int) -> Piece | None:
+    def _beside(self, chunk: Chunk, piece: Span, step: int) -> Span | None:
         """The next document (or the one before), if the text goes on with the whole of it."""
         document = piece.document + step
         reaches = piece.first + piece.length == piece.size if step > 0 else piece.first == 0
@@ -177,9 +177,9 @@ class Containment:
             return None
         if not np.array_equal(chunk.numbers[start : start + len(words)], words):
             return None
-        return Piece(document, start, 0, len(words), len(words))
+        return Span(document, start, 0, len(words), len(words))
 
-    def _way(self, chunk: Chunk, piece: Piece, explained: bool) -> Way:
+    def _way(self, chunk: Chunk, piece: Span, explained: bool) -> Way:
         """How the words of a piece agree: letter for letter, or only as words.
 
         A part of a document is the former only in a text that is `explained`; else it is a quote.
@@ -196,8 +196,8 @@ class Containment:
 
 
 def choose(
-    pieces: Iterable[Piece], words: int, agreement: Callable[[Piece], int]
-) -> list[list[Piece]]:
+    pieces: Iterable[Span], words: int, agreement: Callable[[Span], int]
+) -> list[list[Span]]:
     """The pieces that are proof, in the order of the text; those over the same words together.
 
     The longest come first: words that a longer run explains prove nothing more, so a short document
@@ -207,7 +207,7 @@ def choose(
     them in its middle.
     """
 
-    def rank(piece: Piece) -> tuple[int, int, bool]:
+    def rank(piece: Span) -> tuple[int, int, bool]:
         return agreement(piece), piece.fits(words), piece.length == piece.size
 
     covered = np.zeros(words, bool)
@@ -309,7 +309,7 @@ def _keys(words: Int64) -> tuple[_Keys, Int64]:
     return keys[known], np.flatnonzero(known)
 
 
-def _explained(pieces: Sequence[Piece], words: int) -> bool:
+def _explained(pieces: Sequence[Span], words: int) -> bool:
     """Whether the pieces are all there is to a text, none left out and no document cut up."""
     covered = np.zeros(words, bool)
     for piece in pieces:

@@ -48,7 +48,7 @@ WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+
 _ESCAPES = re.compile(r'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))+')
 
 
-class Line(NamedTuple):
+class TextLine(NamedTuple):
     """A line without what stood in front of it, and that."""
 
     prefix: str
@@ -81,7 +81,7 @@ class Prefixes:
         # A turn that begins within a line, where a chunker made spaces of line breaks.
         self._turn = re.compile(rf"(?<=[.!?…\"”'’)])\s+(?=(?:{_BRACKETED}\s*)?(?:{said}|{quoted}))")
 
-    def lines(self, text: str) -> list[Line]:
+    def lines(self, text: str) -> list[TextLine]:
         """The lines of a text, a turn within a line on its own; empty ones are left out.
 
         A line of prefixes alone (a date above a session) belongs to those below it. A text that is
@@ -93,10 +93,10 @@ class Prefixes:
                 found = self._prefix.match(turn)
                 prefix = found[0] if found else ""
                 if rest := turn[len(prefix) :].strip():
-                    lines.append(Line(f"{above} {prefix}" if above else prefix, rest))
+                    lines.append(TextLine(f"{above} {prefix}" if above else prefix, rest))
                 elif prefix.strip():
                     above = prefix
-        return lines or [Line("", text.strip())]
+        return lines or [TextLine("", text.strip())]
 
 
 @lru_cache(1 << 16)
@@ -145,7 +145,7 @@ class Written:
 
     text: str
     words: list[str]
-    lines: list[Line]
+    lines: list[TextLine]
     line_starts: list[int]
     escaped: bool
 

@@ -12,13 +12,13 @@ import pyarrow as pa
 
 from harness.dataset.documents import Documents
 from harness.dataset.prepare import open_dataset
-from harness.dataset.remote_store import Place
+from harness.dataset.remote_store import DatasetLocation
 from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
 from harness.retrievers.outputs import WrongNumberError, as_result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.shards import Shard, added, merged
-from harness.runs.view import View
+from harness.runs.view import BlindedCorpus
 from harness.scoring.matching.matcher import Matcher
 
 NOTES = (
@@ -139,7 +139,7 @@ def scores_in_shards(spec: RetrieverSpec, n: int) -> list[dict[int, float]]:
     """The score of each document, by its position, for questions of a haystack of `sample` that is
     cut into n shards. Raises what a shard gives back."""
     dataset = open_dataset("sample")
-    view, place = View(dataset, 0, 0), Place.of(dataset)
+    view, place = BlindedCorpus(dataset, 0, 0), DatasetLocation.of(dataset)
     asked = np.flatnonzero(dataset.query_haystack == 0)[:_N_QUESTIONS]
     questions = [view.question(int(query)) for query in asked]
     shards = [Shard(spec, 0, 1, place, piece) for piece in view.corpus.pieces(n)]
@@ -215,7 +215,7 @@ def _recall_at_10(retriever: Any, seed: int) -> npt.NDArray[np.float64]:
     chosen = np.random.default_rng(0).permutation(with_gold)[:_N_QUESTIONS]
     values = np.zeros(len(chosen))
     for haystack in np.unique(dataset.query_haystack[chosen]).tolist():
-        view = View(dataset, haystack, seed)
+        view = BlindedCorpus(dataset, haystack, seed)
         calls.index(retriever, view.corpus)
         mine = np.flatnonzero(dataset.query_haystack[chosen] == haystack)
         texts = [view.question(int(chosen[i])).text for i in mine]

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from harness.errors import UsageError
 from harness.records.scores import ProtocolResult
 from harness.schema import Ability
+from harness.statistics.clusters import to_clusters
 from harness.statistics.corrections import CORRECTIONS
 from harness.statistics.intervals import Interval, mean_intervals
 from harness.statistics.joint import least_p
@@ -24,7 +25,6 @@ from harness.statistics.paired import (
     paired_t,
     wilcoxon,
 )
-from harness.statistics.units import units_of
 from harness.verdicts.compare.behind import behind
 from harness.verdicts.compare.comparison import Cell, Family, Options, Pair, Table
 from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun, Values, by_depth
@@ -106,8 +106,8 @@ def table(
 
 def _by_haystack(matrix: Values, haystacks: Sequence[str]) -> Values:
     """The mean of each haystack's queries, a row a haystack."""
-    units = units_of(matrix, haystacks)
-    means = units.by_unit()
+    units = to_clusters(matrix, haystacks)
+    means = units.by_cluster()
     return np.where(means.present, means.sums, np.nan)
 
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from harness.online.abtest.routing import team_draft
 from harness.statistics.betting import balanced, betting_p
+from harness.statistics.clusters import Values, to_clusters
 from harness.statistics.sequential import difference_sequence, running_clustered, running_mean
-from harness.statistics.units import Values, units_of
 
 Generator = np.random.Generator
 THIRDS = (0.0, 1 / 3, 2 / 3, 1.0)
@@ -120,7 +120,7 @@ def user_test(
     in_a = (generator.random(int(users.max()) + 1) < 0.5)[users]
     values = of_users(generator, kind, users)
     naive = bool(fixed_p_below(values, in_a)[-1])
-    groups = [units_of(values[taken], users[taken]) for taken in (in_a, ~in_a)]
+    groups = [to_clusters(values[taken], users[taken]) for taken in (in_a, ~in_a)]
     robust = _beyond(*((group.means[0], group.standard_errors[0]) for group in groups))
     paths = [running_clustered(values, users, taken) for taken in (in_a, ~in_a)]
     once = _beyond(*((path.mean[-1], path.standard_error[-1]) for path in paths))

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.signal import lfilter
 
 from harness.online.monitor.change import Observed
-from harness.statistics.units import Ints, Values
+from harness.statistics.clusters import Ints, Values
 
 Generator = np.random.Generator
 MEAN, QUERIES = 0.8, 200

@@ -11,7 +11,7 @@ from harness.online.monitor.change import Observed
 from harness.online.monitor.paired_test import PairedTest
 from harness.online.monitor.records import PairedState
 from harness.records.base import decode, encode
-from harness.statistics.units import Values
+from harness.statistics.clusters import Values
 
 ALPHA, DAY, A_DAY = 0.05, PERIODS["day"], 400
 

@@ -17,7 +17,7 @@ from harness.online.monitor.period_test import PeriodTest, RankTest
 from harness.online.monitor.records import LogPosition, PeriodState
 from harness.records.base import decode, encode
 from harness.records.run import LogCounts
-from harness.statistics.units import Values
+from harness.statistics.clusters import Values
 
 ALPHA, DAY = 0.05, PERIODS["day"]
 

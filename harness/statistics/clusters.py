@@ -1,4 +1,4 @@
-"""Independent units: observations, or clusters of observations that are not independent.
+"""Independent clusters: observations, or groups of observations that are not independent.
 
 The mean of a metric is sum / count over all observations. By cluster that is a ratio of two sums,
 and an observation by itself is a cluster of one: so everything else in this package works on the
@@ -20,7 +20,7 @@ _ROUNDING = 1e-13
 
 
 @dataclass(frozen=True)
-class Units:
+class Clusters:
     """Sums and counts of each unit and metric, both of shape (units, metrics).
 
     `clustered` is False where every unit is a single observation.
@@ -89,10 +89,10 @@ class Units:
         found = _ratio(n**2, (self.counts**2).sum(axis=0) + _ratio(between, n**2))
         return np.where(self.present.sum(axis=0) < 2, np.nan, found)
 
-    def by_unit(self) -> Units:
+    def by_cluster(self) -> Clusters:
         """Every unit counted once, by its own mean: for the mean over haystacks."""
         means = np.where(self.present, np.nan_to_num(_ratio(self.sums, self.counts)), 0.0)
-        return Units(means, self.present.astype(np.float64), self.clustered)
+        return Clusters(means, self.present.astype(np.float64), self.clustered)
 
     def column(self, at: int) -> tuple[Values, Values]:
         """(sums, counts) of the units that are present in one metric."""
@@ -100,7 +100,7 @@ class Units:
         return self.sums[here, at], self.counts[here, at]
 
 
-def units_of(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Units:
+def to_clusters(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Clusters:
     """Gather observations into units; clusters keep the order in which they first appear.
 
     Raises ValueError for infinite values, more than two dimensions, and labels of another length.
@@ -109,15 +109,15 @@ def units_of(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Un
     scored = ~np.isnan(matrix)
     filled = np.where(scored, matrix, 0.0)
     if clusters is None:
-        return Units(filled, scored.astype(np.float64), clustered=False)
+        return Clusters(filled, scored.astype(np.float64), clustered=False)
     codes, n = cluster_codes(clusters, len(matrix))
     if n == len(matrix):
-        return Units(filled, scored.astype(np.float64), clustered=False)
+        return Clusters(filled, scored.astype(np.float64), clustered=False)
     sums, counts = np.zeros((n, matrix.shape[1])), np.zeros((n, matrix.shape[1]))
     for at in range(matrix.shape[1]):  # a tenth of the time of np.add.at, in the same order
         sums[:, at] = np.bincount(codes, filled[:, at], n)
         counts[:, at] = np.bincount(codes, scored[:, at], n)
-    return Units(sums, counts, clustered=True)
+    return Clusters(sums, counts, clustered=True)
 
 
 def as_columns(values: npt.ArrayLike) -> Values:
