@@ -132,8 +132,8 @@ def _below(found: SemanticResult, versus: SemanticVersusIds | None) -> list[str]
     kind = "a seeded sample of" if source.sampled else "all"
     of = "documents" if found.checked_against_ids else "distinct texts that were returned"
     lines = [
-        f"n {n}; similar is cosine >= {found.threshold:g} by {found.model}; random: random "
-        f"texts from {kind} {source.texts:,} {of}"
+        f"n {n}; similar is cosine >= {found.threshold:g} by {found.model}; random baseline: "
+        f"random texts from {kind} {source.texts:,} {of}"
     ]
     intervals = [one.interval for one in found.results.overall.values() if one.interval]
     if approximate := {one.approximate for one in intervals if one.approximate}:

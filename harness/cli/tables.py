@@ -294,7 +294,7 @@ def _ability_table(protocol: ProtocolResult, columns: list[str]) -> str:
     bounds = [results[m].upper_bound for m in shown]
     if any(bound is not None and bound < 0.99995 for bound in bounds):
         inexact = any(results[m].upper_bound_method for m in shown)
-        rows.append(["max at most" if inexact else "max", "", *map(_plain, bounds)])
+        rows.append(["max (at most)" if inexact else "max", "", *map(_plain, bounds)])
     text = grid(rows, [protocol.name, "n", *shown], keys=2)
     if said := _how(results[shown[0]].interval):
         text += f"\n{said}"

@@ -44,7 +44,7 @@ class PairedPower:
     detectable: float
 
     def units_needed(self, difference: float) -> int | None:
-        """Clusters (clusters as large as these, or observations) that would show `difference`.
+        """Units (clusters as large as these, or observations) that would show `difference`.
 
         None where the spread is unknown. Raises ValueError for a difference of 0, and for one that
         more than `MOST` would show.
@@ -170,7 +170,7 @@ class UnpairedPower:
         return (t_quantile((1 + self.level) / 2, df) + t_quantile(self.power, df)) * error
 
     def units_needed(self, difference: float, *, any_time: bool = False) -> int | None:
-        """Clusters in all, of both groups, that would show `difference`.
+        """Units in all, of both groups, that would show `difference`.
 
         None where there is no spread, or none is known. Raises ValueError for a difference of 0,
         and for one that more than `MOST` would show.

@@ -46,7 +46,7 @@ def binomial_p(successes: int, n: int, chance: float = 0.5) -> float:
 
 @dataclass(frozen=True)
 class SampleRatio:
-    """Clusters in each arm against the split that was planned.
+    """Units in each arm against the split that was planned.
 
     `anytime_p` is the betting p over the units in the order in which they came, exact at any time.
     `mismatch`: it is below `MISMATCH_LEVEL`, a false alarm, ever, in at most 1 test of 1000. `p` is

@@ -158,7 +158,7 @@ def all_kept(k: int) -> Iterator[Values]:
 def permutation_test(a: Clusters, b: Clusters, resamples: int, seed: int) -> list[Randomisation]:
     """Test that two groups have the same mean; two-sided, one result a metric.
 
-    Clusters (whole clusters) are dealt anew to groups of the sizes they had, and Welch's t is taken
+    Units (whole clusters) are dealt anew to groups of the sizes they had, and Welch's t is taken
     each time: exact where the groups are alike in every way, and right for the means of large
     groups that differ in spread, which the plain difference is not (Janssen 1997; Chung & Romano
     2013). All deals are enumerated where they are no more than `resamples`, else

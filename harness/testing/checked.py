@@ -87,7 +87,7 @@ class Checked:
         found = self.found
         if self.above and found.upper_bound is not None and found.upper_bound < self.threshold:
             lines.append(
-                f"no ranking reaches it: with these relevant ids the best is "
+                "no ranking reaches it: with these relevant ids the best is "
                 f"{found.upper_bound:.4f}"
             )
         elif found.value is not None:

@@ -101,10 +101,8 @@ def drops(
     """Compare these numbers of two runs, query by query, as one family.
 
     `cluster_by` is what is taken for independent, as in a comparison. Raises UsageError for
-    runs that do not compare, and for numbers that one of them does not have.
+    another one, for runs that do not compare, and for numbers that one of them lacks.
     """
-    if cluster_by not in ("auto", "haystacks", "queries"):
-        raise UsageError(f"cluster_by must be auto, haystacks or queries, not {cluster_by!r}")
     blocks = list(dict.fromkeys(block for block, _, _ in places))
     if apart := differing(essentials((before, now), blocks)):
         names = f"{before.folder} / {now.folder}"

@@ -5,7 +5,7 @@ The rules are a TOML file:
     baseline = "results/last-release"      # a run folder; `--baseline` goes over it
     failed = 0                             # queries that may fail
     alpha = 0.05                           # for all drops together, as one family
-    cluster_by = "auto"                          # what is independent: haystacks, queries, auto
+    cluster_by = "auto"                    # what is independent: haystacks, queries, auto
 
     [[at_least]]
     metric = "recall@10"

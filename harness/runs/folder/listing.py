@@ -38,11 +38,10 @@ class ListedRun:
 
     `name` is what it is called, `id` the digest at the end of its folder's name. `state` is done,
     running, stopped, failed (no query was answered) or broken (its files cannot be read, finished
-    or not, and `reason` says why). `when` is when it was finished, or begun
-    where it is not. `metric` is its main one, over everything, with value and interval; empty where
-    it was not scored. Where queries failed, `answered_only` is its mean over the `answered` ones.
-    `commit` is that of the folder it was run in, with a + where that had
-    changes.
+    or not, and `reason` says why). `when` is when it was finished, or begun where it is not.
+    `metric` is its main one, over everything, with value and interval; empty where it was not
+    scored. Where queries failed, `answered_only` is its mean over the `answered` ones. `commit` is
+    that of the folder it was run in, with a + where that had changes.
     """
 
     folder: Path

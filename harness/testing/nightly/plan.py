@@ -5,7 +5,7 @@ history = "results/nightly"    # folder of history and summary; default: `out`; 
 max_drop = 0.02                # a main metric that falls by more, and significantly, fails it:
                                # status 1; 2 where no drop could have been shown, as at a gate
 alpha = 0.05                   # for all tests of a night together (Holm)
-cluster_by = "auto"                  # what is independent: haystacks, queries, auto
+cluster_by = "auto"            # what is independent: haystacks, queries, auto
 """
 
 from __future__ import annotations

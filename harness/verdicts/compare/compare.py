@@ -157,10 +157,6 @@ def _check(options: Options) -> None:
     if options.correction not in CORRECTIONS:
         known = near(options.correction, list(CORRECTIONS))
         raise UsageError(f"unknown correction {options.correction!r}{known}")
-    if options.cluster_by not in ("auto", "haystacks", "queries"):
-        raise UsageError(
-            f"cluster_by must be auto, haystacks or queries, not {options.cluster_by!r}"
-        )
     if options.average not in ("queries", "haystacks"):
         raise UsageError(f"a mean is over queries or haystacks, not {options.average!r}")
     for test in options.tests:

@@ -195,8 +195,11 @@ def _matrix(
 def clusters_of(haystacks: Sequence[str], cluster_by: str) -> Sequence[str] | None:
     """The haystack of each query, where haystacks are what is independent; else None.
 
-    One haystack for all, as in BEIR, is no cluster but the collection that is asked about.
+    One haystack for all, as in BEIR, is no cluster but the collection that is asked about. Raises
+    UsageError for another `cluster_by`.
     """
+    if cluster_by not in ("auto", "haystacks", "queries"):
+        raise UsageError(f"cluster_by must be auto, haystacks or queries, not {cluster_by!r}")
     n = len(set(haystacks))
     if cluster_by == "queries" or (cluster_by == "auto" and (n < 2 or n == len(haystacks))):
         return None
