@@ -193,7 +193,6 @@ class ReportOutput(Output, tag="harness.report/1"):
     """harness report."""
 
     page: str
-    pictures: list[str]
 
 
 class LeaderboardOutput(Output, tag="harness.leaderboard/1"):

@@ -36,9 +36,6 @@ def add(verbs: Verbs) -> None:
         "--share", action="store_true", help="ids and numbers only: no text of the dataset"
     )
     parser.add_argument(
-        "--plots", metavar="FOLDER", help="the pictures too, as SVG and PNG (needs matplotlib)"
-    )
-    parser.add_argument(
         "--ranks", type=int, default=10, metavar="N", help="places of each ranking to show (10)"
     )
     parser.add_argument("--source", metavar="PATH", help="the raw files of the dataset")
@@ -56,10 +53,6 @@ def call(options: argparse.Namespace) -> int:
         return _write_history(options, history)
     if options.ranks < 1:
         raise UsageError(f"--ranks must be 1 or more, not {options.ranks}")
-    if options.plots:
-        from harness.retrievers.extras import need
-
-        need("--plots", "matplotlib")
 
     from harness.cli.summary_notes import size
     from harness.files import disk_errors, write_bytes
@@ -79,19 +72,10 @@ def call(options: argparse.Namespace) -> int:
             "" if options.share else "; it holds texts of the dataset, --share leaves them out"
         )
         print(f"{out} ({size(len(page))}){private}")
-    written: list[Path] = []
-    if options.plots:
-        from harness.pages.plots import write_plots
-
-        pictures = Path(options.plots)
-        with disk_errors(pictures, "name another folder with --plots"):
-            written = write_plots(data, pictures)
-        if not (options.quiet or options.json):
-            print(f"{len(written)} pictures in {pictures}: {', '.join(p.name for p in written)}")
     if options.json:
         from harness.cli.output_records import ReportOutput
 
-        print_json(ReportOutput(page=str(out), pictures=[str(path) for path in written]))
+        print_json(ReportOutput(page=str(out)))
     return 0
 
 
@@ -115,8 +99,6 @@ def _write_history(options: argparse.Namespace, history: Path) -> int:
     from harness.files import disk_errors, write_bytes
     from harness.pages.history import history_page
 
-    if options.plots:
-        raise UsageError("--plots draws runs; a history has its page alone")
     refuse(options, "for a history", "source", "plugin", ranks=10)
     page = history_page(history)
     out = _file(options) or history.with_name("history.html")
@@ -125,7 +107,7 @@ def _write_history(options: argparse.Namespace, history: Path) -> int:
     if options.json:
         from harness.cli.output_records import ReportOutput
 
-        print_json(ReportOutput(page=str(out), pictures=[]))
+        print_json(ReportOutput(page=str(out)))
     elif not options.quiet:
         print(f"{out} ({size(len(page))})")
     return 0

@@ -19,7 +19,6 @@ EXTRAS = {
     "lancedb": "lancedb",
     "langchain_core": "langchain",
     "llama_index": "llamaindex",
-    "matplotlib": "plots",
     "mcp": "mcp",
     "mem0": "mem0",
     "mteb": "mteb",

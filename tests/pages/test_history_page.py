@@ -92,7 +92,6 @@ def test_the_page_holds_all_that_it_needs_and_asks_nobody(told: Path) -> None:
     ("arguments", "said"),
     [
         (["history.jsonl", "history.jsonl"], "a history stands alone"),
-        (["history.jsonl", "--plots", "p"], "a history has its page alone"),
         (["history.jsonl", "--out", "."], "is a folder; name a file"),
         (["none.jsonl"], "no such run folder or history"),
         (["empty.jsonl"], "holds no run yet"),

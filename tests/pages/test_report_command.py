@@ -1,4 +1,4 @@
-"""`harness report`: a file, and pictures beside it."""
+"""`harness report`: one file beside a run."""
 
 from __future__ import annotations
 
@@ -10,12 +10,9 @@ from typing import Any
 
 import orjson
 import pytest
-from msgspec.structs import replace
 
 from harness.__main__ import main
 from harness.dataset.reader import Dataset
-from harness.pages.plots import write_plots
-from harness.pages.report import report_data
 
 
 def inside(page: Path) -> Any:
@@ -74,22 +71,3 @@ def test_wrong_use_is_said_in_one_line(
         said = capsys.readouterr().err
         assert words in said
         assert said.count("\n") == 1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("whole", [False, pytest.param(True, marks=pytest.mark.slow)])
-def test_pictures_are_svg_and_png_and_the_same_when_drawn_again(
-    bm25: Path, tfidf: Path, sample: Dataset, tmp_path: Path, whole: bool
-) -> None:
-    data = report_data([bm25, tfidf], sample)
-    written = write_plots(data, tmp_path / "plots")
-    names = {path.name for path in written}
-    kinds = ("abilities", "metrics-by-k", "recall-by-tokens", "risk-coverage", "latency")
-    assert names == {f"{kind}.{end}" for kind in kinds for end in ("svg", "png")}
-    first = {path.name: path.read_bytes() for path in written}
-    assert b"recall@10" in first["abilities.svg"]
-    assert first["abilities.png"].startswith(b"\x89PNG")
-    few = replace(data, by_k=[], by_tokens=[], latency=None)
-    again = write_plots(data if whole else few, tmp_path / "again")
-    assert len(again) == (10 if whole else 4)
-    assert all(path.read_bytes() == first[path.name] for path in again)

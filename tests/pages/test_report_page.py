@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from browsers import Page, opened
@@ -87,6 +89,36 @@ def test_what_a_run_returned_after_a_change_stands_there_with_how_many_asked(
         assert "outdated returned@10\n0.821 (random 0.251)" in facts
         assert "forgotten returned@10\n1.000 (random 0.238)" in facts
         assert page.get_by_role("button", name="What is forgotten returned@10?").count() == 1
+
+
+def test_a_chart_is_saved_as_svg_and_as_png(page_of_two: Path, tmp_path: Path) -> None:
+    with opened(page_of_two, accept_downloads=True) as page:
+        choice(page, "Metric").select_option("hit@5")
+        figure = page.locator("#abilities-figure")
+        size = figure.locator("svg[role=img]").bounding_box()
+        saved = {}
+        for kind in ("SVG", "PNG"):
+            with page.expect_download() as download:
+                figure.get_by_role("button", name=kind).click()
+            name = download.value.suggested_filename
+            assert name.endswith(f"hit@5-by-ability-with-95-intervals.{kind.lower()}")
+            download.value.save_as(tmp_path / kind)
+            saved[kind] = (tmp_path / kind).read_bytes()
+        texts = [text.strip() for text in ElementTree.fromstring(saved["SVG"]).itertext()]
+        assert page.title() in texts
+        assert {
+            "A: bm25",
+            "B: tfidf",
+            "hit@5 by ability with 95% intervals",
+            "temporal",
+            "0.4",
+        } <= set(texts)
+        assert b"var(--" not in saved["SVG"]
+        assert saved["PNG"].startswith(b"\x89PNG")
+        width, height = struct.unpack(">II", saved["PNG"][16:24])
+        assert 2 * size["width"] < width < 2 * size["width"] + 100
+        assert 2 * size["height"] < height < 2 * size["height"] + 200
+        assert len(saved["PNG"]) > 20_000, "not an empty ground"
 
 
 def test_protocol_metric_slice_and_k_change_what_is_shown(page_of_one: Path) -> None:

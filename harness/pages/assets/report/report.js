@@ -13,6 +13,7 @@ import {
   span,
 } from "../shared/numbers.js";
 import { contents, el, facts, find, replace, reveal, select } from "../shared/page.js";
+import { legend } from "../shared/save_chart.js";
 import { table } from "../shared/tables.js";
 import { abilities } from "./abilities.js";
 import { answered } from "./answered.js";
@@ -50,6 +51,7 @@ function head() {
         : about(run),
     ),
   );
+  if (several) legend.push(...runs.map(({ system }, at) => [who(at) + system, ["--a", "--b"][at]]));
   const notes = runs.flatMap((run, at) =>
     [
       ...(run.sees_gold_labels ? ["was shown the answer key: no competitor"] : []),

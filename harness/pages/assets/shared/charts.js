@@ -2,6 +2,7 @@
 
 import { short } from "./numbers.js";
 import { el } from "./page.js";
+import { saveButtons } from "./save_chart.js";
 
 export const COLOURS = ["var(--a)", "var(--b)"];
 export const QUIET = "var(--muted)";
@@ -17,6 +18,7 @@ export function chart(figure, label, draw) {
     const width = Math.floor(box.clientWidth);
     if (!width) return;
     const drawing = draw(width);
+    box.saving.hidden = !drawing;
     if (!drawing) {
       const about = { class: "note", role: "img", "aria-label": `${label}: nothing measured yet` };
       box.replaceChildren(el("p", about, "Nothing measured yet."));
@@ -28,6 +30,8 @@ export function chart(figure, label, draw) {
     box.replaceChildren(drawing);
   };
   if (!box.watched) {
+    box.saving = saveButtons(() => box.querySelector("svg[role=img]"));
+    box.after(box.saving);
     let width = box.clientWidth;
     box.watched = new ResizeObserver(() => {
       if (box.clientWidth === width) return;

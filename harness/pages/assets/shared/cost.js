@@ -2,6 +2,7 @@
 
 import { count, dollars } from "./numbers.js";
 import { el, svg } from "./page.js";
+import { saveButtons } from "./save_chart.js";
 
 const HIGH = 230; // of the drawing, in pixels; across it is as wide as its place
 const TOP = 12;
@@ -75,7 +76,8 @@ function drawing(rows, cost, title, said) {
   }
   for (const { name, x, at: y, baseline } of lettered(points))
     words(name, { class: baseline ? "name baseline" : "name", x: `${x + 1.6}%`, y: y + 4 });
-  return el("figure", { class: "cost" }, el("figcaption", {}, title), box);
+  const buttons = saveButtons(() => box);
+  return el("figure", { class: "cost" }, el("figcaption", {}, title), box, buttons);
 }
 
 /**
