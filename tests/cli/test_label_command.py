@@ -160,7 +160,6 @@ def test_the_page_is_served_and_ends_with_ctrl_c(sources: Any, tmp_path: Path) -
             ("generate", "docs", "--out", "o", "--concurrency", "2"),
             "--concurrency is of no use without --model",
         ),
-        (("check", "docs", "--similarity", "off", "--embedding", "m"), "which is off"),
         (("open", "nowhere"), "not a labelling project"),
         (("open", "docs"), "not a labelling project"),
         (("open", "--port", "70000"), "--port must be"),
