@@ -28,7 +28,7 @@ def add(verbs: Verbs) -> None:
         "label",
         help="label a set of your own: pool systems, judge, agree, export",
         description=(
-            "Pool the top k of several systems, judge the candidates in a browser or a terminal, "
+            "Pool the top k of several systems, judge the candidates in a browser, "
             "alone or together, and export a dataset for `--dataset labelled`."
         ),
         allow_abbrev=False,
@@ -39,6 +39,7 @@ def add(verbs: Verbs) -> None:
     _add_adjudicate(subverbs)
     _add_status(subverbs)
     _add_export(subverbs)
+    _add_import(subverbs)
     label_generate.add(subverbs)
     label_answers.add(subverbs)
 
@@ -143,12 +144,24 @@ def _add_status(verbs: Verbs) -> None:
 def _add_export(verbs: Verbs) -> None:
     parser: argparse.ArgumentParser = verbs.add_parser(
         "export",
-        help="write the dataset that `--dataset labelled` reads",
-        description="Write the judgements as a dataset, with a README of how they were made.",
+        help="write the dataset that `--dataset labelled` reads, or tasks for Label Studio",
+        description="Write the judgements as a dataset, with a README of how they were made; or "
+        "what is to be judged as tasks for Label Studio.",
         allow_abbrev=False,
     )
     _add_folder(parser)
-    parser.add_argument("--out", metavar="FOLDER", help="(dataset in the project's folder)")
+    parser.add_argument("--out", metavar="FOLDER", help="(named as the format, in the project)")
+    parser.add_argument(
+        "--format",
+        default="dataset",
+        choices=("dataset", "label-studio"),
+        help="dataset, or tasks and a labelling interface for Label Studio (dataset)",
+    )
+    parser.add_argument(
+        "--annotations",
+        action="store_true",
+        help="with --format label-studio: also the annotations so far, which annotators would see",
+    )
     parser.add_argument(
         "--conflicts",
         default="refuse",
@@ -158,6 +171,20 @@ def _add_export(verbs: Verbs) -> None:
     parser.add_argument("--unfinished", action="store_true", help="also export unfinished queries")
     add_output(parser)
     parser.set_defaults(call=call_export)
+
+
+def _add_import(verbs: Verbs) -> None:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "import",
+        help="add the annotations of a JSON export of Label Studio",
+        description="Add the annotations of a JSON export of Label Studio to a project.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("file", metavar="FILE", help="what Label Studio exported as JSON")
+    _add_folder(parser)
+    parser.add_argument("--annotator", metavar="NAME", help="whose they are (by e-mail address)")
+    add_output(parser)
+    parser.set_defaults(call=call_import)
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:
@@ -263,7 +290,11 @@ def call_status(options: argparse.Namespace) -> int:
 
 
 def call_export(options: argparse.Namespace) -> int:
-    """Write the dataset."""
+    """Write the dataset, or the tasks."""
+    if options.format == "label-studio":
+        return _export_tasks(options)
+    if options.annotations:
+        raise UsageError("--annotations needs --format label-studio")
     from harness.files import disk_errors
     from harness.labelling.export import export
     from harness.labelling.readme import split_option
@@ -292,6 +323,41 @@ def call_export(options: argparse.Namespace) -> int:
             print(f"  {words}: {n}")
     option = split_option(manifest.splits)
     print(f"next: harness run --dataset labelled --source {out} --retriever bm25{option}")
+    return 0
+
+
+def _export_tasks(options: argparse.Namespace) -> int:
+    from harness.files import disk_errors
+    from harness.labelling.label_studio import export_tasks
+    from harness.labelling.reports import TasksReport
+
+    if options.unfinished or options.conflicts != "refuse":
+        raise UsageError("--unfinished and --conflicts are of the dataset; leave them out")
+    folder = Path(options.folder).expanduser()
+    out = Path(options.out).expanduser() if options.out else folder / "label-studio"
+    with disk_errors(out.parent, "name another folder with --out"):
+        n = export_tasks(folder, out, annotations=options.annotations)
+    if options.json:
+        print_json(TasksReport(folder=str(out), tasks=n))
+    elif not options.quiet:
+        print(f"{out}: {n} tasks, config.xml; afterwards: harness label import FILE {folder}")
+    return 0
+
+
+def call_import(options: argparse.Namespace) -> int:
+    """Add annotations."""
+    from harness.labelling.label_studio import import_tasks
+    from harness.labelling.reports import ImportReport
+
+    folder = Path(options.folder).expanduser()
+    made = import_tasks(Path(options.file).expanduser(), folder, options.annotator)
+    if options.json:
+        report = ImportReport(folder=str(folder), added=made.added, cancelled=made.cancelled)
+        print_json(report)
+    elif not options.quiet:
+        counts = ", ".join(f"{n} of {name}" for name, n in made.added.items())
+        cancelled = f"; {made.cancelled} cancelled ones left out" if made.cancelled else ""
+        print(f"{folder}: new annotations: {counts or 'none'}{cancelled}")
     return 0
 
 

@@ -25,8 +25,8 @@ def _add_generate(verbs: Verbs) -> None:
     parser: argparse.ArgumentParser = verbs.add_parser(
         "generate",
         help="make queries from documents, by templates or a language model",
-        description="Make queries from documents, judged by construction, with near-duplicates "
-        "proposed for a person to judge, splits, and leakage checks.",
+        description="Make queries from documents, judged by construction, with documents of the "
+        "same text or topic proposed for a person to judge, splits, and leakage checks.",
         epilog="The folder is a labelling project: harness label open FOLDER. The same command "
         "after documents were added asks about those alone and moves no query to another split.",
         allow_abbrev=False,
@@ -45,7 +45,6 @@ def _add_generate(verbs: Verbs) -> None:
         help='repeatable; "What does this document say about {topic}?" if none is given; also '
         "{title}, {speaker}, {session} and fields of the documents' front matter",
     )
-    parser.add_argument("--templates", metavar="FILE", help="templates, one a line")
     add_model_options(parser)
     parser.add_argument(
         "--queries",
@@ -57,7 +56,6 @@ def _add_generate(verbs: Verbs) -> None:
     parser.add_argument(
         "--per-document", type=int, default=1, metavar="N", help="at most so many of one (1)"
     )
-    _add_similarity(parser, "documents this near to a query's own are proposed")
     parser.add_argument(
         "--split", default="", metavar="NAME=SHARE,...", help="test=0.5,dev=0.2,train=0.3"
     )
@@ -80,29 +78,16 @@ def _add_check(verbs: Verbs) -> None:
     parser.add_argument(
         "folder", metavar="FOLDER", help="a labelling project, or what --source of labelled reads"
     )
-    _add_similarity(parser, "documents this near count as the same across splits")
-    add_output(parser)
-    parser.set_defaults(call=call_check)
-
-
-def _add_similarity(parser: argparse.ArgumentParser, about: str) -> None:
-    parser.add_argument(
-        "--similarity",
-        default="0.7",
-        metavar="COSINE",
-        help=f"{about} (0.7), by the first 256 word pieces; off: nothing is embedded",
-    )
-    parser.add_argument(
-        "--embedding", default="", metavar="MODEL", help="a BERT model by name or folder (MiniLM)"
-    )
     parser.add_argument(
         "--against",
         action="append",
         default=[],
         metavar="NAME",
-        help="a dataset to look for duplicates in, besides those prepared here; NAME=SOURCE for "
-        "one with raw files of yours; repeatable",
+        help="a public dataset to look for the same texts in; NAME=SOURCE for one with raw files "
+        "of yours; repeatable",
     )
+    add_output(parser)
+    parser.set_defaults(call=call_check)
 
 
 def call_generate(options: argparse.Namespace) -> int:
@@ -111,7 +96,8 @@ def call_generate(options: argparse.Namespace) -> int:
     from harness.labelling.generate import render
     from harness.labelling.generate.generate import GenerateOptions, generate
     from harness.labelling.generate.splits import DEFAULT, parse
-    from harness.labelling.generate.templates import templates
+    from harness.labelling.generate.templates import DEFAULT as TEMPLATE
+    from harness.labelling.generate.templates import Template
 
     for name in ("queries", "per_document"):
         if getattr(options, name) < 1:
@@ -119,7 +105,7 @@ def call_generate(options: argparse.Namespace) -> int:
     if not options.model:
         asking = ("endpoint", "concurrency", "retries", "timeout", "max_usd", "prices")
         refuse(options, "without --model, which names who is asked", *asking)
-    elif options.template or options.templates:
+    elif options.template:
         raise UsageError("queries come from --template or from a --model, not from both")
     client = None
     if options.model:
@@ -127,16 +113,13 @@ def call_generate(options: argparse.Namespace) -> int:
 
         client = ModelClient(request_options(options), home(), "harness label generate")
     choices = GenerateOptions(
-        templates(options.template, Path(options.templates) if options.templates else None),
+        [Template.parse(text) for text in dict.fromkeys(options.template or [TEMPLATE])],
         parse(options.split or DEFAULT),
         number=options.queries,
         each=options.per_document,
-        similarity=_similarity(options),
-        embedding=options.embedding,
         seed=options.seed,
         client=client,
         keep_quotes=options.keep_quotes,
-        against=options.against,
     )
     path, folder = Path(options.documents).expanduser(), Path(options.out).expanduser()
     try:
@@ -158,13 +141,8 @@ def call_check(options: argparse.Namespace) -> int:
     from harness.labelling.generate.leakage import check_folder
     from harness.labelling.generate.records import LeakageOutput
 
-    found = check_folder(
-        Path(options.folder).expanduser(),
-        _similarity(options),
-        options.embedding,
-        options.against,
-        quiet=options.quiet,
-    )
+    folder = Path(options.folder).expanduser()
+    found = check_folder(folder, options.against, quiet=options.quiet)
     output = LeakageOutput(**structs.asdict(found))
     _print(output, options, lambda: render.render_checks(found))
     return 1 if found.leaks else 0
@@ -175,19 +153,3 @@ def _print(output: Output, options: argparse.Namespace, text: Callable[[], str])
         print_json(output)
     elif not options.quiet:
         print(text())
-
-
-def _similarity(options: argparse.Namespace) -> float | None:
-    """A cosine, or None for `off`. Raises UsageError."""
-    text = options.similarity
-    if text == "off":
-        if options.embedding:
-            raise UsageError("--embedding is a model for --similarity, which is off: name one")
-        return None
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 1:
-        raise UsageError(f"--similarity is a cosine above 0 and up to 1, or off, not {text!r}")
-    return value

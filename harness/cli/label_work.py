@@ -1,4 +1,4 @@
-"""Judging on a page or in a terminal, for `harness label start`, `open` and `adjudicate`."""
+"""Judging on a page, for `harness label start`, `open`, `adjudicate` and `answers`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
     from harness.labelling.views import Session
 
 PORT = 8766
-_PORTS = 20  # how many are tried behind it, where none was named
+_PORTS = 20  # ports to try after it, where none was named
 
 
 def add_work(parser: argparse.ArgumentParser, name: str) -> None:
-    """Options of all three; `name` is who judges where nobody is named."""
+    """Add the options of the page; `name` is who judges where nobody is named."""
     parser.add_argument("--annotator", metavar="NAME", help=f"who judges ({name})")
-    parser.add_argument("--terminal", action="store_true", help="here, without a browser")
     parser.add_argument("--port", type=int, help=f"of the page ({PORT}, or the next free one)")
     parser.add_argument("--no-open", action="store_true", help="open no browser")
     add_output(parser)
@@ -30,41 +29,20 @@ def add_work(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def check_work(options: argparse.Namespace, *, pool_only: bool = False) -> str:
-    """Who judges. Raises UsageError for an option that another one switches off."""
+    """Return who judges. Raises UsageError for an option that another one switches off."""
     given = {
-        "--terminal": options.terminal,
         "--port": options.port is not None,
         "--no-open": options.no_open,
         "--annotator": options.annotator is not None,
     }
-    for name, on in given.items():
-        if on and pool_only:
-            raise UsageError(f"--pool-only judges nothing; leave {name} out")
-        if on and name == "--terminal" and (options.json or options.quiet):
-            raise UsageError("--terminal asks and shows; leave --json and --quiet out")
-        if on and options.terminal and name in ("--port", "--no-open"):
-            raise UsageError(f"--terminal serves no page; leave {name} out")
+    if pool_only and (name := next((name for name, on in given.items() if on), None)):
+        raise UsageError(f"--pool-only judges nothing; leave {name} out")
     check_port(options.port)
     return options.who if options.annotator is None else str(options.annotator)
 
 
 def work(session: Session, options: argparse.Namespace) -> int:
-    """In the terminal, or on a page until it is stopped."""
-    if options.terminal:
-        from harness.labelling import terminal
-        from harness.labelling.terminal import Keys
-
-        try:
-            with Keys() as keys:
-                terminal.work(session, keys)
-        except OSError as error:
-            raise UsageError(
-                f"{session.folder}: the last judgement was not saved ({error.strerror}), all the "
-                "others are; free space there, then go on"
-            ) from None
-        except KeyboardInterrupt:
-            print("\nstopped; everything judged is on the disk")
-        return 0
+    """Serve the page until it is stopped."""
     from harness.labelling.page import server
     from harness.labelling.reports import PageAddress
 
@@ -85,7 +63,7 @@ def work(session: Session, options: argparse.Namespace) -> int:
 
 
 def _has_display() -> bool:
-    """Whether a browser could be seen: a text browser would take the terminal."""
+    """Tell whether a browser could be seen: a text browser would take the terminal."""
     if sys.platform in ("win32", "darwin"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -1,7 +1,6 @@
 """Adjudication: resolves conflicts, with the annotators' votes side by side.
 
-The page and the terminal show it as they show an annotator's session; resolutions go to
-adjudications.jsonl.
+The page shows it as it shows an annotator's session; resolutions go to adjudications.jsonl.
 """
 
 from __future__ import annotations
@@ -12,8 +11,7 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import UsageError
-from harness.labelling.annotation_log import AnnotationLog
-from harness.labelling.annotations import Annotation, Annotations, Scale
+from harness.labelling.annotations import Annotation, AnnotationLog, Annotations, Scale
 from harness.labelling.consensus import Conflict, consensus
 from harness.labelling.project import CONSTRUCTION, Project, annotator_name
 from harness.labelling.views import (

@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 import orjson
 
 from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
-from harness.dataset.adapters import labelled_fields as fields
-from harness.dataset.adapters.formats import jsonl
-from harness.dataset.adapters.formats.delimited import csv_records, tsv
-from harness.dataset.adapters.formats.text import TextFile
 from harness.dataset.reader import Dataset
 from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
 from harness.files import fsync_path, write_bytes
-from harness.labelling.generate.splits import NAMES
 from harness.labelling.records import LabelDocument, LabelQuery, PooledSystem, encode_lines
 from harness.rankings.fields import QUERIES
-from harness.records.base import convert
 from harness.retrievers.registry import RetrieverSpec
 
 if TYPE_CHECKING:
@@ -38,7 +32,6 @@ _VARIANT = Variant(
     granularities=("document",),
     needs_source=True,
 )
-_ENDINGS = ".jsonl, .csv, .tsv or .txt"
 
 
 @dataclass(frozen=True)
@@ -172,74 +165,3 @@ class LabelPool:
         from harness.dataset.adapters.labelled import Labelled
 
         Labelled().convert(raw, config, out)
-
-
-# -- The queries to label --------------------------------------------------------------------------
-
-
-def read_queries(path: Path) -> list[LabelQuery]:
-    """Reads the queries of a file, in its order; the id is empty where the file has none.
-
-    .jsonl and .csv have the fields that `labelled` reads, `text` at least, and may have `split`;
-    .tsv is id and text; .txt is one query a line. Raises UsageError, naming the line, for an
-    invalid field, a duplicate id, and a file without a query.
-    """
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file; a file of queries ({_ENDINGS}) is needed")
-    file = TextFile(path)
-    lines: dict[str, int] = {}
-    found = []
-    for line, record in _records(file):
-        query = _query(file, line, record)
-        before = lines.setdefault(query.id, line) if query.id else line
-        if before != line:
-            raise file.error(
-                line, f"the query id {query.id!r} stands on line {before} already; rename it"
-            )
-        found.append(query)
-    if not found:
-        raise UsageError(f"{path}: contains no queries")
-    return found
-
-
-def _records(file: TextFile) -> Iterator[tuple[int, dict[str, Any]]]:
-    ending = Path(file.path.name.removesuffix(".gz")).suffix.lower()
-    if ending == ".jsonl":
-        yield from jsonl.records(file)
-    elif ending == ".csv":
-        yield from csv_records(file, ("text",))
-    elif ending == ".tsv":
-        for line, (id_, text) in tsv(file, ("query id", "text")):
-            yield line, {"id": id_, "text": text}
-    elif ending == ".txt":
-        for line, text in file.lines():
-            if text.strip():
-                yield line, {"text": text}
-    else:
-        raise UsageError(f"{file}: the queries must be a file that ends in {_ENDINGS}")
-
-
-def _query(file: TextFile, line: int, record: dict[str, Any]) -> LabelQuery:
-    """The query of a record; fields that are not known here go to `extra`."""
-    text = jsonl.string(file, line, record, "text").strip()
-    if not text:
-        raise file.error(line, "the query has no text; write it, or delete the line")
-    given = {"id": record.get("id", record.get("_id"))}
-    for name in ("haystack", "category"):
-        given[name] = jsonl.optional_string(file, line, record, name)
-    split = jsonl.optional_string(file, line, record, "split")
-    if split is not None and split not in NAMES:
-        raise file.error(line, f"the split {split!r} is none of {', '.join(NAMES)}; choose one")
-    fields.timestamp(file, line, record.get("timestamp"))
-    known = {*LabelQuery.__struct_fields__, "_id"} - {"generated"}
-    values = {
-        "id": jsonl.optional_string(file, line, given, "id") or "",
-        "text": text,
-        "haystack": given["haystack"],
-        "ability": fields.ability(file, line, record) if record.get("ability") else None,
-        "timestamp": record.get("timestamp"),
-        "answers": fields.answers(file, line, record),
-        "split": split,
-        "extra": {name: value for name, value in record.items() if name not in known},
-    }
-    return convert(values, LabelQuery, f"{file}, {file.at(line)}")

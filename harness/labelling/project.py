@@ -33,8 +33,7 @@ from typing import Literal, TypeVar
 
 from harness.errors import UsageError
 from harness.files import write_bytes
-from harness.labelling.annotation_log import AnnotationLog
-from harness.labelling.annotations import ANSWERS, DOCUMENTS, Pair, Scale
+from harness.labelling.annotations import ANSWERS, DOCUMENTS, AnnotationLog, Pair, Scale
 from harness.labelling.records import (
     VERSION,
     Candidate,

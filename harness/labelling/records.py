@@ -93,8 +93,6 @@ class GenerationBatch(Record):
 class GenerationSettings(Record):
     """How the queries of a project were generated; `splits` are shares of the queries."""
 
-    similarity: float | None
-    embedding: str
     splits: dict[Split, float]
     seed: int
     batches: list[GenerationBatch] = msgspec.field(default_factory=list)
@@ -139,6 +137,16 @@ class LabelDocument(OpenRecord):
             return []
         return [self.haystack] if isinstance(self.haystack, str) else list(self.haystack)
 
+    @property
+    def content(self) -> str:
+        """Title and text as retrievers index them."""
+        return f"{self.title} {self.text}".strip() if self.title else self.text
+
+    @property
+    def key(self) -> str:
+        """What identifies the document among all: ids are unique in a haystack alone."""
+        return f"{self.haystacks[0]}/{self.id}" if self.haystack else self.id
+
 
 class QueryOrigin(Record):
     """How a query was generated, and from which documents."""
@@ -163,20 +171,21 @@ class LabelQuery(OpenRecord):
     generated: QueryOrigin | None = None
 
 
-ProposalReason = Literal["construction", "same text", "topic", "field", "similarity"]
+ProposalReason = Literal["construction", "same text", "topic", "field"]
+"""Why a candidate that no system returned is in the pool, in order of precedence.
 
-
-class Proposal(Record):
-    """Why a candidate that no system returned is in the pool."""
-
-    reason: ProposalReason
-    similarity: float | None = None
+The query was made from it; it has the words of the query's document; it contains the query's topic;
+it has the same value in the template's field.
+"""
 
 
 class Candidate(Record):
-    """A document to be judged for a query; `ranks`: its rank, from 1, in each pooled system."""
+    """A document to be judged for a query; `ranks`: its rank, from 1, in each pooled system.
+
+    `proposal` says why a candidate of a generated query is there.
+    """
 
     query: str
     document: str
     ranks: dict[str, int] = msgspec.field(default_factory=dict)
-    proposal: Proposal | None = None
+    proposal: ProposalReason | None = None

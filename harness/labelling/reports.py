@@ -271,6 +271,21 @@ class ExportReport(Output, tag="harness.label-export/1"):
     excluded: Excluded
 
 
+class TasksReport(Output, tag="harness.label-tasks/1"):
+    """Output of `harness label export --format label-studio`."""
+
+    folder: str
+    tasks: int
+
+
+class ImportReport(Output, tag="harness.label-import/1"):
+    """Output of `harness label import`: new annotations by annotator, and cancelled ones."""
+
+    folder: str
+    added: dict[str, int]
+    cancelled: int
+
+
 class PageAddress(Output, tag="harness.label-open/1"):
     """Output of `harness label open` and `adjudicate`: where the page is served."""
 

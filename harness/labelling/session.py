@@ -1,7 +1,6 @@
 """One annotator's session: which items are judged in which order, and what a judgement does.
 
-The page and the terminal show the same session. Everything that counts is on the disk: a new
-session continues where the last one ended.
+Everything that counts is on the disk: a new session continues where the last one ended.
 
 Queries have one random order for everybody, so that those judged when somebody stops are a random
 sample of all. Everybody judges the first ones, a share of all (`overlap`); each other query belongs
@@ -20,8 +19,7 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import UsageError
-from harness.labelling.annotation_log import AnnotationLog
-from harness.labelling.annotations import Annotation, Annotations, Kind, Scale
+from harness.labelling.annotations import Annotation, AnnotationLog, Annotations, Kind, Scale
 from harness.labelling.project import CONSTRUCTION, Project, annotator_name
 from harness.labelling.views import (
     CandidateGrade,

@@ -18,7 +18,8 @@ import msgspec
 from harness.errors import UsageError, near
 from harness.files import digest
 from harness.labelling.annotations import GRADES
-from harness.labelling.pool import PooledRun, System, read_queries, top_k
+from harness.labelling.inputs import read_documents, read_queries
+from harness.labelling.pool import PooledRun, System, top_k
 from harness.labelling.project import Project
 from harness.labelling.records import Candidate, LabelDocument, LabelQuery, SourceFile
 from harness.labelling.reports import Added
@@ -188,14 +189,12 @@ def _read_inputs(
     old: Project, documents: Path, queries: Path, update: ProjectUpdate
 ) -> tuple[list[LabelDocument], list[LabelQuery]]:
     """The project's documents and queries with those of the files added."""
-    from harness.labelling.generate.sources import read
-
-    found = read(documents)
-    if found.empty:
-        update.warnings.append(f"empty documents: {len(found.empty)}, first {found.empty[0]!r}")
+    found, empty = read_documents(documents)
+    if empty:
+        update.warnings.append(f"empty documents: {len(empty)}, first {empty[0]!r}")
     all_documents = _merged(
         old.documents,
-        [source.record for source in found.sources],
+        found,
         lambda one: (one.id, *one.haystacks),
         documents,
         "document",

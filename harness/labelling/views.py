@@ -1,4 +1,4 @@
-"""What the page and the terminal show of a session, and what the page sends back."""
+"""What the page shows of a session, and what the page sends back."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class NothingLeft(Record):
 
 
 class Session(Protocol):
-    """The work of one person on one project, as the page and the terminal use it."""
+    """The work of one person on one project, as the page uses it."""
 
     mode: Mode
     folder: Path

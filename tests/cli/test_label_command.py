@@ -13,6 +13,9 @@ import orjson
 import pytest
 from polling import HANGS
 
+from harness.labelling.annotations import Annotation
+from harness.labelling.session import AnnotationSession
+
 Harness = Callable[..., Any]
 
 DOCUMENTS = {
@@ -33,15 +36,14 @@ def sources(tmp_path: Path) -> tuple[Path, Path]:
     return tmp_path / "docs", tmp_path / "queries.txt"
 
 
-def type_in(folder: Path, keys: str, *arguments: object) -> str:
-    """What `harness label ... --terminal` says to these keys, one a line."""
-    command = [sys.executable, "-m", "harness", "label", *map(str, arguments), "--terminal"]
-    done = subprocess.run(
-        command, input=keys, capture_output=True, text=True, cwd=folder, timeout=HANGS
-    )
-    assert done.returncode == 0
-    assert "Traceback" not in done.stderr
-    return done.stdout
+def judge(folder: Path, annotator: str, grade: int) -> None:
+    """Grades every candidate, and marks queries without one as unanswerable."""
+    session = AnnotationSession(folder, annotator)
+    for one in list(session.items):
+        if one.document is None:
+            session.annotate(Annotation(query=one.query, unanswerable=True))
+        else:
+            session.annotate(Annotation(query=one.query, document=one.document, grade=grade))
 
 
 def test_from_documents_to_a_table(harness: Harness, sources: Any, tmp_path: Path) -> None:
@@ -51,12 +53,12 @@ def test_from_documents_to_a_table(harness: Harness, sources: Any, tmp_path: Pat
     size = re.search(r"labels: 3 queries, (\d+) candidates from the top 2 of bm25, tfidf", said.out)
     assert size
     assert "no system found anything for 1 of the 3 queries" in said.err
-    out = type_in(tmp_path, "3\n" * 30 + "n\n", *pool[1:], "--annotator", "ann")
-    assert "No system found a document for this query" in out
-    assert "labels continues" in out
+    assert "labels continues" in (out := harness(*pool, "--pool-only").out)
     assert "added nothing" in out
-    out = type_in(tmp_path, "n\nn\nn\n", "open", "--annotator", "bob")
-    assert "everything is judged" in out
+    judge(tmp_path / "labels", "ann", 3)
+    bob = AnnotationSession(tmp_path / "labels", "bob")
+    for query in dict.fromkeys(one.query for one in bob.items):
+        bob.annotate(Annotation(query=query, unanswerable=True))
 
     said = harness("label", "status", "--metric", "ndcg@2")
     assert said.status == 0
@@ -130,7 +132,7 @@ def test_the_page_is_served_and_ends_with_ctrl_c(sources: Any, tmp_path: Path) -
         (("start", "docs", "queries.txt", "--retriever", "bm25", "--annotator", "a b"), "a name"),
         (("start", "docs", "queries.txt", "--retriever", "bm25", "--out", "queries.txt"), "a file"),
         (
-            ("start", "docs", "queries.txt", "--retriever", "bm25", "--pool-only", "--terminal"),
+            ("start", "docs", "queries.txt", "--retriever", "bm25", "--pool-only", "--no-open"),
             "--pool-only judges",
         ),
         (
@@ -147,10 +149,6 @@ def test_the_page_is_served_and_ends_with_ctrl_c(sources: Any, tmp_path: Path) -
             "--pool-only",
         ),
         (
-            ("start", "docs", "queries.txt", "--retriever", "bm25", "--terminal", "--port", "1"),
-            "leave --port out",
-        ),
-        (
             ("start", "docs", "queries.txt", "--retriever", "bm25", "--retriever", "bm25"),
             "bm25 is given twice",
         ),
@@ -158,13 +156,10 @@ def test_the_page_is_served_and_ends_with_ctrl_c(sources: Any, tmp_path: Path) -
             ("start", "docs", "queries.txt", "--retriever", "bm25", "--relevance-level", "4"),
             "is a grade, 1, 2 or 3",
         ),
-        (("open", "--terminal", "--no-open"), "leave --no-open out"),
-        (("adjudicate", "--terminal", "--port", "1"), "leave --port out"),
         (
             ("generate", "docs", "--out", "o", "--concurrency", "2"),
             "--concurrency is of no use without --model",
         ),
-        (("check", "docs", "--similarity", "off", "--embedding", "m"), "which is off"),
         (("open", "nowhere"), "not a labelling project"),
         (("open", "docs"), "not a labelling project"),
         (("open", "--port", "70000"), "--port must be"),

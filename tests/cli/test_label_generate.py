@@ -22,7 +22,7 @@ def sample(harness: Any) -> None:
 def test_from_documents_over_a_person_to_a_table(harness: Any, tmp_path: Path) -> None:
     sample(harness)
     documents = len((tmp_path / "docs" / "documents.jsonl").read_text().splitlines())
-    made = ("label", "generate", "docs/documents.jsonl", "--out", "set", "--similarity", "off")
+    made = ("label", "generate", "docs/documents.jsonl", "--out", "set")
     said = harness(*made)
     assert said.status == 0, said.err
     assert f"200 queries from {documents} documents in set" in said.out
@@ -30,13 +30,14 @@ def test_from_documents_over_a_person_to_a_table(harness: Any, tmp_path: Path) -
     proposals = [
         one
         for one in Project.read(tmp_path / "set").pool
-        if one.proposal is not None and one.proposal.reason != "construction"
+        if one.proposal is not None and one.proposal != "construction"
     ]
     n = len(proposals)
     assert n
     assert f"proposed: {n} documents" in said.out
     assert "harness label open set" in said.out
     # The set's documents are the sample's, and the check says so.
+    said = harness("label", "check", "set", "--against", "sample")
     assert f"{documents} + 0 documents, 0 + 0 queries" in said.out
 
     accepted, refused = proposals[0], proposals[1]
@@ -58,9 +59,7 @@ def test_from_documents_over_a_person_to_a_table(harness: Any, tmp_path: Path) -
     assert [refused.query, refused.document, "0"] in grades
     assert len(grades) == 200 + 2  # what nobody judged is not there, not even as 0
 
-    before = harness(
-        "label", "generate", "docs/documents.jsonl", "--out", "set", "--json", "--similarity", "off"
-    )
+    before = harness("label", "generate", "docs/documents.jsonl", "--out", "set", "--json")
     assert json.loads(before.out)["new_queries"] == 0
     ran = harness(
         "run",
@@ -97,16 +96,15 @@ def test_check_finds_what_a_set_of_others_leaks(harness: Any, tmp_path: Path) ->
         (folder / f"{name}.jsonl").write_text("\n".join(lines))
     (folder / "qrels" / "test.tsv").write_text("q\td\tscore\nq1\td1\t1\nq2\td3\t1\n")
     (folder / "qrels" / "train.tsv").write_text("q\td\tscore\nq3\td3\t1\nq1\td2\t0\n")
-    said = harness("label", "check", folder, "--similarity", "off", "--json")
+    said = harness("label", "check", folder, "--json")
     assert said.status == 1, said.err
     found = json.loads(said.out)
     assert [one["query"] for one in found["quotes"]["examples"]] == ["q1"]
     assert [one["document"] for one in found["splits"]["documents"]] == ["d3"]
     assert [one["queries"] for one in found["splits"]["same_queries"]] == [["q2", "q3"]]
     assert found["splits"]["same_texts"] == []  # d2 is judged, and is not relevant
-    said = harness("label", "check", folder, "--similarity", "off", "--against", folder)
+    said = harness("label", "check", folder, "--against", folder)
     assert "3 + 0 documents, 3 + 0 queries" in said.out
-    assert "not measured" in said.out
 
 
 @pytest.mark.parametrize(
@@ -115,20 +113,14 @@ def test_check_finds_what_a_set_of_others_leaks(harness: Any, tmp_path: Path) ->
         (["generate", "nowhere", "--out", "x"], "nowhere: no such file or folder"),
         (["generate", "docs"], "--out"),
         (["generate", "docs", "--out", "x", "--queries", "0"], "--queries must be 1 or more"),
-        (["generate", "docs", "--out", "x", "--similarity", "nan"], "--similarity is a cosine"),
-        (["generate", "docs", "--out", "x", "--similarity", "1.5"], "--similarity is a cosine"),
         (["generate", "docs", "--out", "x", "--split", "test=0.4"], "the shares sum to 0.4"),
         (["generate", "docs", "--out", "x", "--endpoint", "http://h/v1"], "without --model"),
         (["generate", "docs", "--out", "x", "--model", "m", "--endpoint", "h:1"], "no address"),
         (["generate", "docs", "--out", "x", "--model", "m", "--template", "a"], "not from both"),
         (["generate", "docs", "--out", "x", "--template", "plain"], "has no field"),
-        (["generate", "docs", "--out", "x", "--templates", "none.txt"], "cannot be read"),
-        (
-            ["generate", "docs", "--out", "x", "--similarity", "off", "--against", "nobody"],
-            "unknown dataset 'nobody'",
-        ),
         (["check", "nowhere"], "nowhere: no such folder"),
-        (["check", "docs", "--similarity", "off"], "no file with the documents"),
+        (["check", "docs", "--against", "nobody"], "no file with the documents"),
+        (["check", "docs"], "no file with the documents"),
     ],
 )
 def test_wrong_use_is_one_line(

@@ -86,8 +86,8 @@ def goes_on(arguments: list[str], options: argparse.Namespace | None) -> bool:
         return True
     if arguments[0] == "monitor":
         return not options.once
-    judging = arguments[0] == "label" and arguments[1] in ("start", "open", "resolve")
-    return judging and not options.terminal and not getattr(options, "pool_only", False)
+    judging = arguments[0] == "label" and arguments[1] in ("start", "open", "adjudicate")
+    return judging and not getattr(options, "pool_only", False)
 
 
 def _simple_commands(line: str) -> Iterator[list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import sys
@@ -17,6 +16,8 @@ from docs_figures import load
 from docs_tables import differences, documented, paths
 
 from harness import open_dataset
+from harness.labelling.annotations import Annotation
+from harness.labelling.session import AnnotationSession
 from harness.rankings.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, RUN, RUN_LISTS, Fields
 from harness.retrievers.plugins import PLUGIN_MODULE
 
@@ -168,16 +169,17 @@ def test_nightly_lists_write_the_keys_of_the_page(
 
 @pytest.mark.usefixtures("home")
 def test_labelling_projects_have_the_keys_of_the_page(
-    tmp_path: Path, command: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, command: Callable[..., None]
 ) -> None:
     page = FORMATS / "label-folder.md"
     (tmp_path / "documents.jsonl").write_text('{"id": "d1", "text": "Ada moved to Lisbon"}\n')
     (tmp_path / "queries.txt").write_text("where did Ada move?\n")
     judge = ("label", "start", "documents.jsonl", "queries.txt", "--retriever", "bm25")
-    monkeypatch.setattr("sys.stdin", io.StringIO("2"))
-    command(*judge, "--terminal", "--relevance-level", "2")
-    command("label", "export", "labels")
+    command(*judge, "--pool-only", "--relevance-level", "2")
     folder = tmp_path / "labels"
+    line = Annotation(query="q1", document="d1", grade=2)
+    AnnotationSession(folder, "first").annotate(line)
+    command("label", "export", "labels")
     (tmp_path / "mine.jsonl").write_text('{"question_id": "mira-01", "hypothesis": "a bicycle"}\n')
     command("answer", "mine.jsonl", "--dataset", "sample", "--quiet")
     (given,) = (tmp_path / "results").glob("*.answers")

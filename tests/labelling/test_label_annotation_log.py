@@ -8,8 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from harness.errors import UsageError
-from harness.labelling.annotation_log import AnnotationLog
-from harness.labelling.annotations import Annotation, Annotations
+from harness.labelling.annotations import Annotation, AnnotationLog, Annotations
 from harness.records.base import convert
 from harness.schema import Ability
 
@@ -37,18 +36,19 @@ def test_the_last_line_about_a_thing_counts(log: AnnotationLog) -> None:
 
 
 def test_a_line_that_was_cut_off_is_dropped_and_said(
-    log: AnnotationLog, capsys: pytest.CaptureFixture[str]
+    log: AnnotationLog, caplog: pytest.LogCaptureFixture
 ) -> None:
     log.append(grade(1), grade(2, "d2"))
     with open(log.path, "ab") as file:
         file.write(b'{"query": "q1", "document": "d3", "gra')
     again = AnnotationLog(log.path)
-    assert "its last line was cut off and is dropped" in capsys.readouterr().err
+    assert "its last line was cut off and is dropped" in caplog.text
+    caplog.clear()
     assert again.current.grades == {("q1", "d1"): 1, ("q1", "d2"): 2}
     again.append(grade(3, "d3"))
     assert len(log.path.read_bytes().splitlines()) == 3
     assert AnnotationLog(log.path).current.grades[("q1", "d3")] == 3
-    assert capsys.readouterr().err == ""
+    assert caplog.text == ""
 
 
 def test_a_whole_line_without_its_end_is_kept(log: AnnotationLog) -> None:

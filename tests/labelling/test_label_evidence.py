@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import orjson
@@ -25,8 +23,7 @@ from harness.labelling.records import (
 from harness.labelling.session import AnnotationSession
 from harness.labelling.start import start
 from harness.labelling.status import status
-from harness.labelling.terminal import Keys, work
-from harness.labelling.views import Context, Item, Session
+from harness.labelling.views import Context, Item
 from harness.records.base import to_plain
 from harness.schema import Ability
 
@@ -36,13 +33,6 @@ def judged(project: Project, name: str = "ann", **grades: int) -> None:
     for document, grade in grades.items():
         line = Annotation(query="q1", document=document, grade=grade)
         project.annotation_log(name).append(line)
-
-
-def said_in_terminal(session: Session, keys: str) -> str:
-    out = io.StringIO()
-    with redirect_stdout(out), Keys(io.StringIO(keys)) as given:
-        work(session, given)
-    return out.getvalue()
 
 
 def with_threshold(project: Project, grade: int) -> Project:
@@ -60,10 +50,6 @@ def test_each_grade_says_whether_it_counts(project: Project) -> None:
         grades = session_info(session).grades
         yes = [one.grade for one in grades if one.effect == "counts as evidence"]
         assert yes == counting
-        text = said_in_terminal(session, "?\nq\n")
-        assert ("1 related*" in text) == (least is None)
-        assert "2 answers in part*  3 answers*  (* counts as evidence)" in text
-        assert "0  not relevant: has nothing to do with the question; does not count" in text
 
 
 def test_a_grade_below_the_threshold_is_no_evidence_anywhere(project: Project) -> None:
@@ -151,9 +137,6 @@ def test_a_turn_is_shown_with_those_before_and_after_it_in_its_session(talk: Pro
     shown = [set(to_plain(one)) for one in context.before]
     assert shown == [{"speaker", "session", "text"}] * 2
     session.annotate(Annotation(query="q", document="s1", grade=None))
-    text = said_in_terminal(AnnotationSession(talk.folder, "ann"), ">\n<\nq\n")
-    assert "┊ Ann  turn 2 of s" in text
-    assert "┊ Ann  turn 4 of s" in text
 
 
 def test_neighbours_go_by_time_where_all_have_one(talk: Project) -> None:
@@ -172,7 +155,8 @@ def test_documents_without_a_session_have_no_neighbours(project: Project) -> Non
 
 def test_the_ability_that_was_given_is_shown_and_can_be_changed(talk: Project) -> None:
     session = AnnotationSession(talk.folder, "ann")
-    assert "[ability given: temporal]" in said_in_terminal(session, "q\n")
+    item = session.items[0]
+    assert session.view(item).given_ability == Ability.TEMPORAL
     session.annotate(Annotation(query="q", ability=Ability.LOOKUP))
-    text = said_in_terminal(AnnotationSession(talk.folder, "ann"), "q\n")
-    assert "[ability given: temporal, changed here to lookup]" in text
+    view = AnnotationSession(talk.folder, "ann").view(item)
+    assert (view.given_ability, view.ability) == (Ability.TEMPORAL, Ability.LOOKUP)

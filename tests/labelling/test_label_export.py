@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.labelling.annotations import Annotation
 from harness.labelling.export import export
 from harness.labelling.project import CONSTRUCTION, Project
-from harness.labelling.records import Candidate, Proposal, Split
+from harness.labelling.records import Candidate, Split
 from harness.labelling.reports import ConflictSummary, Excluded
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -149,11 +149,9 @@ def test_splits_hold_their_queries_those_without_an_answer_too(judged: Project) 
 def test_construction_counts_where_nobody_judged(project: Project) -> None:
     judge(project, CONSTRUCTION, {("q1", "d1"): 3, ("q2", "d2"): 3})
     project.pool = [
-        Candidate(query="q1", document="d1", proposal=Proposal(reason="construction")),
-        Candidate(
-            query="q1", document="d3", proposal=Proposal(reason="similarity", similarity=0.8)
-        ),
-        Candidate(query="q2", document="d2", proposal=Proposal(reason="construction")),
+        Candidate(query="q1", document="d1", proposal="construction"),
+        Candidate(query="q1", document="d3", proposal="topic"),
+        Candidate(query="q2", document="d2", proposal="construction"),
     ]
     project.write()
     judge(project, "ann", {("q2", "d2"): 1})

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 from harness.dataset.progress import progress
 from harness.errors import RunError, UsageError
 from harness.labelling.generate.records import EndpointUsage
-from harness.labelling.generate.sources import SourceDocument
 from harness.labelling.generate.write_project import GeneratedQuery
-from harness.labelling.records import QueryOrigin
+from harness.labelling.records import LabelDocument, QueryOrigin
 from harness.records.base import Record, convert, decode, to_plain
 from harness.runs.answering.client import ModelClient
 from harness.runs.answering.replies import Call, Message
@@ -53,11 +52,11 @@ _POINTING = re.compile(
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n```\s*", re.DOTALL)
 
 
-def prompt(model: str, source: SourceDocument, each: int) -> Call:
+def prompt(model: str, document: LabelDocument, each: int) -> Call:
     """Returns the request about one document: the messages alone, as servers refuse different
     parameters."""
     number = "one question" if each == 1 else f"{each} different questions"
-    task = _TASK.format(number=number, document=source.content)
+    task = _TASK.format(number=number, document=document.content)
     messages = Message(role="system", content=_SYSTEM), Message(role="user", content=task)
     return Call(model, messages, {})
 
@@ -66,9 +65,9 @@ class ModelGenerator:
     """Asks a model about documents; `excluded` counts, by reason, what gave no query."""
 
     def __init__(
-        self, client: ModelClient, sources: Sequence[SourceDocument], *, quiet: bool
+        self, client: ModelClient, documents: Sequence[LabelDocument], *, quiet: bool
     ) -> None:
-        self._client, self._sources, self._quiet = client, sources, quiet
+        self._client, self._documents, self._quiet = client, documents, quiet
         self.excluded: Counter[str] = Counter()
         self._refusals: list[str] = []
         self._cached_answers = 0
@@ -79,7 +78,7 @@ class ModelGenerator:
         Cached replies are used again. Raises RunError where the endpoint fails or the spending
         limit is reached; the replies until then are cached.
         """
-        calls = [prompt(self._client.model, self._sources[row], each) for row in rows]
+        calls = [prompt(self._client.model, self._documents[row], each) for row in rows]
         answered = 0
         with progress(
             len(rows), "documents", f"ask {self._client.model}", quiet=self._quiet
@@ -102,9 +101,9 @@ class ModelGenerator:
             self._cached_answers += not asked.new
             if asked.reply.refused:
                 self.excluded["documents that the endpoint refused"] += 1
-                self._refusals.append(f"{self._sources[row].id}: {asked.reply.refused}")
+                self._refusals.append(f"{self._documents[row].id}: {asked.reply.refused}")
             else:
-                queries += self._queries(asked.reply.text, row, self._sources[row], each)
+                queries += self._queries(asked.reply.text, row, self._documents[row], each)
         return queries
 
     def usage(self) -> EndpointUsage:
@@ -119,7 +118,7 @@ class ModelGenerator:
         return convert(values, EndpointUsage, "usage")
 
     def _queries(
-        self, reply: str, row: int, source: SourceDocument, each: int
+        self, reply: str, row: int, document: LabelDocument, each: int
     ) -> list[GeneratedQuery]:
         fenced = _FENCED.fullmatch(reply)
         try:
@@ -139,7 +138,7 @@ class ModelGenerator:
             if reason := _fault(checked):
                 self.excluded[reason] += 1
                 continue
-            haystack = source.haystacks[0] if source.haystacks else None
+            haystack = document.haystacks[0] if document.haystacks else None
             queries.append(
                 GeneratedQuery(
                     " ".join(checked.query.split()),

@@ -3,38 +3,30 @@
 1. *quotes*: a query that has words in a row from its document. The share of the queries' words in
    their documents shows how much the set favours retrievers that match words.
 2. *splits*: the same text on both sides of a split. Documents that queries of two splits have in
-   common, equal or similar ones, and queries with the same content words.
+   common, equal ones, and queries with the same content words.
 3. *benchmarks*: documents and queries that a public benchmark has too, and so perhaps every model.
+   A text is the same where its words are equal after normalisation; nearly the same where at least
+   70% of its runs of eight words are in the benchmark's texts, which is how PaLM's authors looked
+   for contamination (Chowdhery et al. 2022, section 8). A query is nearly the same, too, where it
+   has the same content words in any order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean, median
 
+import numpy as np
+
+from harness.dataset.adapters import labelled_fields, labelled_files
+from harness.dataset.adapters.formats.jsonl import optional_string, string
+from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.labelling.generate.benchmarks import (
-    MIN_SHARE,
-    RUN_LENGTH,
-    Benchmark,
-    TextIndex,
-    named,
-    prepared,
-)
-from harness.labelling.generate.labelled import LabelledQuery, LabelledSet, read_set
-from harness.labelling.generate.near_duplicates import (
-    MIN_QUOTE,
-    Embed,
-    content_words,
-    embedder,
-    longest_runs,
-    pairs,
-    shared,
-)
 from harness.labelling.generate.records import (
-    BenchmarkCheck,
     LeakageReport,
     Overlap,
     Quotation,
@@ -45,85 +37,157 @@ from harness.labelling.generate.records import (
     SplitDocuments,
     SplitQueries,
 )
-from harness.labelling.generate.sources import normalised
-from harness.labelling.generate.write_project import GeneratedQuery
+from harness.labelling.generate.write_project import GeneratedQuery, normalised, rows_of
+from harness.labelling.inputs import read_documents
+from harness.labelling.project import CONSTRUCTION, Project
+from harness.labelling.records import RELEVANCE_LEVEL, LabelDocument
 from harness.retrievers.tokenizer import Tokenizer
+from harness.scoring.matching.words import WORD, plain
 
+MIN_QUOTE = 5
+"""Words in a row that make a quotation: a query with so many is excluded."""
+RUN_LENGTH = 8
+"""Words in a row that are looked for in benchmarks."""
+MIN_SHARE = 0.7
+"""The share of a text's runs from which on it is nearly the same."""
 MAX_EXAMPLES = 50
 """Examples that are kept of each finding; the counts are of all."""
-
 LEAKAGE = "leakage.json"
 
+_PORTION = 5000
 
-def check(
-    labelled: LabelledSet,
-    embed: Embed | None,
-    similarity: float | None,
-    against: Sequence[Benchmark] = (),
-) -> LeakageReport:
-    """Runs the three checks.
 
-    The set is compared with `against` and with the datasets that are prepared here.
+# -- A labelled set, and how it is read from a folder ----------------------------------------------
+
+
+@dataclass(frozen=True)
+class LabelledQuery:
+    """A query, the rows of its relevant documents and of those proposed and not judged.
+
+    `split` is None in a set without splits.
     """
-    cached, skipped = prepared()
-    given = {one.dataset.fingerprint for one in against}
-    every = [*against, *(one for one in cached if one.dataset.fingerprint not in given)]
-    quoted, across = quotes(labelled), splits(labelled, embed, similarity)
-    overlaps = benchmarks(labelled, every)
+
+    id: str
+    text: str
+    haystack: str | None
+    split: str | None
+    relevant: tuple[int, ...]
+    proposed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class LabelledSet:
+    """Documents and queries."""
+
+    documents: Sequence[LabelDocument]
+    queries: Sequence[LabelledQuery]
+
+
+def read_set(folder: Path) -> LabelledSet:
+    """Reads a labelling project, or all splits of a folder that the dataset `labelled` reads.
+
+    Raises UsageError for any other folder.
+    """
+    if (folder / "label.json").is_file():
+        return from_project(Project.read(folder))
+    files = labelled_files.find(folder, "all")
+    documents, _ = read_documents(files["documents"])
+    rows = rows_of(documents)
+    split: dict[str, str] = {}
+    relevant: dict[str, dict[str, None]] = {}
+    for one in labelled_fields.qrels(files):
+        split.setdefault(one.query, one.split)
+        if one.grade >= RELEVANCE_LEVEL:
+            relevant.setdefault(one.query, {})[one.document] = None
+    queries = []
+    file = labelled_files.opened(files["queries"])
+    for line, record in labelled_files.records("queries", files["queries"]):
+        id_ = string(file, line, record, "id")
+        text = string(file, line, record, "text")
+        haystack = optional_string(file, line, record, "haystack")
+        found = (rows.get((haystack, document)) for document in relevant.get(id_, ()))
+        kept = tuple(row for row in found if row is not None)
+        queries.append(LabelledQuery(id_, text, haystack, split.get(id_) or None, kept))
+    return LabelledSet(documents, queries)
+
+
+def from_project(project: Project) -> LabelledSet:
+    """Returns a project as it is judged now: relevant is what anybody graded 1 or more."""
+    rows = rows_of(project.documents)
+    grades: dict[tuple[str, str], int] = {}
+    for name in (CONSTRUCTION, *project.annotators()):
+        for pair, grade in project.annotation_log(name).current.grades.items():
+            grades[pair] = max(grade, grades.get(pair, grade))
+    relevant: dict[str, list[int]] = {}
+    for (id_, document), grade in grades.items():
+        haystack = project.query[id_].haystack or None if id_ in project.query else None
+        row = rows.get((haystack, document))
+        if grade >= RELEVANCE_LEVEL and row is not None:
+            relevant.setdefault(id_, []).append(row)
+    queries = []
+    for query in project.queries:
+        haystack = query.haystack or None
+        proposed = [
+            rows[haystack, one.document]
+            for one in project.candidates[query.id]
+            if one.proposal is not None and (query.id, one.document) not in grades
+        ]
+        rows_relevant = tuple(sorted(relevant.get(query.id, ())))
+        queries.append(
+            LabelledQuery(
+                query.id, query.text, haystack, query.split, rows_relevant, tuple(sorted(proposed))
+            )
+        )
+    return LabelledSet(project.documents, queries)
+
+
+# -- The checks ------------------------------------------------------------------------------------
+
+
+def check_folder(folder: Path, against: Sequence[str] = (), *, quiet: bool = True) -> LeakageReport:
+    """Checks a labelling project, or a folder that the dataset `labelled` reads.
+
+    `against` are datasets: NAME, NAME=SOURCE, or the folder of a labelled set. Raises UsageError
+    for any other folder, and for an unknown dataset.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder; name a labelling project or a labelled set")
+    return check(read_set(folder), [_open(name, quiet=quiet) for name in against])
+
+
+def check(labelled: LabelledSet, against: Sequence[Dataset] = ()) -> LeakageReport:
+    """Runs the three checks."""
+    quoted, across = find_quotes(labelled), compare_splits(labelled)
+    overlaps = [find_overlap(labelled, dataset) for dataset in against]
     # Proposed documents are no leak before a person accepts them.
     leaks = (
         quoted.quoting
         + len(across.documents)
         + len(across.same_texts)
-        + len(across.similar_documents or ())
         + len(across.same_queries)
         + sum(one.same_documents + one.similar_documents for one in overlaps)
         + sum(one.same_queries + one.similar_queries for one in overlaps)
     )
-    return LeakageReport(
-        quotes=quoted,
-        splits=across,
-        benchmarks=BenchmarkCheck(compared=overlaps, skipped=skipped),
-        leaks=leaks,
-    )
+    return LeakageReport(quotes=quoted, splits=across, benchmarks=overlaps, leaks=leaks)
 
 
-def check_folder(
-    folder: Path,
-    similarity: float | None,
-    embedding: str = "",
-    against: Sequence[str] = (),
-    *,
-    quiet: bool = True,
-) -> LeakageReport:
-    """Checks a labelling project, or a folder that the dataset `labelled` reads.
-
-    Raises UsageError for any other folder, and where the model is missing.
-    """
-    if not folder.is_dir():
-        raise UsageError(f"{folder}: no such folder; name a labelling project or a labelled set")
-    what = "harness label check (without --similarity off)"
-    embed = embedder(what, embedding) if similarity is not None else None
-    return check(read_set(folder), embed, similarity, named(against, quiet=quiet))
-
-
-def quotes(labelled: LabelledSet) -> QuoteCheck:
+def find_quotes(labelled: LabelledSet) -> QuoteCheck:
     """Finds queries that quote a relevant document, and measures the words that queries share with
     theirs.
 
     `shared_words` is over the queries with a relevant document and a word that any document has.
     """
     asked = [query for query in labelled.queries if query.relevant]
-    documents = [[labelled.documents[row].content for row in q.relevant] for q in asked]
-    texts = [query.text for query in asked]
-    found = longest_runs(texts, documents)
+    contents = [document.content for document in labelled.documents]
+    found = [longest_run(query.text, [contents[row] for row in query.relevant]) for query in asked]
     flagged = [
         Quotation(query=query.id, text=query.text, run_length=one.length, quoted=one.words)
         for query, one in zip(asked, found, strict=True)
         if one.length >= MIN_QUOTE
     ]
-    rows = [query.relevant for query in asked]
-    measured = shared(texts, rows, [source.content for source in labelled.documents])
+    measured = shared_words(
+        [query.text for query in asked], [query.relevant for query in asked], contents
+    )
     shares = [share for share in measured if share is not None]
     return QuoteCheck(
         n=len(asked),
@@ -140,7 +204,57 @@ def quotes(labelled: LabelledSet) -> QuoteCheck:
     )
 
 
-def splits(labelled: LabelledSet, embed: Embed | None, least: float | None) -> SplitCheck:
+@dataclass(frozen=True)
+class WordRun:
+    """Words in a row that a query shares with a document: how many, and which."""
+
+    length: int
+    words: str
+
+
+def longest_run(query: str, documents: Iterable[str]) -> WordRun:
+    """Returns the longest run of words that a query has of any of its documents."""
+    written = WORD.findall(query)
+    matcher = SequenceMatcher(None, autojunk=False)
+    matcher.set_seq2([plain(word) for word in written])
+    best = WordRun(0, "")
+    for document in documents:
+        matcher.set_seq1([plain(word) for word in WORD.findall(document)])
+        match = matcher.find_longest_match()
+        if match.size > best.length:
+            best = WordRun(match.size, " ".join(written[match.b : match.b + match.size]))
+    return best
+
+
+def shared_words(
+    queries: Sequence[str], relevant: Sequence[Sequence[int]], documents: Sequence[str]
+) -> list[float | None]:
+    """Returns the share of each query's words that its documents have, the most of any of them.
+
+    Words are stems without stop words, as the lexical retrievers see them, each weighted by
+    ln(1 + N / df), as rare words are what they find by. Words that no document has are left out,
+    and words of more than a fifth of the queries (and of five at least), which are a template's and
+    tell no query apart; None where no other is left. `relevant` are rows of `documents`.
+    """
+    terms = Tokenizer()
+    of_query = [np.unique(terms.terms(query)) for query in queries]
+    of_document = [np.unique(terms.terms(text)) for text in documents]
+    nothing = np.zeros(0, np.int32)
+    every = np.concatenate([nothing, *of_query, *of_document])
+    size = int(every.max(initial=0)) + 1
+    frequency = np.bincount(np.concatenate([nothing, *of_document]), minlength=size)
+    weight = np.where(frequency > 0, np.log1p(len(documents) / np.maximum(frequency, 1)), 0.0)
+    asking = np.bincount(np.concatenate([nothing, *of_query]), minlength=size)
+    weight[asking > max(len(queries) / 5, 5)] = 0
+    found: list[float | None] = []
+    for asked, rows in zip(of_query, relevant, strict=True):
+        total = float(weight[asked].sum())
+        held = (float(weight[np.intersect1d(asked, of_document[row])].sum()) for row in rows)
+        found.append(max(held, default=0.0) / total if total and rows else None)
+    return found
+
+
+def compare_splits(labelled: LabelledSet) -> SplitCheck:
     """Finds what two splits have in common."""
     by_split: dict[str, list[LabelledQuery]] = {}
     for query in labelled.queries:
@@ -148,36 +262,25 @@ def splits(labelled: LabelledSet, embed: Embed | None, least: float | None) -> S
             by_split.setdefault(query.split, []).append(query)
     found = SplitCheck(
         queries={name: len(queries) for name, queries in sorted(by_split.items())},
-        similarity=least,
         documents=[],
         proposed_documents=[],
         same_texts=[],
-        similar_documents=None if embed is None else [],
         same_queries=[],
     )
     terms = Tokenizer()
-    name = [source.id for source in labelled.documents]
+    name = [document.id for document in labelled.documents]
     for both in map(list, combinations(sorted(by_split), 2)):
         sides = (by_split[both[0]], by_split[both[1]])
         gold = [sorted({row for query in side for row in query.relevant}) for side in sides]
         common = set(gold[0]) & set(gold[1])
         reached = [{row for q in side for row in (*q.relevant, *q.proposed)} for side in sides]
         proposed = (reached[0] & reached[1]) - common
-        found.documents.extend(
-            SplitDocument(splits=both, document=name[row]) for row in sorted(common)
-        )
-        found.proposed_documents.extend(
-            SplitDocument(splits=both, document=name[row]) for row in sorted(proposed)
-        )
+        for rows, documents in ((common, found.documents), (proposed, found.proposed_documents)):
+            documents += [SplitDocument(splits=both, document=name[row]) for row in sorted(rows)]
         found.same_texts.extend(
             SplitDocuments(splits=both, documents=[name[a], name[b]])
-            for a, b in _same(labelled, gold)
+            for a, b in _same_texts(labelled, gold)
         )
-        if embed is not None and least is not None and found.similar_documents is not None:
-            found.similar_documents.extend(
-                SplitDocuments(splits=both, documents=[name[a], name[b]], similarity=value)
-                for a, b, value in _similar(labelled, gold, embed, least)
-            )
         found.same_queries.extend(
             SplitQueries(splits=both, queries=[a.id, b.id], texts=[a.text, b.text])
             for a, b in _same_queries(sides, terms)
@@ -185,36 +288,45 @@ def splits(labelled: LabelledSet, embed: Embed | None, least: float | None) -> S
     return found
 
 
-def benchmarks(labelled: LabelledSet, against: Sequence[Benchmark]) -> list[Overlap]:
-    """Counts, for each benchmark, the documents and queries of the set that it has too."""
-    documents = TextIndex([source.content for source in labelled.documents])
-    queries = TextIndex([query.text for query in labelled.queries])
-    overlaps = []
-    for one in against:
-        of_documents = documents.within(one.documents())
-        of_queries = queries.within(one.queries(), any_order=True)
-        overlaps.append(
-            Overlap(
-                dataset=one.name,
-                dataset_documents=one.n_documents,
-                dataset_queries=one.n_queries,
-                run_length=RUN_LENGTH,
-                min_share=MIN_SHARE,
-                same_documents=len(of_documents.exact),
-                similar_documents=len(of_documents.near),
-                same_queries=len(of_queries.exact),
-                similar_queries=len(of_queries.near),
-                document_examples=[
-                    labelled.documents[row].id
-                    for row in sorted({*of_documents.exact, *of_documents.near})[:MAX_EXAMPLES]
-                ],
-                query_examples=[
-                    labelled.queries[row].id
-                    for row in sorted({*of_queries.exact, *of_queries.near})[:MAX_EXAMPLES]
-                ],
-            )
-        )
-    return overlaps
+def _same_texts(labelled: LabelledSet, gold: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+    """Yields rows of the first split and others of the second that have the same words.
+
+    They share a haystack; else they are no alternative to each other.
+    """
+    documents = labelled.documents
+    by_text: dict[str, list[int]] = {}
+    for row in gold[0]:
+        by_text.setdefault(normalised(documents[row].content), []).append(row)
+    for b in gold[1]:
+        for a in by_text.get(normalised(documents[b].content), ()):
+            one, other = (set(documents[row].haystacks) for row in (a, b))
+            if a != b and (not one or not other or one & other):
+                yield a, b
+
+
+def _same_queries(
+    sides: tuple[Sequence[LabelledQuery], Sequence[LabelledQuery]], terms: Tokenizer
+) -> Iterator[tuple[LabelledQuery, LabelledQuery]]:
+    """Yields queries of two splits with the same words, or the same content words in any order."""
+
+    def words(query: LabelledQuery) -> tuple[object, ...]:
+        # Queries to different haystacks ask different things in the same words.
+        return (query.haystack, content_words(query.text, terms) or normalised(query.text))
+
+    first: dict[tuple[object, ...], LabelledQuery] = {}
+    for query in sides[0]:
+        first.setdefault(words(query), query)
+    for query in sides[1]:
+        if words(query) in first:
+            yield first[words(query)], query
+
+
+def content_words(text: str, terms: Tokenizer) -> tuple[int, ...]:
+    """Returns the stems of a text, sorted and each once, by their numbers in `terms`.
+
+    Equal for texts that say the same in another order; empty for one of stop words alone.
+    """
+    return tuple(np.unique(terms.terms(text)).tolist())
 
 
 def asking_the_same(queries: Sequence[GeneratedQuery]) -> list[list[int]]:
@@ -228,47 +340,88 @@ def asking_the_same(queries: Sequence[GeneratedQuery]) -> list[list[int]]:
     return [together for together in found.values() if len(together) > 1]
 
 
-def _similar(
-    labelled: LabelledSet, gold: list[list[int]], embed: Embed, least: float
-) -> list[tuple[int, int, float]]:
-    """Rows of the first split and others of the second that are similar, with the cosine."""
-    if not all(gold):
-        return []
-    first, second = (embed([labelled.documents[row].content for row in rows]) for rows in gold)
-    columns = (column.tolist() for column in pairs(first, second, least))
-    found = ((gold[0][a], gold[1][b], value) for a, b, value in zip(*columns, strict=True))
-    return [(a, b, value) for a, b, value in found if a != b and _meet(labelled, a, b)]
+# -- Public benchmarks -----------------------------------------------------------------------------
 
 
-def _meet(labelled: LabelledSet, one: int, two: int) -> bool:
-    """Whether two documents share a haystack; else they are no alternative to each other."""
-    a, b = (labelled.documents[row].haystacks for row in (one, two))
-    return not a or not b or bool(set(a) & set(b))
+def _open(text: str, *, quiet: bool) -> Dataset:
+    """Opens a dataset of `--against`."""
+    from harness.dataset.prepare import open_dataset
+
+    name, _, source = text.partition("=")
+    if not source and Path(text).exists():
+        name, source = "labelled", text
+    split = "all" if name == "labelled" else ""
+    try:
+        return open_dataset(name, source=source or None, split=split, quiet=quiet)
+    except UsageError as error:
+        raise UsageError(f"--against {text}: {error}") from None
 
 
-def _same(labelled: LabelledSet, gold: list[list[int]]) -> list[tuple[int, int]]:
-    """Rows of the first split and others of the second that have the same words."""
-    by_text: dict[str, list[int]] = {}
-    for row in gold[0]:
-        by_text.setdefault(labelled.documents[row].normalised, []).append(row)
-    return [
-        (a, b)
-        for b in gold[1]
-        for a in by_text.get(labelled.documents[b].normalised, ())
-        if a != b and _meet(labelled, a, b)
-    ]
+def find_overlap(labelled: LabelledSet, dataset: Dataset) -> Overlap:
+    """Counts the documents and queries of the set that a benchmark has too."""
+    manifest, n, n_queries = dataset.manifest, len(dataset.documents), dataset.n_queries
+    texts = (
+        text
+        for start in range(0, n, _PORTION)
+        for text in dataset.documents.contents(
+            np.arange(start, min(start + _PORTION, n), dtype=np.int32)
+        )
+    )
+    mine = [document.content for document in labelled.documents]
+    same, similar = texts_within(mine, texts)
+    asked = [query.text for query in labelled.queries]
+    theirs = dataset.query_table["text"].to_pylist()
+    same_queries, similar_queries = texts_within(asked, theirs, any_order=True)
+    documents = [labelled.documents[row].id for row in sorted(same | similar)]
+    queries = [labelled.queries[row].id for row in sorted(same_queries | similar_queries)]
+    return Overlap(
+        dataset=f"{manifest.name} {manifest.granularity}-{manifest.text}-{manifest.split}",
+        dataset_documents=n,
+        dataset_queries=n_queries,
+        same_documents=len(same),
+        similar_documents=len(similar),
+        same_queries=len(same_queries),
+        similar_queries=len(similar_queries),
+        document_examples=documents[:MAX_EXAMPLES],
+        query_examples=queries[:MAX_EXAMPLES],
+    )
 
 
-def _same_queries(
-    sides: tuple[list[LabelledQuery], list[LabelledQuery]], terms: Tokenizer
-) -> list[tuple[LabelledQuery, LabelledQuery]]:
-    """Queries of two splits with the same words, or the same content words in any order."""
+def texts_within(
+    texts: Sequence[str], others: Iterable[str], *, any_order: bool = False
+) -> tuple[set[int], set[int]]:
+    """Returns the rows of texts that the others have too, and of those that are nearly the same.
 
-    def words(query: LabelledQuery) -> tuple[object, ...]:
-        # Queries to different haystacks ask different things in the same words.
-        return (query.haystack, content_words(query.text, terms) or normalised(query.text))
+    `any_order`: the same content words count as nearly the same.
+    """
+    terms = Tokenizer()
+    whole: dict[str, set[int]] = {}
+    for row, text in enumerate(texts):
+        whole.setdefault(normalised(text), set()).add(row)
+    runs = [_runs(text) for text in texts]
+    wanted = {run for of_text in runs for run in of_text}
+    seen: set[int] = set()
+    same: set[int] = set()
+    contents: set[tuple[int, ...]] = set()
+    for text in others:
+        words = normalised(text)
+        if words:
+            same |= whole.get(words, set())
+        seen.update(wanted.intersection(_runs(text)))
+        if any_order:
+            contents.add(content_words(text, terms))
+    similar = {
+        row
+        for row, of_text in enumerate(runs)
+        if of_text and sum(run in seen for run in of_text) >= MIN_SHARE * len(of_text)
+    }
+    if any_order:
+        of_texts = (content_words(text, terms) for text in texts)
+        similar |= {row for row, words in enumerate(of_texts) if words and words in contents}
+    return same, similar - same
 
-    first: dict[tuple[object, ...], LabelledQuery] = {}
-    for query in sides[0]:
-        first.setdefault(words(query), query)
-    return [(first[words(query)], query) for query in sides[1] if words(query) in first]
+
+def _runs(text: str) -> list[int]:
+    """Returns a hash of each run of eight words."""
+    words = [plain(word) for word in WORD.findall(text)]
+    return [hash(tuple(words[at : at + RUN_LENGTH])) for at in range(len(words) - RUN_LENGTH + 1)]

@@ -47,11 +47,10 @@ class SplitDocument(Record):
 
 
 class SplitDocuments(Record):
-    """Two documents of two splits with equal or similar texts."""
+    """Two documents of two splits with equal texts."""
 
     splits: list[str]
     documents: list[str]
-    similarity: float | None = None
 
 
 class SplitQueries(Record):
@@ -63,17 +62,15 @@ class SplitQueries(Record):
 
 
 class SplitCheck(Record):
-    """What two splits have in common; `similar_documents` is null where nothing was embedded.
+    """What two splits have in common.
 
     `proposed_documents` would be in two splits if a person accepted them.
     """
 
     queries: dict[str, int]
-    similarity: float | None
     documents: list[SplitDocument]
     proposed_documents: list[SplitDocument]
     same_texts: list[SplitDocuments]
-    similar_documents: list[SplitDocuments] | None
     same_queries: list[SplitQueries]
 
 
@@ -83,8 +80,6 @@ class Overlap(Record):
     dataset: str
     dataset_documents: int
     dataset_queries: int
-    run_length: int
-    min_share: float
     same_documents: int
     similar_documents: int
     same_queries: int
@@ -93,26 +88,12 @@ class Overlap(Record):
     query_examples: list[str]
 
 
-class SkippedDataset(Record):
-    """A prepared dataset that was not compared, and why."""
-
-    dataset: str
-    reason: str
-
-
-class BenchmarkCheck(Record):
-    """The comparison with public benchmarks."""
-
-    compared: list[Overlap]
-    skipped: list[SkippedDataset]
-
-
 class LeakageReport(Record):
     """leakage.json: what the three checks found; `leaks` counts the findings that are leaks."""
 
     quotes: QuoteCheck
     splits: SplitCheck
-    benchmarks: BenchmarkCheck
+    benchmarks: list[Overlap]
     leaks: int
 
 

@@ -4,21 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.labelling.generate.near_duplicates import MIN_QUOTE
-from harness.labelling.generate.records import (
-    BenchmarkCheck,
-    EndpointUsage,
-    GenerateReport,
-    LeakageReport,
-    QuoteCheck,
-    SplitCheck,
-)
+from harness.labelling.generate.records import EndpointUsage, GenerateReport, LeakageReport
 from harness.scoring.grid import grid
 
 MANY = 10
 """Proposals per query from which on a note says how many they are."""
-
-Row = list[str | int]
 
 
 def render_generated(found: GenerateReport) -> str:
@@ -38,10 +28,7 @@ def render_generated(found: GenerateReport) -> str:
     if found.queries < found.requested:
         lines.append(f"fewer than the {found.requested} requested queries (--queries)")
     if 2 * found.largest_group > found.queries > 1:
-        lines.append(
-            "note: more than half of the queries are connected and in one split; a higher "
-            "--similarity separates them"
-        )
+        lines.append("note: more than half of the queries are connected and in one split")
     if found.excluded or found.empty:
         lines += ["", "excluded"]
         lines += [f"  {reason}: {n}" for reason, n in found.excluded.items()]
@@ -50,20 +37,17 @@ def render_generated(found: GenerateReport) -> str:
     return "\n".join(lines)
 
 
-def _proposals(found: GenerateReport) -> list[str]:
+def _proposals(found: GenerateReport) -> Iterator[str]:
     if not found.proposals:
-        return ["proposed: nothing; no other document is near, has the same text or the same topic"]
+        yield "proposed: nothing; no other document has the same text or the same topic"
+        return
     by = ", ".join(f"{n} by {why}" for why, n in sorted(found.proposals_by_reason.items()))
-    lines = [
+    yield (
         f"proposed: {found.proposals} documents for {found.queries_with_proposals} queries "
         f"({by}); none is relevant before a person says so: harness label open {found.folder}"
-    ]
+    )
     if found.proposals > MANY * found.queries_with_proposals:
-        lines.append(
-            f"note: that is {found.proposals / found.queries_with_proposals:.0f} a query to "
-            "judge; a higher --similarity proposes fewer"
-        )
-    return lines
+        yield f"note: that is {found.proposals / found.queries_with_proposals:.0f} a query to judge"
 
 
 def _usage(usage: EndpointUsage) -> Iterator[str]:
@@ -79,55 +63,37 @@ def _usage(usage: EndpointUsage) -> Iterator[str]:
 
 
 def render_checks(leakage: LeakageReport) -> str:
-    """Returns the three checks as a table, with examples, and what was not compared."""
-    rows = [
-        *_quotes(leakage.quotes),
-        *_splits(leakage.splits),
-        *_benchmarks(leakage.benchmarks),
-    ]
+    """Returns the checks as a table, with examples."""
     n = leakage.leaks
     result = (
         f"{n} leak{'' if n == 1 else 's'} found: quotes, splits and public texts above"
         if n
         else "no leak was found in what was compared"
     )
-    return "\n".join([grid(rows, ["leakage", "what", "found", "of"]), *_notes(leakage), result])
+    table = grid(list(_rows(leakage)), ["leakage", "what", "found", "of"])
+    return "\n".join([table, *_notes(leakage), result])
 
 
-def _quotes(found: QuoteCheck) -> Iterator[Row]:
+def _rows(leakage: LeakageReport) -> Iterator[list[str | int]]:
+    quotes, splits = leakage.quotes, leakage.splits
+    mean = quotes.shared_words.mean
     yield [
         "quotes",
-        f"queries with {MIN_QUOTE} words and more in a row of their document",
-        found.quoting,
-        f"{found.n} queries",
+        f"queries with {quotes.min_run} words and more in a row of their document",
+        quotes.quoting,
+        f"{quotes.n} queries",
     ]
-    mean = found.shared_words.mean
     yield [
         "",
         "share of a query's words that its document has, by rarity, mean",
         "-" if mean is None else f"{mean:.2f}",
-        f"{found.shared_words.n} queries",
+        f"{quotes.shared_words.n} queries",
     ]
-
-
-def _splits(found: SplitCheck) -> Iterator[Row]:
-    of = f"{sum(found.queries.values())} queries in {len(found.queries)} splits"
-    similar = found.similar_documents
-    yield ["splits", "documents of queries in two splits", len(found.documents), of]
-    yield ["", "different documents with the same text", len(found.same_texts), of]
-    yield [
-        "",
-        f"documents with a similarity of {found.similarity} and more"
-        if similar is not None
-        else "documents that are near by their vectors",
-        "not measured" if similar is None else len(similar),
-        of,
-    ]
-    yield ["", "queries with the same content words", len(found.same_queries), of]
-
-
-def _benchmarks(found: BenchmarkCheck) -> Iterator[Row]:
-    for at, one in enumerate(found.compared):
+    of = f"{sum(splits.queries.values())} queries in {len(splits.queries)} splits"
+    yield ["splits", "documents of queries in two splits", len(splits.documents), of]
+    yield ["", "different documents with the same text", len(splits.same_texts), of]
+    yield ["", "queries with the same content words", len(splits.same_queries), of]
+    for at, one in enumerate(leakage.benchmarks):
         yield [
             "" if at else "public",
             f"the same + nearly the same in {one.dataset}",
@@ -138,7 +104,7 @@ def _benchmarks(found: BenchmarkCheck) -> Iterator[Row]:
 
 
 def _notes(leakage: LeakageReport) -> Iterator[str]:
-    quotes, splits, benchmarks = leakage.quotes, leakage.splits, leakage.benchmarks
+    quotes, splits = leakage.quotes, leakage.splits
     mean = quotes.shared_words.mean
     if mean is not None and mean >= 0.5:
         yield (
@@ -151,7 +117,3 @@ def _notes(leakage: LeakageReport) -> Iterator[str]:
         yield f"note: {n} proposed documents would be in two splits if they were accepted"
     for same in splits.same_queries[:3]:
         yield f"note: {' and '.join(same.queries)} are in two splits: {same.texts[0]!r}"
-    if not benchmarks.compared:
-        yield "note: no public dataset is prepared here to compare with; --against NAME names one"
-    for skipped in benchmarks.skipped:
-        yield f"note: not compared with {skipped.dataset}: {skipped.reason}"

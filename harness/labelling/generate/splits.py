@@ -1,9 +1,8 @@
 """Assigns fixed splits: by the hash of a group, never by order, and no group is in two splits.
 
-A group is connected: documents that are judged or proposed for one query, and so also
-near-duplicates of a query's document and documents that share a query. Its split is that of its
-earlier queries, if it has any; else the hash of one of its documents decides. So documents and
-queries that are added later move no earlier one.
+A group is connected: documents that are judged or proposed for one query, and documents that share
+a query. Its split is that of its earlier queries, if it has any; else the hash of one of its
+documents decides. So documents and queries that are added later move no earlier one.
 """
 
 from __future__ import annotations
@@ -19,8 +18,6 @@ from harness.labelling.records import Split
 NAMES: tuple[Split, ...] = get_args(Split)
 """The splits that the dataset `labelled` knows."""
 DEFAULT = "test=0.5,dev=0.2,train=0.3"
-
-Shares = Mapping[Split, float]
 
 
 def parse(text: str) -> dict[Split, float]:
@@ -45,39 +42,30 @@ def parse(text: str) -> dict[Split, float]:
 
 
 def fraction(seed: int, text: str) -> float:
-    """A number in [0, 1) that the seed and the text fix: 53 bits of their sha256."""
+    """Returns a number in [0, 1) that the seed and the text fix: 53 bits of their sha256."""
     data = hashlib.sha256(f"{seed}\0{text}".encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(data[:8], "big") >> 11) / (1 << 53)
 
 
 def groups(n: int, ties: Iterable[Sequence[int]]) -> list[int]:
-    """The group of each of n documents, named by its first one; `ties` are documents together.
+    """Returns the group of each of n documents; `ties` are documents that belong together."""
+    from scipy.cluster.hierarchy import DisjointSet
 
-    SciPy's DisjointSet takes three times as long, and a fifth of a second to import.
-    """
-    parent = list(range(n))
-
-    def root(at: int) -> int:
-        while parent[at] != at:
-            parent[at] = parent[parent[at]]
-            at = parent[at]
-        return at
-
-    for together in ties:
-        for other in together[1:]:
-            one, two = root(together[0]), root(other)
-            parent[max(one, two)] = min(one, two)
-    return [root(at) for at in range(n)]
+    sets = DisjointSet(range(n))
+    for first, *others in ties:
+        for other in others:
+            sets.merge(first, other)
+    return [sets[row] for row in range(n)]
 
 
 def assign(
     group_of: Sequence[int],
     keys: Sequence[str],
-    shares: Shares,
+    shares: Mapping[Split, float],
     seed: int,
     before: Iterable[tuple[int, Split]] = (),
 ) -> list[Split | None]:
-    """The split of each query; None for one that would tie queries of two splits together.
+    """Returns the split of each query; None for one that would tie queries of two splits together.
 
     `group_of` and `keys` have, for each query, its group and the key of its document; `before`
     are groups of queries that have a split already, with it.
@@ -97,11 +85,11 @@ def assign(
     return found
 
 
-def _at(shares: Shares, position: float) -> Split:
-    """The split at a position in [0, 1)."""
+def _at(shares: Mapping[Split, float], position: float) -> Split:
+    """Returns the split at a position in [0, 1)."""
     passed = 0.0
-    for name in shares:
-        passed += shares[name]
+    for name, share in shares.items():
+        passed += share
         if position < passed:
             return name
     return list(shares)[-1]  # the shares' sum was rounded

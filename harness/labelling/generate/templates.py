@@ -9,26 +9,32 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-
-import numpy as np
-import numpy.typing as npt
 
 from harness.errors import UsageError, near
-from harness.labelling.generate.sources import SourceDocument
 from harness.labelling.generate.splits import fraction
 from harness.labelling.generate.topics import Topic, Topics
 from harness.labelling.generate.write_project import GeneratedQuery
-from harness.labelling.records import Proposal, QueryOrigin
+from harness.labelling.records import LabelDocument, ProposalReason, QueryOrigin
 
 DEFAULT = "What does this document say about {topic}?"
 TOPIC = "topic"
 _REVEALING = ("id", "_id", "text", "haystack")  # fields that would give the answer away
+_NO_FIELDS = ("haystack", "position", "metadata")  # of a document, which no template may name
 
 SHARED = 10
 """How many other documents may fit a query: with more, it tells no document apart."""
 
-Int64 = npt.NDArray[np.int64]
+
+def template_fields(document: LabelDocument) -> dict[str, str]:
+    """Returns the values that a template may name: title, speaker, session, metadata."""
+    metadata = document.extra.get("metadata")
+    own = {name: getattr(document, name) for name in ("title", "timestamp", "session", "speaker")}
+    every = {**(metadata if isinstance(metadata, dict) else {}), **document.extra, **own}
+    return {
+        str(name): " ".join(str(value).split())
+        for name, value in every.items()
+        if name not in _NO_FIELDS and isinstance(value, str | int | float) and str(value).strip()
+    }
 
 
 @dataclass(frozen=True)
@@ -42,59 +48,36 @@ class Template:
     def parse(cls, text: str) -> Template:
         """Raises UsageError for one that has no field, or braces that are none."""
         try:
-            parts = list(string.Formatter().parse(text))
+            parts = [part for part in string.Formatter().parse(text) if part[1] is not None]
         except ValueError as error:
             raise UsageError(f"the template {text!r}: {error}; write {{{{ for a brace") from None
-        names = [name for _, name, _, _ in parts if name is not None]
-        for name, (_, _, form, conversion) in zip(
-            names, (part for part in parts if part[1] is not None), strict=True
-        ):
-            if not name.replace("-", "_").isidentifier() or form or conversion:
+        for _, name, form, conversion in parts:
+            if not str(name).replace("-", "_").isidentifier() or form or conversion:
                 raise UsageError(
                     f"the template {text!r}: {{{name}}} is no field; a field is a name alone, as "
                     "{topic} or {title}"
                 )
             if name in _REVEALING:
                 raise UsageError(f"the template {text!r}: {{{name}}} would give the answer away")
-        if not names:
+        if not parts:
             raise UsageError(
                 f"the template {text!r} has no field, so every document would get the same query; "
                 f"write it as {DEFAULT!r}"
             )
-        return cls(text, tuple(dict.fromkeys(names)))
+        return cls(text, tuple(dict.fromkeys(str(name) for _, name, _, _ in parts)))
 
     def fill(self, values: Mapping[str, str]) -> str:
-        """The query with these values in it. Raises KeyError for a field that has none."""
-        return " ".join(
-            "".join(
-                literal + (values[name] if name is not None else "")
-                for literal, name, _, _ in string.Formatter().parse(self.text)
-            ).split()
+        """Returns the query with these values in it. Raises KeyError for a field without one."""
+        parts = string.Formatter().parse(self.text)
+        filled = "".join(
+            literal + (values[name] if name is not None else "") for literal, name, _, _ in parts
         )
+        return " ".join(filled.split())
 
 
-def templates(texts: list[str], file: Path | None) -> list[Template]:
-    """Those of the command line and of a file (one a line, # begins a comment), or the default.
-
-    Raises UsageError for a file that cannot be read or holds none.
-    """
-    every = list(texts)
-    if file is not None:
-        try:
-            lines = file.read_text(encoding="utf-8-sig").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
-            said = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            raise UsageError(f"--templates {file}: cannot be read: {said}") from None
-        found = [line.strip() for line in lines if line.strip() and not line.startswith("#")]
-        if not found:
-            raise UsageError(f"--templates {file}: holds no template; write one a line")
-        every += found
-    return [Template.parse(text) for text in dict.fromkeys(every or [DEFAULT])]
-
-
-def check_fields(every: list[Template], known: set[str]) -> None:
+def check_fields(templates: Iterable[Template], known: set[str]) -> None:
     """Raises UsageError for a field that no document has."""
-    for template in every:
+    for template in templates:
         for name in template.fields:
             if name != TOPIC and name not in known:
                 raise UsageError(
@@ -108,76 +91,85 @@ class TemplateAssigner:
     reason."""
 
     def __init__(
-        self, sources: Sequence[SourceDocument], same: Int64, templates: list[Template], seed: int
+        self,
+        documents: Sequence[LabelDocument],
+        same: Sequence[int],
+        templates: Sequence[Template],
+        seed: int,
     ) -> None:
-        self._sources, self._same = sources, same
+        self._documents, self._same = documents, same
         self._templates, self._seed = templates, seed
-        self._topics = Topics([s.title for s in sources], [s.content for s in sources], same)
-        self._having = _having(sources, {name for t in templates for name in t.fields})
-        self._haystacks = [frozenset(source.haystacks) for source in sources]
+        titles = [document.title or "" for document in documents]
+        self._topics = Topics(titles, [document.content for document in documents], same)
+        self._fields = [template_fields(document) for document in documents]
+        self._having: dict[tuple[str, str], set[int]] = {}
+        for row, fields in enumerate(self._fields):
+            for pair in fields.items():
+                self._having.setdefault(pair, set()).add(row)
         self.excluded: Counter[str] = Counter()
 
     def generate(self, rows: Sequence[int], each: int) -> list[GeneratedQuery]:
         """Returns up to `each` queries of each of these documents, in their order."""
-        # Twice as many, since some stand in too many documents.
-        topics = self._topics.of(np.array(rows, np.int64), 2 * each)
+        # Twice as many, since some are in too many documents.
+        topics = self._topics.find(rows, 2 * each)
         return [
-            made
+            query
             for row, of_row in zip(rows, topics, strict=True)
-            for made in self._of(row, of_row, each)
+            for query in self._queries(row, of_row, each)
         ]
 
-    def _of(self, row: int, topics: list[Topic], each: int) -> list[GeneratedQuery]:
-        source, n = self._sources[row], len(self._templates)
-        start = int(fraction(self._seed, f"template\0{source.key}") * n)
+    def _queries(self, row: int, topics: Sequence[Topic], each: int) -> list[GeneratedQuery]:
+        fields, n = self._fields[row], len(self._templates)
+        start = int(fraction(self._seed, f"template\0{self._documents[row].key}") * n)
         order = [self._templates[(start + i) % n] for i in range(n)]
-        fitting = [t for t in order if all(f == TOPIC or f in source.fields for f in t.fields)]
+        fitting = [t for t in order if all(f == TOPIC or f in fields for f in t.fields)]
         if not fitting:
             self.excluded["documents that lack a field of every template"] += 1
             return []
-        made, tried = list[GeneratedQuery](), 0
+        queries: list[GeneratedQuery] = []
+        tried = 0
         for template, topic in _turns(fitting, topics):
-            one = self._made(row, template, topic)
+            query = self._query(row, template, topic)
             tried += 1
-            if one is not None:
-                made.append(one)
-            if len(made) == each:
+            if query is not None:
+                queries.append(query)
+            if len(queries) == each:
                 break
-        if not made:
+        if not queries:
             crowded = f"documents that share what is asked with more than {SHARED} others"
             self.excluded[crowded if tried else "documents without a topic"] += 1
-        return made
+        return queries
 
-    def _made(self, row: int, template: Template, topic: Topic | None) -> GeneratedQuery | None:
-        """A query; None where too many other documents fit it."""
-        source = self._sources[row]
-        values = {name: source.fields[name] for name in template.fields if name != TOPIC}
+    def _query(self, row: int, template: Template, topic: Topic | None) -> GeneratedQuery | None:
+        """Returns a query; None where too many other documents fit it."""
+        document = self._documents[row]
+        values = {name: self._fields[row][name] for name in template.fields if name != TOPIC}
         holders = [self._having[pair] for pair in values.items()]
         if topic is not None:
             values[TOPIC] = topic.text
-            holders.append(set(topic.holders.tolist()))
-        haystack = source.haystacks[0] if source.haystacks else None
+            holders.append(set(topic.holders))
+        haystack = document.haystacks[0] if document.haystacks else None
         others = sorted(
             other
-            for other in set.intersection(*holders)
-            if other != row and (haystack is None or haystack in self._haystacks[other])
+            for other in set.intersection(*holders) - {row}
+            if haystack is None or haystack in self._documents[other].haystacks
         )
-        if len({int(self._same[other]) for other in others}) > SHARED:
+        if len({self._same[other] for other in others}) > SHARED:
             return None
         origin = QueryOrigin(
             method="template", template=template.text, topic=topic.text if topic else None
         )
-        proposal = Proposal(reason="topic" if topic is not None else "field")
-        return GeneratedQuery(
-            template.fill(values), haystack, (row,), origin, dict.fromkeys(others, proposal)
-        )
+        reason: ProposalReason = "topic" if topic is not None else "field"
+        proposed = dict.fromkeys(others, reason)
+        return GeneratedQuery(template.fill(values), haystack, (row,), origin, proposed)
 
 
 def _turns(
-    templates: list[Template], topics: list[Topic]
+    templates: Sequence[Template], topics: Sequence[Topic]
 ) -> Iterator[tuple[Template, Topic | None]]:
-    """Templates in turn, each with the next topic; one without {topic} has one turn alone."""
-    unused, plain = iter(topics), set[str]()
+    """Yields templates in turn, each with the next topic; one without {topic} has one turn."""
+    unused = iter(topics)
+    plain: set[str] = set()
     for turn in range(len(templates) * (len(topics) + 1)):
         template = templates[turn % len(templates)]
         if TOPIC not in template.fields:
@@ -186,16 +178,3 @@ def _turns(
                 yield template, None
         elif (topic := next(unused, None)) is not None:
             yield template, topic
-
-
-def _having(
-    sources: Sequence[SourceDocument], fields: Iterable[str]
-) -> Mapping[tuple[str, str], set[int]]:
-    """The rows that have each value of each field."""
-    found: dict[tuple[str, str], set[int]] = {}
-    for row, source in enumerate(sources):
-        of_row = source.fields
-        for name in fields:
-            if name in of_row:
-                found.setdefault((name, of_row[name]), set()).add(row)
-    return found

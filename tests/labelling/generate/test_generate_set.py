@@ -12,10 +12,10 @@ from harness.errors import UsageError
 from harness.labelling.generate.generate import GenerateOptions, generate
 from harness.labelling.generate.splits import DEFAULT, parse
 from harness.labelling.generate.templates import Template
+from harness.labelling.pool import System
+from harness.labelling.start import start
 
-PLAIN = GenerateOptions(
-    [Template.parse("What is said about {topic}?")], parse(DEFAULT), similarity=None
-)
+PLAIN = GenerateOptions([Template.parse("What is said about {topic}?")], parse(DEFAULT))
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -67,7 +67,6 @@ def test_judgements_are_by_construction_and_ids_say_nothing(tmp_path: Path) -> N
         "documents with the text of another": 1,
     }
     assert found.leakage.quotes.quoting == 0
-    assert found.leakage.splits.similar_documents is None  # nothing was embedded
 
 
 def test_an_equal_text_and_a_shared_topic_are_proposed_and_not_judged(tmp_path: Path) -> None:
@@ -80,10 +79,8 @@ def test_an_equal_text_and_a_shared_topic_are_proposed_and_not_judged(tmp_path: 
     docs = write(tmp_path / "docs", texts)
     found = generate(docs, tmp_path / "out", replace(PLAIN, templates=[template]))
     pool = lines(tmp_path / "out" / "pool.jsonl")
-    proposed = {
-        c["document"]: c["proposal"] for c in pool if c["proposal"]["reason"] != "construction"
-    }
-    assert proposed == {"one.md": {"reason": "same text", "similarity": 1.0}}
+    proposed = {c["document"]: c["proposal"] for c in pool if c["proposal"] != "construction"}
+    assert proposed == {"one.md": "same text"}
     assert (found.proposals, found.proposals_by_reason) == (1, {"same text": 1})
     # By topic: every phrase of a text that stands in another one too.
     share = {
@@ -92,7 +89,7 @@ def test_an_equal_text_and_a_shared_topic_are_proposed_and_not_judged(tmp_path: 
     }
     generate(write(tmp_path / "share", share), tmp_path / "topic", PLAIN)
     pool = lines(tmp_path / "topic" / "pool.jsonl")
-    by_topic = [c["document"] for c in pool if c["proposal"]["reason"] == "topic"]
+    by_topic = [c["document"] for c in pool if c["proposal"] == "topic"]
     assert by_topic == ["b.txt"]
     judged = lines(tmp_path / "topic" / "annotations" / "construction.jsonl")
     assert {j["document"] for j in judged} == {"a.txt", "b.txt"}
@@ -151,7 +148,7 @@ def test_what_is_added_later_moves_no_query_and_is_proposed(tmp_path: Path) -> N
     (docs / "vet.md").write_text("# Vet visit\n\nsomething else")
     with pytest.raises(UsageError, match=r"vet\.md: has changed since"):
         generate(docs, out, PLAIN)
-    with pytest.raises(UsageError, match="was generated with seed 0, not 1"):
+    with pytest.raises(UsageError, match="was generated with --seed 0, which fixes"):
         generate(docs, out, replace(PLAIN, seed=1))
 
 
@@ -190,30 +187,6 @@ def test_haystacks_bound_what_is_proposed(tmp_path: Path) -> None:
     assert sorted(pool) == sorted([(found["x"], "1"), (found["y"], "1"), (found["y"], "2")])
 
 
-@pytest.mark.usefixtures("weights")
-def test_near_duplicates_are_proposed_with_their_similarity_and_share_a_split(
-    tmp_path: Path,
-) -> None:
-    docs, out = write(tmp_path / "docs", NOTES), tmp_path / "out"
-    found = generate(docs, out, replace(PLAIN, similarity=0.7))
-    made_from = {q["id"]: q["generated"]["documents"][0] for q in lines(out / "queries.jsonl")}
-    pool = {
-        (made_from[c["query"]], c["document"]): c["proposal"]
-        for c in lines(out / "pool.jsonl")
-        if c["proposal"]["reason"] != "construction"
-    }
-    near = pool["recipes/rye.md", "recipes/copy.txt"]
-    assert near["reason"] == "similarity"
-    assert 0.7 <= near["similarity"] < 1
-    assert pool["recipes/copy.txt", "recipes/sourdough.md"]["reason"] == "same text"
-    assert {document.split("/")[0] for pair in pool for document in pair} == {"recipes"}
-    split = {made_from[q["id"]]: q["split"] for q in lines(out / "queries.jsonl")}
-    assert split["recipes/rye.md"] == split["recipes/copy.txt"]
-    assert found.leakage.splits.similar_documents == []
-    strict = generate(docs, tmp_path / "strict", replace(PLAIN, similarity=0.99))
-    assert strict.proposals_by_reason == {"same text": 1}
-
-
 def test_folders_that_hold_something_else_are_left_alone(tmp_path: Path) -> None:
     docs = write(tmp_path / "docs", NOTES)
     with pytest.raises(UsageError, match="is not empty and no generated set"):
@@ -245,3 +218,16 @@ def test_a_template_keeps_what_is_not_a_field() -> None:
     template = Template.parse("{{x}} {topic} and {speaker}: {topic}")
     assert template.fields == ("topic", "speaker")
     assert template.fill({"topic": "{a}", "speaker": "Ann"}) == "{x} {a} and Ann: {a}"
+
+
+def test_a_generated_set_is_pooled_like_any_project(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    generate(write(tmp_path / "docs", NOTES), out, PLAIN)
+    before, queries = lines(out / "pool.jsonl"), (out / "queries.jsonl").read_bytes()
+    start(out, out / "documents.jsonl", out / "queries.jsonl", [System.create("bm25", {})], depth=3)
+    pool = lines(out / "pool.jsonl")
+    assert (out / "queries.jsonl").read_bytes() == queries
+    assert len(pool) > len(before)
+    assert [one["proposal"] for one in pool if "proposal" in one] == [
+        one["proposal"] for one in before
+    ]

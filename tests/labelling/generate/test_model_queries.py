@@ -41,7 +41,7 @@ def server() -> Iterator[OpenAIEndpoint]:
 def choices(url: str, **way: Any) -> GenerateOptions:
     settings = {"concurrency": 2, "retries": 3, "timeout": HANGS, **way}
     client = ModelClient(RequestOptions("tiny", url, **settings), home(), "harness label generate")
-    return GenerateOptions([], parse(DEFAULT), similarity=None, client=client)
+    return GenerateOptions([], parse(DEFAULT), client=client)
 
 
 def test_each_document_is_asked_about_once_and_the_cost_is_counted(

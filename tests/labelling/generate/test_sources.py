@@ -8,7 +8,9 @@ import pytest
 from generated_notes import NOTES, write, write_lines
 
 from harness.errors import UsageError
-from harness.labelling.generate.sources import read
+from harness.labelling.generate.templates import template_fields
+from harness.labelling.generate.write_project import normalised
+from harness.labelling.inputs import read_documents
 
 
 def test_a_folder_of_notes_gives_titles_front_matter_and_ids_by_path(tmp_path: Path) -> None:
@@ -18,25 +20,25 @@ def test_a_folder_of_notes_gives_titles_front_matter_and_ids_by_path(tmp_path: P
         "code.md": "```\n# a comment\n```\n# The heading #\nbody text",
         "crlf.md": "\ufeff# Über uns\r\n\r\nZeile eins\r\n",
     }
-    found = read(write(tmp_path, {**NOTES, **extra, "empty.txt": ""}))
-    by_id = {source.id: source for source in found.sources}
+    documents, empty = read_documents(write(tmp_path, {**NOTES, **extra, "empty.txt": ""}))
+    by_id = {document.id: document for document in documents}
     assert sorted(by_id) == sorted([*NOTES, "code.md", "crlf.md", "empty.txt"])
-    assert found.empty == ["empty.txt"]
+    assert empty == ["empty.txt"]
     harbour = by_id["harbour.md"]
-    assert (harbour.title, harbour.record.timestamp) == ("Harbour timetable", "2024-03-02")
-    assert harbour.fields["speaker"] == "Ines"
+    assert (harbour.title, harbour.timestamp) == ("Harbour timetable", "2024-03-02")
+    assert harbour.speaker == "Ines"
     assert harbour.text.startswith("The morning ferry")
-    assert "tags" not in harbour.fields
-    assert harbour.record.extra == {}
+    assert "tags" not in template_fields(harbour)
+    assert harbour.extra == {}
     assert by_id["recipes/rye.md"].title == "Rye loaf"
     assert by_id["code.md"].title == "The heading"
     assert by_id["code.md"].text == "```\n# a comment\n```\nbody text"
     assert (by_id["crlf.md"].title, by_id["crlf.md"].text) == ("Über uns", "Zeile eins")
-    assert by_id["tax.txt"].title == ""
+    assert by_id["tax.txt"].title is None
     same = [
-        source.id
-        for source in found.sources
-        if source.normalised == by_id["recipes/sourdough.md"].normalised
+        one.id
+        for one in documents
+        if normalised(one.content) == normalised(by_id["recipes/sourdough.md"].content)
     ]
     assert same == ["recipes/copy.txt", "recipes/sourdough.md"]
 
@@ -50,13 +52,13 @@ def test_records_are_read_as_the_labelled_dataset_reads_them(tmp_path: Path) -> 
         ],
     )
     for place in (jsonl, jsonl.parent):
-        found = read(place).sources
-        assert [source.haystacks for source in found] == [("x", "y"), ("z",)]
-        assert [source.key for source in found] == ["x/1", "z/1"]
-        assert [source.fields for source in found] == [{"speaker": "Ann"}, {"team": "red"}]
+        found, _ = read_documents(place)
+        assert [one.haystacks for one in found] == [["x", "y"], ["z"]]
+        assert [one.key for one in found] == ["x/1", "z/1"]
+        assert [template_fields(one) for one in found] == [{"speaker": "Ann"}, {"team": "red"}]
     csv = tmp_path / "documents.csv"
     csv.write_text('id,text,title\nd1,"a, b",T\n')
-    assert [(s.id, s.title, s.text) for s in read(csv).sources] == [("d1", "T", "a, b")]
+    assert [(s.id, s.title, s.text) for s in read_documents(csv)[0]] == [("d1", "T", "a, b")]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +76,7 @@ def test_what_cannot_be_read_is_one_line_for_a_person(
     tmp_path: Path, files: dict[str, str], said: str
 ) -> None:
     with pytest.raises(UsageError) as error:
-        read(write(tmp_path, files))
+        read_documents(write(tmp_path, files))
     assert said in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -82,8 +84,8 @@ def test_what_cannot_be_read_is_one_line_for_a_person(
 def test_a_file_that_is_not_utf8_is_named_with_its_line(tmp_path: Path) -> None:
     (tmp_path / "a.md").write_bytes(b"# Caf\xc3\xa9\nau lait caf\xe9\n")
     with pytest.raises(UsageError, match=r"a\.md:2: byte 0xe9 is not UTF-8"):
-        read(tmp_path)
+        read_documents(tmp_path)
     with pytest.raises(UsageError, match="rename it"):
-        read(tmp_path / "a.md")
+        read_documents(tmp_path / "a.md")
     with pytest.raises(UsageError, match="no such file"):
-        read(tmp_path / "b")
+        read_documents(tmp_path / "b")

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import numpy as np
-from generated_notes import NOTES
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.labelling.generate.sources import normalised
 from harness.labelling.generate.topics import Topic, Topics
+from harness.labelling.generate.write_project import normalised
 
 
-def topics(
-    texts: list[str], titles: list[str] | None = None, number: int = 2, at_once: int = 1 << 20
-) -> list[list[Topic]]:
-    rows = np.arange(len(texts))
-    return Topics(titles or [""] * len(texts), texts, rows, at_once).of(rows, number)
+def topics(texts: list[str], titles: list[str] | None = None, number: int = 2) -> list[list[Topic]]:
+    rows = range(len(texts))
+    return Topics(titles or [""] * len(texts), texts, rows).find(rows, number)
 
 
 def test_the_phrase_that_is_frequent_here_and_rare_elsewhere_comes_first() -> None:
@@ -59,14 +55,4 @@ def test_holders_are_exactly_the_texts_with_the_words_in_a_row(texts: list[list[
             parts = [[f" {normalised(p)} " for p in text.split(".")] for text in written]
             holding = [i for i, pieces in enumerate(parts) if any(phrase in p for p in pieces)]
             assert row in holding
-            assert topic.holders.tolist() == holding
-
-
-def test_topics_do_not_depend_on_how_the_collection_is_cut_into_blocks() -> None:
-    many = [f"{text} number {i}" for i in range(20) for text in NOTES.values()]
-    whole, *cut = (topics(many, at_once=n) for n in (1 << 20, 1000, 1))
-    assert all(whole[: len(NOTES)])
-    for found in cut:
-        assert [[(t.text, t.holders.tolist()) for t in of] for of in found] == [
-            [(t.text, t.holders.tolist()) for t in of] for of in whole
-        ]
+            assert list(topic.holders) == holding
