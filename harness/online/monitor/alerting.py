@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -20,11 +20,7 @@ from harness.online.monitor.period_test import PeriodTest
 from harness.online.monitor.records import (
     Alert,
     ChangeTest,
-    PairedState,
-    PeriodState,
     Reference,
-    SequentialState,
-    TestState,
     WindowStats,
 )
 from harness.online.monitor.rules import (
@@ -202,32 +198,20 @@ class RuleEvaluator:
             )
         return tests
 
-    def state(self) -> dict[str, TestState]:
-        """Returns the states of the tests for `resume`, by rule."""
+    def state(self) -> dict[str, dict[str, Any]]:
+        """Returns the states of the tests to be encoded, by rule."""
         return {rule.key: test.state() for rule, test in self.tests}
 
-    def resume(self, states: Mapping[str, TestState]) -> None:
-        """Continues from states; tests of other rules begin anew. Raises TypeError."""
+    def resume(self, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """Continues from decoded states; tests of other rules begin anew."""
         for rule, test in self.tests:
             if rule.key in states:
-                _resume(test, states[rule.key])
+                test.resume(states[rule.key])
             else:
                 self.alerts.active.pop(rule.name, None)
         for name in [*self.alerts.active]:
             if name not in self.names:  # of a rule that was removed
                 del self.alerts.active[name]
-
-
-def _resume(test: Test, state: TestState) -> None:
-    match test, state:
-        case (Change(), SequentialState()):
-            test.resume(state)
-        case (PeriodTest(), PeriodState()):
-            test.resume(state)
-        case (PairedTest(), PairedState()):
-            test.resume(state)
-        case _:
-            raise TypeError(f"a state of {type(state).__name__} for {type(test).__name__}")
 
 
 def _test(rule: ChangeRule, labels: Labels | None) -> Test:

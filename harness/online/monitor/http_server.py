@@ -117,7 +117,7 @@ class MonitorCollector:
         rules = monitor.rules
         for name in rules.names:
             active.add_metric([name], float(name in rules.alerts.active))
-            fired.add_metric([name], rules.alerts.episodes[name])
+            fired.add_metric([name], rules.alerts.episodes.get(name, 0))
         yield active
         yield fired
 

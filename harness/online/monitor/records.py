@@ -217,7 +217,7 @@ class MonitorPage(Snapshot):
     prometheus: bool
 
 
-# -- The state file --------------------------------------------------------------------------------
+# -- What a state file has of tests and logs -------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -230,105 +230,6 @@ class Reference:
     mean: float
     bound: float
     n: int | None = None
-
-
-class OpenPeriodsState(Record):
-    """Periods that are not over: by number and row, (value, n)."""
-
-    late: int
-    untimed: int
-    counted: int
-    last: int | None
-    cells: dict[int, dict[int, tuple[float, int]]]
-
-
-class SequentialState(Record, tag="sequential"):
-    """The state of a test of a mean by its values."""
-
-    reference: Reference | None
-    n: int
-    episode: int
-    active: bool
-    wealth: list[float]
-    step: int
-    pending: list[float]
-
-
-class RankState(Record, tag="ranks"):
-    """The state of a test of the ranks of periods."""
-
-    reference: float | None
-    n: int
-    episode: int
-    ranked: int
-    active: bool
-    wealth: list[float]
-    step: int
-    before: dict[int, list[float]]
-    recovering: list[float]
-
-
-class PeriodState(Record, tag="period"):
-    """The state of a test by periods."""
-
-    open: OpenPeriodsState
-    test: SequentialState | RankState
-    begun: bool
-    short: int
-    usual: dict[int, list[int]]
-    last: list[tuple[float, int]]
-
-
-class PairedState(Record, tag="paired"):
-    """The state of a test query by query."""
-
-    open: OpenPeriodsState
-    n: int
-    episode: int
-    active: bool
-    evidence: float
-    queries: int
-    recovered_looks: int
-
-
-TestState = SequentialState | PeriodState | PairedState
-
-
-@dataclass
-class PendingAlert:
-    """An alert that is to be written to the alert log, or delivered."""
-
-    alert: Alert
-    written: bool
-    delivered: bool
-
-
-class AlertsState(Record):
-    """Active alerts, the last ones, how often each fired, and those to be delivered."""
-
-    active: dict[str, Alert]
-    history: list[Alert]
-    episodes: dict[str, int]
-    pending: list[PendingAlert]
-
-
-class BucketState(Record):
-    """One bucket; `seconds` are the counts of its histogram by bin."""
-
-    counts: BucketCounts
-    sums: list[float]
-    rating: float
-    seconds: dict[int, int]
-
-
-class BucketsState(Record):
-    """All buckets by number, and counts of what is in none of them."""
-
-    dropped: int
-    late: int
-    without_time: int
-    in_the_future: int
-    buckets: dict[int, BucketState]
 
 
 class FilePosition(Record):
@@ -346,28 +247,3 @@ class LogPosition(Record):
     files: list[FilePosition]
     ignored: list[FilePosition]
     counts: LogCounts
-
-
-class StateSettings(Record, omit_defaults=False):
-    """Settings that a monitor must share with a state to continue from it; `labels`: a digest."""
-
-    window: int
-    metrics: list[str]
-    bucket: str
-    labels: str | None
-
-
-class StateHeader(Record, omit_defaults=False):
-    """The header of a state file, beside its arrays."""
-
-    version: int
-    settings: StateSettings
-    total: int
-    totals: Totals
-    seconds_sum: float
-    abilities: list[str]
-    over_time: BucketsState
-    alerts: AlertsState
-    tests: dict[str, TestState]
-    position: LogPosition | None
-    drift_block: int | None

@@ -10,6 +10,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,8 +26,6 @@ from harness.online.monitor.measure import feedback, slices
 from harness.online.monitor.records import (
     LogPosition,
     Snapshot,
-    StateHeader,
-    StateSettings,
     Totals,
     WindowRange,
     WindowStats,
@@ -52,6 +51,31 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 """Bounds of the bins that the durations of all requests are counted in, for Prometheus."""
 
 _MAX_ABILITIES = 64  # further ones are `others`
+
+
+class StateSettings(Record, omit_defaults=False):
+    """Settings that a monitor must share with a state to continue from it; `labels`: a digest."""
+
+    window: int
+    metrics: list[str]
+    bucket: str
+    labels: str | None
+
+
+class StateHeader(Record, omit_defaults=False):
+    """The header of a state file, beside its arrays; for dictionaries see `Saved`."""
+
+    version: int
+    settings: StateSettings
+    total: int
+    totals: Totals
+    seconds_sum: float
+    abilities: list[str]
+    over_time: dict[str, Any]
+    alerts: dict[str, Any]
+    tests: dict[str, dict[str, Any]]
+    position: LogPosition | None
+    drift_block: int | None
 
 
 class MonitorState:
