@@ -8,7 +8,6 @@ from typing import Literal
 from msgspec import UNSET, UnsetType
 
 from harness.online.logs.records import FeedbackStats, Rate
-from harness.online.monitor.log_file import LogFile
 from harness.records.base import Record
 from harness.records.output import Output
 from harness.records.run import LogCounts
@@ -232,6 +231,22 @@ class Reference:
     n: int | None = None
 
 
+@dataclass
+class LogFile:
+    """How far a file was read. `head` is a digest of its first `head_bytes`.
+
+    `seen` is its size at the last look, `whole`: it was read to its end then.
+    """
+
+    name: str
+    offset: int = 0
+    line: int = 1
+    head_bytes: int = 0
+    head: str = ""
+    seen: int = -1
+    whole: bool = False
+
+
 class FilePosition(Record):
     """How far a file of a log was read."""
 
@@ -245,5 +260,4 @@ class LogPosition(Record):
 
     path: str
     files: list[FilePosition]
-    ignored: list[FilePosition]
     counts: LogCounts

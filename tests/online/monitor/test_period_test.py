@@ -159,7 +159,7 @@ def test_a_page_that_is_drawn_while_a_log_is_read_ends_no_day(tmp_path: Path) ->
         return Monitor(labels={"q": {"a": 1}}, rules=rules, state=tmp_path / "state")
 
     one = monitor()
-    position = LogPosition(path="logs", files=[], ignored=[], counts=LogCounts())
+    position = LogPosition(path="logs", files=[], counts=LogCounts())
     for host in range(2):
         events = [
             RetrievalEvent(("a",), query_id="q", time=MONDAY + 86_400.0 * day)
