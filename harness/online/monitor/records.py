@@ -208,12 +208,11 @@ class MonitorOutput(Output, Snapshot, tag="harness.monitor/1"):
 
 
 class MonitorPage(Snapshot):
-    """Data of the page, and /state.json; `prometheus`: /metrics is offered."""
+    """Data of the page, and /state.json."""
 
     name: str
     log: LogCounts | None
     notes: list[str]
-    prometheus: bool
 
 
 # -- What a state file has of tests and logs -------------------------------------------------------
