@@ -9,10 +9,10 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.errors import UsageError
-from harness.online.logs.records import Rate
+from harness.online.logs.records import RateStats
 from harness.online.monitor.alerts import Alerts
 from harness.online.monitor.calendar import PERIODS
-from harness.online.monitor.change import Change, ChangeEvent, Observed, Values
+from harness.online.monitor.change import ChangeEvent, MeanTest, Observed, Values
 from harness.online.monitor.labels import Labels
 from harness.online.monitor.measure import measured
 from harness.online.monitor.paired_test import REQUESTS, PairedTest
@@ -26,14 +26,13 @@ from harness.online.monitor.records import (
 from harness.online.monitor.rules import (
     BATCH_SIZE,
     REFERENCE_REQUESTS,
+    AlertRules,
     ChangeRule,
-    Rules,
-    checked_change,
-    checked_threshold,
+    checked,
 )
 from harness.online.monitor.validate_rules import is_metric, validate_rules
 
-Test = Change | PeriodTest | PairedTest
+Test = MeanTest | PeriodTest | PairedTest
 """By requests in a row, by the calendar, or query by query against a run."""
 
 Moment = tuple[int, float | None]
@@ -45,7 +44,7 @@ class RuleEvaluator:
 
     def __init__(
         self,
-        rules: Rules,
+        rules: AlertRules,
         metrics: Sequence[str],
         labels: Labels | None,
         alerts: Alerts,
@@ -53,7 +52,7 @@ class RuleEvaluator:
         drifts: bool,
     ) -> None:
         """Raises UsageError for a rule that can never fire; see `validate_rules`."""
-        self._thresholds = [checked_threshold(rule) for rule in rules.thresholds]
+        self._thresholds = [checked(rule) for rule in rules.thresholds]
         self.alerts = alerts
         if rules.changes is None:
             changes = [ChangeRule(metric=name) for name in (metrics[0], "no_result")]
@@ -61,7 +60,7 @@ class RuleEvaluator:
                 changes = [rule for rule in changes if not is_metric(rule.metric)]
         else:
             changes = list(rules.changes)
-        changes = [checked_change(rule) for rule in changes]
+        changes = [checked(rule) for rule in changes]
         validate_rules([*self._thresholds, *changes], metrics, labels, window, drifts)
         self.tests: list[tuple[ChangeRule, Test]] = [
             (rule, _test(rule, labels)) for rule in changes
@@ -132,7 +131,7 @@ class RuleEvaluator:
         stats: Callable[[], WindowStats],
         moment: Moment,
     ) -> None:
-        about, found, over = test.about, Rate(value=event.value, n=event.n), event.over
+        about, found, over = test.about, RateStats(value=event.value, n=event.n), event.over
         if found.value is None:
             found = measured(rule.metric, "all", stats())
             over = f"over {found.n} requests of the window"
@@ -153,7 +152,7 @@ class RuleEvaluator:
         kind: Literal["threshold", "change"],
         firing: bool,
         moment: Moment,
-        found: Rate,
+        found: RateStats,
         message: str,
     ) -> None:
         self.alerts.add(
@@ -224,7 +223,7 @@ def _test(rule: ChangeRule, labels: Labels | None) -> Test:
         return PeriodTest(period, rule.alpha, rule.drop, value, rule.reference_periods)
     reference = None if value is None else Reference(value, value)
     first = rule.reference_requests or REFERENCE_REQUESTS
-    return Change(rule.alpha, rule.drop, reference, first, rule.batch_size or BATCH_SIZE)
+    return MeanTest(rule.alpha, rule.drop, reference, first, rule.batch_size or BATCH_SIZE)
 
 
 def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:

@@ -94,7 +94,7 @@ def reference_of(values: npt.ArrayLike, alpha: float, *, drop: bool) -> Referenc
 
 
 @dataclass
-class Change(Saved):
+class MeanTest(Saved):
     """The test of one mean.
 
     `alpha` is the chance of any false alarm, ever. `drop`: worse is lower. `reference` is a number,

@@ -104,13 +104,14 @@ def _escaped(text: str) -> str:
 
 
 def _totals(monitor: Monitor, totals: Totals, counts: LogCounts | None) -> Iterator[str]:
+    unreadable = None if counts is None else counts.unreadable
     counters = [
         ("requests", "Requests so far.", totals.requests),
         ("requests_labelled", "Requests of labelled queries.", totals.labelled),
         ("requests_failed", "Requests that ended in an error.", totals.failed),
         ("requests_empty", "Requests without a result.", totals.no_result),
         ("requests_abstained", "Requests with an abstention.", totals.abstained),
-        ("log_lines_unreadable", "Lines that could not be read.", counts and counts.unreadable),
+        ("log_lines_unreadable", "Lines that could not be read.", unreadable),
     ]
     for name, about, value in counters:
         yield from _family(f"{name}_total", "counter", about, [({}, value)])

@@ -17,7 +17,7 @@ from statistics import median
 import numpy as np
 
 from harness.online.monitor.calendar import DIGITS, UNTIMED, Cells, OpenPeriods, Period
-from harness.online.monitor.change import Change, ChangeEvent, Description, Observed
+from harness.online.monitor.change import ChangeEvent, Description, MeanTest, Observed
 from harness.online.monitor.records import Reference
 from harness.online.monitor.saved import Saved
 from harness.statistics.detector import Detector
@@ -33,7 +33,7 @@ _BACK = 0.5  # the mean rank of periods within their kind from which an alert en
 
 
 class RankTest(Saved):
-    """The test of one mean a period against those of its kind before it, with `Change`'s face.
+    """The test of one mean a period against those of its kind before it, with `MeanTest`'s face.
 
     `alpha` is the chance of any false alarm, ever; the first `learned` are not tested.
     """
@@ -121,7 +121,7 @@ class PeriodTest(Saved):
 
     STATE = ("open", "test", "begun", "short", "usual", "last")
 
-    test: RankTest | Change
+    test: RankTest | MeanTest
     begun: bool = False
     short: int = 0
     usual: dict[int, list[int]]
@@ -140,7 +140,7 @@ class PeriodTest(Saved):
             self.test = RankTest(alpha, drop, learned or period.learned, period.recovery)
         else:
             set_ = Reference(reference, reference)
-            self.test = Change(alpha, drop, set_, batch=1, entry=1, recovery=period.recovery)
+            self.test = MeanTest(alpha, drop, set_, batch=1, entry=1, recovery=period.recovery)
         self.usual = {}
         self.last = []
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from harness.online.logs.records import FeedbackStats, Rate
+from harness.online.logs.records import FeedbackStats, RateStats
 from harness.records.base import Record
 from harness.records.output import Output
 from harness.records.run import LogCounts
@@ -56,10 +56,10 @@ class SliceStats(Record):
     labelled: int
     scored: int
     metrics: dict[str, float | None]
-    no_result: Rate
-    abstained: Rate
-    failed: Rate
-    false_positive: Rate
+    no_result: RateStats
+    abstained: RateStats
+    failed: RateStats
+    false_positive: RateStats
     seconds: Durations
 
 

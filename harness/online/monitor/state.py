@@ -30,7 +30,7 @@ from harness.online.monitor.records import (
     WindowRange,
     WindowStats,
 )
-from harness.online.monitor.rules import Rules
+from harness.online.monitor.rules import AlertRules
 from harness.online.monitor.window import RequestIndex, Window
 from harness.records.base import Record, decode, encode, to_plain
 from harness.scoring.metrics import parse_metrics
@@ -91,7 +91,7 @@ class MonitorState:
         window: int,
         labels: LabelsLike,
         metrics: Sequence[str] | str,
-        rules: Rules,
+        rules: AlertRules,
         alerts: Alerts,
         bucket: str,
     ) -> None:

@@ -14,7 +14,7 @@ from threading import Event, Thread
 
 from harness.errors import UsageError
 from harness.online.logs.import_log import feedback_lines
-from harness.online.logs.records import Rate
+from harness.online.logs.records import RateStats
 from harness.online.monitor.calendar import UNTIMED
 from harness.online.monitor.records import (
     Alert,
@@ -84,8 +84,8 @@ def line(snapshot: Snapshot) -> str:
     )
 
 
-def _rate(stats: SliceStats, name: str) -> Rate:
-    rate: Rate = getattr(stats, name)
+def _rate(stats: SliceStats, name: str) -> RateStats:
+    rate: RateStats = getattr(stats, name)
     return rate
 
 

@@ -14,7 +14,7 @@ import pytest
 from polling import HANGS
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.online.monitor import Monitor, Rules, parse_threshold
+from harness.online.monitor import AlertRules, Monitor, parse_threshold
 from harness.online.monitor.http_server import server
 
 QRELS = {f"q{i}": {"a": 1} for i in range(40)}
@@ -23,7 +23,7 @@ QRELS = {f"q{i}": {"a": 1} for i in range(40)}
 @pytest.fixture
 def monitor() -> Monitor:
     """500 requests of an hour, with an alarm that stands."""
-    rules = Rules((parse_threshold("recall@10 < 0.9"),))
+    rules = AlertRules((parse_threshold("recall@10 < 0.9"),))
     made = Monitor(window=300, labels=QRELS, rules=rules)
     chance = random.Random(0)
     for i in range(500):

@@ -20,7 +20,7 @@ import pytest
 from polling import HANGS
 
 from harness.errors import UsageError
-from harness.online.monitor import Monitor, Rules
+from harness.online.monitor import AlertRules, Monitor
 from harness.online.monitor.tail import LogTailer
 
 Write = Callable[..., None]
@@ -37,7 +37,7 @@ def write(path: Path, first: int, last: int) -> None:
 
 
 def follower(path: Path, state: Path | None = None) -> LogTailer:
-    return LogTailer(path, Monitor(100_000, rules=Rules(changes=()), state=state))
+    return LogTailer(path, Monitor(100_000, rules=AlertRules(changes=()), state=state))
 
 
 def numbers(follower: LogTailer) -> list[int]:
