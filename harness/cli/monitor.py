@@ -72,7 +72,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.dataset.prepare import open_dataset
     from harness.online.logs.field_mapping import FieldMapping
     from harness.online.monitor.monitor import Monitor
-    from harness.online.monitor.rules import METRICS, MonitorConfig, Rules, parse_threshold
+    from harness.online.monitor.rules import METRICS, MonitorConfig, AlertRules, parse_threshold
     from harness.online.monitor.tail import LogTailer
     from harness.online.monitor.terminal import notifier
 
@@ -84,7 +84,7 @@ def call(options: argparse.Namespace) -> int:
     _needs_dataset(options)
     config = MonitorConfig.read(Path(options.config)) if options.config else MonitorConfig()
     alerts = [parse_threshold(text) for text in options.alert or ()]
-    rules = Rules((*config.rules.thresholds, *alerts), config.rules.changes)
+    rules = AlertRules((*config.rules.thresholds, *alerts), config.rules.changes)
     if options.log_config and config.log is not None:
         raise UsageError(
             f"--log-config {options.log_config}: --config {options.config} has a table [log] too; "

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from harness.online.monitor.calendar import PERIODS
-from harness.online.monitor.change import Change, Observed, reference_of
+from harness.online.monitor.change import MeanTest, Observed, reference_of
 from harness.online.monitor.paired_test import PairedTest
 from harness.online.monitor.period_test import PeriodTest
 from harness.online.monitor.records import Reference
@@ -114,7 +114,7 @@ def false_alarms(streams: int) -> Iterator[str]:
         for _ in range(streams):
             values = stream(rng, DAYS * A_DAY)
             first = values[: FIRST_DAYS * A_DAY]
-            found[0] += bool(Change(ALPHA).update(first))
+            found[0] += bool(MeanTest(ALPHA).update(first))
             for i, (name, period) in enumerate(PERIODS.items(), 1):
                 means = by_hours(first if name == "hour" else values, A_DAY)
                 found[i] += alarmed(PeriodTest(period, ALPHA, True), means)
@@ -129,7 +129,7 @@ def numbers(streams: int) -> Iterator[str]:
         for _ in range(streams):
             values = KINDS[name](rng, DAYS * A_DAY)
             for i, set_ in enumerate((values.mean(), values.mean() - 0.01)):
-                test = Change(ALPHA, reference=Reference(set_, set_))
+                test = MeanTest(ALPHA, reference=Reference(set_, set_))
                 found[2 * i] += bool(test.update(values[: FIRST_DAYS * A_DAY]))
                 days = PeriodTest(PERIODS["day"], ALPHA, True, set_)
                 found[2 * i + 1] += alarmed(days, by_hours(values, A_DAY))
@@ -175,7 +175,7 @@ def against_run(streams: int) -> Iterator[str]:
                     rows = asked(rng, n, exponent, days, a_day, moving=moving)
                     new = timed(drawn(rng, chances[rows]), a_day, rows)
                     mean = reference_of(of_run, ALPHA / 2, drop=True)
-                    found[0] += bool(Change(ALPHA, reference=mean).update(new.values))
+                    found[0] += bool(MeanTest(ALPHA, reference=mean).update(new.values))
                     found[1] += alarmed(PairedTest(of_run, ALPHA, True, PERIODS["day"], 0), new)
                 cells = " | ".join(rate(one, streams) for one in found)
                 when = "of the day" if moving else "fixed"
@@ -252,7 +252,7 @@ def delays_by_recalls() -> Iterator[str]:
 
 
 def _delay_by_recalls(rng: Generator, first: int, after: int, fall: float) -> float:
-    test = Change(ALPHA, first=first)
+    test = MeanTest(ALPHA, first=first)
     if test.update(steady(rng, after)):
         return np.inf
     for start in range(0, 20_000, 50):

@@ -41,14 +41,14 @@ def line(chance: random.Random, texts: dict[str, str], i: int) -> dict[str, obje
 
 
 def measure(kind: str, window: int, events: int, log: Path) -> dict[str, float]:
-    from harness.online.monitor import Monitor, Rules, parse_threshold
+    from harness.online.monitor import Monitor, AlertRules, parse_threshold
     from harness.online.monitor.labels import Labels
     from harness.online.monitor.tail import LogTailer
     from harness.scoring.qrels import from_dict
 
     qrels, texts = labels(random.Random(0))
     known = Labels(from_dict(qrels), list(texts.values()), ["lookup"] * QUERIES, "made")
-    rules = Rules((parse_threshold("recall@10 < 0.9"), parse_threshold("p95 > 1")))
+    rules = AlertRules((parse_threshold("recall@10 < 0.9"), parse_threshold("p95 > 1")))
     monitor = Monitor(window, labels=known, rules=rules)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     start = time.process_time()

@@ -5,8 +5,8 @@ of their id, so that one unit sees one system.
 """
 
 from harness.online.abtest.ab_test import ABTest, RoutedResult
-from harness.online.abtest.plan import Plan
+from harness.online.abtest.plan import ABTestPlan
 from harness.online.abtest.report import SplitReport
 from harness.online.abtest.routing import Interleaved, team_draft
 
-__all__ = ["ABTest", "Interleaved", "Plan", "RoutedResult", "SplitReport", "team_draft"]
+__all__ = ["ABTest", "ABTestPlan", "Interleaved", "RoutedResult", "SplitReport", "team_draft"]

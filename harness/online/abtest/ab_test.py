@@ -10,7 +10,7 @@ from datetime import datetime
 from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import msgspec
 
@@ -24,12 +24,11 @@ from harness.online.abtest.event_log import (
     read_records,
 )
 from harness.online.abtest.interleaving_report import InterleavingReport, interleaving_report
-from harness.online.abtest.plan import Bounds, Plan
+from harness.online.abtest.plan import ABTestPlan, Bounds, PlanOptions
 from harness.online.abtest.records import EARLIEST, LATEST, Arm, Clicks, Impression, Observation
 from harness.online.abtest.report import SplitReport
 from harness.online.abtest.routing import Interleaved, as_unit_id, team_draft
 from harness.records.base import convert
-from harness.statistics.sequential import TUNED_FOR
 
 Retrieve = Callable[[str, int], Any]
 Report = SplitReport | InterleavingReport
@@ -54,7 +53,9 @@ class ABTest:
         print(test.report())
 
     `a` and `b` are functions `retrieve(query, k)`, or names of systems that are called elsewhere,
-    after `route`. The other arguments are those of a `Plan`; `metrics` may also be a list of names.
+    after `route`. The other arguments are those of an `ABTestPlan` (`salt`, `randomization_unit`,
+    `one_observation_per_unit`, `interleave`, `min_effects`, `on_failure` and `expected_n`);
+    `metrics` may also be a list of names.
     With a `log` every record is in that file at once, a restart continues it, and several processes
     may share it; without one the records are in memory. Raises UsageError for a wrong plan, and for
     a log that was begun with another.
@@ -67,15 +68,9 @@ class ABTest:
         split: float = 0.5,
         *,
         name: str | None = None,
-        salt: str = "",
         log: str | PathLike[str] | None = None,
-        randomization_unit: str = "user",
-        one_observation_per_unit: bool = False,
-        interleave: bool = False,
         metrics: Mapping[str, Bounds] | Iterable[str] = (),
-        min_effects: Mapping[str, float] | None = None,
-        on_failure: Mapping[str, float | None] | None = None,
-        expected_n: int = TUNED_FOR,
+        **options: Unpack[PlanOptions],
     ) -> None:
         labels = _labels(a, b)
         if isinstance(metrics, str):
@@ -87,16 +82,10 @@ class ABTest:
             "a": labels[0],
             "b": labels[1],
             "split": split,
-            "salt": salt,
-            "randomization_unit": randomization_unit,
-            "one_observation_per_unit": one_observation_per_unit,
-            "interleave": interleave,
             "metrics": dict(metrics),
-            "min_effects": dict(min_effects or {}),
-            "on_failure": dict(on_failure or {}),
-            "expected_n": expected_n,
+            **{key: value for key, value in options.items() if value is not None},
         }
-        self.plan = convert(values, Plan, "A/B test")
+        self.plan = convert(values, ABTestPlan, "A/B test")
         self._systems: dict[Arm, str | Retrieve] = {"a": a, "b": b}
         self._router = self.plan.router()
         self._observations: list[Observation] = []
@@ -297,7 +286,9 @@ def report(
     return split_report(plan, observations, level)
 
 
-def _report_plan(plan: Plan, level: float, min_effects: Mapping[str, float] | None) -> Plan:
+def _report_plan(
+    plan: ABTestPlan, level: float, min_effects: Mapping[str, float] | None
+) -> ABTestPlan:
     if not 0 < level < 1:
         raise UsageError(f"level must be between 0 and 1, not {level!r}")
     if min_effects is None:

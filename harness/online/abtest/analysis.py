@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.online.abtest.event_log import Flags, MetricColumn, Observations
-from harness.online.abtest.plan import Bounds, Plan
+from harness.online.abtest.plan import ABTestPlan, Bounds
 from harness.online.abtest.report import FAILED, MAX_PERMUTED, SplitMetric, SplitReport, completed
 from harness.online.abtest.text import by_arm, known
 from harness.statistics.betting import balanced, betting_interval, betting_p
@@ -21,7 +21,7 @@ from harness.statistics.sequential import difference_sequence
 from harness.statistics.unpaired import compare_unpaired
 
 
-def split_report(plan: Plan, records: Observations, level: float) -> SplitReport:
+def split_report(plan: ABTestPlan, records: Observations, level: float) -> SplitReport:
     """Compares the arms in every metric."""
     seen_a, seen_b = (
         np.bincount(records.unit[arm], minlength=len(records.unit_ids)) > 0
@@ -76,7 +76,7 @@ def split_report(plan: Plan, records: Observations, level: float) -> SplitReport
     )
 
 
-def _failing(plan: Plan, records: Observations, crossed: Flags) -> SampleRatio | None:
+def _failing(plan: ABTestPlan, records: Observations, crossed: Flags) -> SampleRatio | None:
     """Tests the arms of the units with a failure, which follow the split if both fail alike."""
     rows = np.flatnonzero(records.failed & ~crossed[records.unit])
     _, at = np.unique(records.unit[rows], return_index=True)
@@ -97,7 +97,12 @@ def _firsts(column: MetricColumn, unit: Ints) -> MetricColumn:
 
 
 def _metric(
-    plan: Plan, name: str, column: MetricColumn, records: Observations, level: float, bounds: Bounds
+    plan: ABTestPlan,
+    name: str,
+    column: MetricColumn,
+    records: Observations,
+    level: float,
+    bounds: Bounds,
 ) -> SplitMetric:
     unit, in_a = records.unit[column.rows], records.in_a[column.rows]
     a, b = (_means(column.values[arm], unit[arm]) for arm in (in_a, ~in_a))

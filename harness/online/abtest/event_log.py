@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from harness.errors import RunError, UsageError, near
 from harness.files import disk_errors, fsync_path
-from harness.online.abtest.plan import Bounds, Plan
+from harness.online.abtest.plan import ABTestPlan, Bounds
 from harness.online.abtest.records import Impression, Observation
 from harness.records.base import decode, encode, to_plain
 from harness.statistics.clusters import Ints, Values
@@ -43,7 +43,7 @@ class ABTestLog:
     UsageError for a file that is another test's, or whose plan differs.
     """
 
-    def __init__(self, path: Path, plan: Plan) -> None:
+    def __init__(self, path: Path, plan: ABTestPlan) -> None:
         self.path = path
         with disk_errors(path.parent, "choose another log"):
             _create(path, plan)
@@ -102,7 +102,7 @@ def _locked(file: int) -> Iterator[None]:
         fcntl.flock(file, fcntl.LOCK_UN)
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> ABTestPlan:
     """Reads the plan of an event log. Raises UsageError for a file that has none."""
     try:
         with open(path, "rb") as file:
@@ -112,7 +112,7 @@ def read_plan(path: Path) -> Plan:
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
     try:
-        plan = decode(first, Plan, "line 1")
+        plan = decode(first, ABTestPlan, "line 1")
     except UsageError as error:
         raise UsageError(f"{path}: not the event log of an A/B test ({error})") from None
     _refuse_duplicate_keys(first, plan, f"{path}, line 1")
@@ -151,7 +151,7 @@ def _is_json(line: bytes) -> bool:
 
 
 def _refuse_duplicate_keys(
-    line: bytes, record: Plan | Observation | Impression, where: str
+    line: bytes, record: ABTestPlan | Observation | Impression, where: str
 ) -> None:
     """Raises UsageError for a key that is twice in one object: one of the two would be lost."""
     from harness.rankings.jsonl import count_keys, doubled_key
@@ -160,7 +160,7 @@ def _refuse_duplicate_keys(
         raise UsageError(f"{where}: {name!r} is there twice; keep one")
 
 
-def _create(path: Path, plan: Plan) -> None:
+def _create(path: Path, plan: ABTestPlan) -> None:
     """Creates the file, with its plan, unless it exists: of two processes one wins."""
     if path.exists():
         return
@@ -232,7 +232,7 @@ class Impressions:
         return len(self.unit)
 
 
-def gather_observations(lines: Lines[Observation], where: str, plan: Plan) -> Observations:
+def gather_observations(lines: Lines[Observation], where: str, plan: ABTestPlan) -> Observations:
     """Converts observations to columns. Raises UsageError for a metric that the plan does not have,
     and for a value outside the bounds that the plan gives its metric."""
     codes: dict[str, int] = {}

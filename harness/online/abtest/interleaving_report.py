@@ -9,7 +9,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from harness.online.abtest.event_log import Impressions
-from harness.online.abtest.plan import Plan
+from harness.online.abtest.plan import ABTestPlan
 from harness.online.abtest.text import (
     between,
     by_arm,
@@ -42,7 +42,7 @@ class InterleavingReport(Record, omit_defaults=False, tag="interleaving"):
     impressions in which a system raised: that system loses them.
     """
 
-    plan: Plan
+    plan: ABTestPlan
     level: float
     impressions: int
     first: float | None
@@ -73,7 +73,7 @@ class InterleavingReport(Record, omit_defaults=False, tag="interleaving"):
         return interleaving_text(self)
 
 
-def interleaving_report(plan: Plan, clicks: Impressions, level: float) -> InterleavingReport:
+def interleaving_report(plan: ABTestPlan, clicks: Impressions, level: float) -> InterleavingReport:
     """Analyses who won, by impressions and by units.
 
     Over time the outcomes 1, 0 and -1 of impressions are a stream whose mean is 0 under the null.

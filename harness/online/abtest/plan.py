@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Mapping
+from typing import TypedDict
 
 import msgspec
 
@@ -16,7 +18,19 @@ Bounds = tuple[float, float] | None
 _NAME = re.compile(r"[^\x00-\x1f\x7f]{1,200}")
 
 
-class Plan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
+class PlanOptions(TypedDict, total=False):
+    """Arguments of an A/B test that have a default in its plan; see `ABTestPlan`."""
+
+    salt: str
+    randomization_unit: str
+    one_observation_per_unit: bool
+    interleave: bool
+    min_effects: Mapping[str, float] | None
+    on_failure: Mapping[str, float | None] | None
+    expected_n: int
+
+
+class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
     """The plan of an A/B test.
 
     `split` is the share of units that are routed to a. `randomization_unit` names what is routed as
@@ -104,7 +118,7 @@ class Plan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
         """Returns the bounds of a metric, None if it has none."""
         return self.metrics.get(metric)
 
-    def check_same(self, other: Plan, where: str) -> None:
+    def check_same(self, other: ABTestPlan, where: str) -> None:
         """Raises UsageError that names the first field in which another plan differs."""
         mine, theirs = to_plain(self), to_plain(other)
         for key, value in mine.items():

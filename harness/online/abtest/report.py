@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from harness.online.abtest.plan import Plan
+from harness.online.abtest.plan import ABTestPlan
 from harness.online.abtest.text import between, failures_text, heading, number, p_value, wrapped
 from harness.records.base import Record
 from harness.scoring.grid import grid
@@ -73,7 +73,7 @@ class SplitReport(Record, omit_defaults=False, tag="split"):
     the log are not whole. `errors` are the reasons to name no winner.
     """
 
-    plan: Plan
+    plan: ABTestPlan
     level: float
     records: int
     first: float | None

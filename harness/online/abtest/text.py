@@ -7,12 +7,12 @@ import textwrap
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from harness.online.abtest.plan import Plan
+from harness.online.abtest.plan import ABTestPlan
 
 WIDTH = 100
 
 
-def heading(plan: Plan, method: str, first: float | None, last: float | None) -> str:
+def heading(plan: ABTestPlan, method: str, first: float | None, last: float | None) -> str:
     """Returns the heading: the test, its systems and its time."""
     when = ""
     if first is not None and last is not None:
@@ -74,7 +74,7 @@ def by_arm(kinds: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
     return found
 
 
-def failures_text(plan: Plan, failures: Mapping[str, Mapping[str, int]]) -> str:
+def failures_text(plan: ABTestPlan, failures: Mapping[str, Mapping[str, int]]) -> str:
     """Formats how often each system failed, and with which errors."""
     parts = []
     for arm, system in (("a", plan.a), ("b", plan.b)):

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from harness.online.logs.records import FeedbackSummary, Rate
+from harness.online.logs.records import FeedbackSummary, RateStats
 
 
 @dataclass(slots=True)
@@ -107,6 +107,6 @@ def feedback_summary(events: Sequence[RetrievalEvent]) -> FeedbackSummary | None
     )
 
 
-def rate(total: float, n: int) -> Rate:
+def rate(total: float, n: int) -> RateStats:
     """Returns the mean of `n` values with this total."""
-    return Rate(value=total / n if n else None, n=n)
+    return RateStats(value=total / n if n else None, n=n)

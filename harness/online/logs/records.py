@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.records.base import Record
 
 
-class Rate(Record):
+class RateStats(Record):
     """A mean over `n`; None over nothing."""
 
     value: float | None
@@ -19,9 +19,9 @@ class FeedbackStats(Record):
     over those with a click on a document that was returned.
     """
 
-    click_rate: Rate
-    first_click_mrr: Rate
-    rating: Rate
+    click_rate: RateStats
+    first_click_mrr: RateStats
+    rating: RateStats
     caveats: list[str]
 
 

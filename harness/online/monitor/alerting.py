@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from harness.errors import UsageError
-from harness.online.logs.records import Rate
+from harness.online.logs.records import RateStats
 from harness.online.monitor.alerts import Alerts
 from harness.online.monitor.calendar import PERIODS
-from harness.online.monitor.change import Change, ChangeEvent, Observed, Values
+from harness.online.monitor.change import ChangeEvent, MeanTest, Observed, Values
 from harness.online.monitor.labels import Labels
 from harness.online.monitor.measure import measured
 from harness.online.monitor.paired_test import REQUESTS, PairedTest
@@ -20,24 +20,19 @@ from harness.online.monitor.period_test import PeriodTest
 from harness.online.monitor.records import (
     Alert,
     ChangeTest,
-    PairedState,
-    PeriodState,
     Reference,
-    SequentialState,
-    TestState,
     WindowStats,
 )
 from harness.online.monitor.rules import (
     BATCH_SIZE,
     REFERENCE_REQUESTS,
+    AlertRules,
     ChangeRule,
-    Rules,
-    checked_change,
-    checked_threshold,
+    checked,
 )
 from harness.online.monitor.validate_rules import is_metric, validate_rules
 
-Test = Change | PeriodTest | PairedTest
+Test = MeanTest | PeriodTest | PairedTest
 """By requests in a row, by the calendar, or query by query against a run."""
 
 Moment = tuple[int, float | None]
@@ -49,7 +44,7 @@ class RuleEvaluator:
 
     def __init__(
         self,
-        rules: Rules,
+        rules: AlertRules,
         metrics: Sequence[str],
         labels: Labels | None,
         alerts: Alerts,
@@ -57,7 +52,7 @@ class RuleEvaluator:
         drifts: bool,
     ) -> None:
         """Raises UsageError for a rule that can never fire; see `validate_rules`."""
-        self._thresholds = [checked_threshold(rule) for rule in rules.thresholds]
+        self._thresholds = [checked(rule) for rule in rules.thresholds]
         self.alerts = alerts
         if rules.changes is None:
             changes = [ChangeRule(metric=name) for name in (metrics[0], "no_result")]
@@ -65,7 +60,7 @@ class RuleEvaluator:
                 changes = [rule for rule in changes if not is_metric(rule.metric)]
         else:
             changes = list(rules.changes)
-        changes = [checked_change(rule) for rule in changes]
+        changes = [checked(rule) for rule in changes]
         validate_rules([*self._thresholds, *changes], metrics, labels, window, drifts)
         self.tests: list[tuple[ChangeRule, Test]] = [
             (rule, _test(rule, labels)) for rule in changes
@@ -136,7 +131,7 @@ class RuleEvaluator:
         stats: Callable[[], WindowStats],
         moment: Moment,
     ) -> None:
-        about, found, over = test.about, Rate(value=event.value, n=event.n), event.over
+        about, found, over = test.about, RateStats(value=event.value, n=event.n), event.over
         if found.value is None:
             found = measured(rule.metric, "all", stats())
             over = f"over {found.n} requests of the window"
@@ -157,7 +152,7 @@ class RuleEvaluator:
         kind: Literal["threshold", "change"],
         firing: bool,
         moment: Moment,
-        found: Rate,
+        found: RateStats,
         message: str,
     ) -> None:
         self.alerts.add(
@@ -202,32 +197,20 @@ class RuleEvaluator:
             )
         return tests
 
-    def state(self) -> dict[str, TestState]:
-        """Returns the states of the tests for `resume`, by rule."""
+    def state(self) -> dict[str, dict[str, Any]]:
+        """Returns the states of the tests to be encoded, by rule."""
         return {rule.key: test.state() for rule, test in self.tests}
 
-    def resume(self, states: Mapping[str, TestState]) -> None:
-        """Continues from states; tests of other rules begin anew. Raises TypeError."""
+    def resume(self, states: Mapping[str, Mapping[str, Any]]) -> None:
+        """Continues from decoded states; tests of other rules begin anew."""
         for rule, test in self.tests:
             if rule.key in states:
-                _resume(test, states[rule.key])
+                test.resume(states[rule.key])
             else:
                 self.alerts.active.pop(rule.name, None)
         for name in [*self.alerts.active]:
             if name not in self.names:  # of a rule that was removed
                 del self.alerts.active[name]
-
-
-def _resume(test: Test, state: TestState) -> None:
-    match test, state:
-        case (Change(), SequentialState()):
-            test.resume(state)
-        case (PeriodTest(), PeriodState()):
-            test.resume(state)
-        case (PairedTest(), PairedState()):
-            test.resume(state)
-        case _:
-            raise TypeError(f"a state of {type(state).__name__} for {type(test).__name__}")
 
 
 def _test(rule: ChangeRule, labels: Labels | None) -> Test:
@@ -240,7 +223,7 @@ def _test(rule: ChangeRule, labels: Labels | None) -> Test:
         return PeriodTest(period, rule.alpha, rule.drop, value, rule.reference_periods)
     reference = None if value is None else Reference(value, value)
     first = rule.reference_requests or REFERENCE_REQUESTS
-    return Change(rule.alpha, rule.drop, reference, first, rule.batch_size or BATCH_SIZE)
+    return MeanTest(rule.alpha, rule.drop, reference, first, rule.batch_size or BATCH_SIZE)
 
 
 def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:

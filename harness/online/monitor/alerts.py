@@ -5,17 +5,19 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 from time import monotonic
+from typing import Any
 
 import msgspec
 
 from harness.errors import UsageError
 from harness.masking import masked
-from harness.online.monitor.records import Alert, AlertsState, PendingAlert
+from harness.online.monitor.records import Alert
+from harness.online.monitor.saved import Saved
 from harness.records.base import encode
 
 _Key = tuple[str, int, str]
@@ -25,7 +27,16 @@ _HISTORY = 100  # alerts
 _LONGEST_PAUSE = 60.0  # seconds between two attempts
 
 
-class Alerts:
+@dataclass
+class PendingAlert:
+    """An alert that is to be written to the alert log, or delivered."""
+
+    alert: Alert
+    written: bool
+    delivered: bool
+
+
+class Alerts(Saved):
     """Active alerts, and the delivery of the last ones: fired once, active until resolved.
 
     The alert log holds one line an alert. An alert that is there already (the same rule, episode
@@ -34,17 +45,22 @@ class Alerts:
 
     `add` counts, and `deliver` writes and notifies, so that neither a log that cannot be written
     nor a `notify` that raises costs a request, or the other one an alert. What failed is retried
-    with back-off, is reported on stderr, and is in `error` until it works.
+    with back-off, is reported on stderr, and is in `error` until it works. `episodes` counts how
+    often each rule fired, `history` has the last alerts.
     """
+
+    STATE = ("active", "history", "episodes", "pending")
+
+    active: dict[str, Alert]
+    history: list[Alert]
+    episodes: dict[str, int]
+    pending: list[PendingAlert]
 
     def __init__(self, log: Path | None, notify: Callable[[Alert], None] | None) -> None:
         self._log, self._notify = log, notify
-        self.active: dict[str, Alert] = {}
-        self.history: deque[Alert] = deque(maxlen=_HISTORY)
-        self.episodes: Counter[str] = Counter()
+        self.active, self.history, self.episodes, self.pending = {}, [], {}, []
         self.error = ""
         self._done: set[_Key] = set()
-        self._pending: dict[_Key, PendingAlert] = {}
         self._delivers = Lock()
         self._pause = self._next = 0.0
 
@@ -64,38 +80,38 @@ class Alerts:
                     "another file"
                 ) from None
         logged = _read(self._log)
-        for key in logged & {*self._pending}:  # it was written after the state was
-            self._pending[key].written = True
-        self._done = logged - {*self._pending}
+        for one in self.pending:  # it may have been written after the state was
+            one.written = one.written or _key(one.alert) in logged
+        self._done = logged - {_key(one.alert) for one in self.pending}
 
     def add(self, alert: Alert) -> None:
         """Adds an alert that fires or is resolved, to be delivered; its episode is counted here."""
         name = alert.rule
         if alert.state == "firing":
-            self.episodes[name] += 1
-        alert = msgspec.structs.replace(alert, episode=self.episodes[name])
+            self.episodes[name] = self.episodes.get(name, 0) + 1
+        alert = msgspec.structs.replace(alert, episode=self.episodes.get(name, 0))
         if alert.state == "firing":
             self.active[name] = alert
         else:
             self.active.pop(name, None)
-        self.history.append(alert)
+        self.history = [*self.history, alert][-_HISTORY:]
         key = _key(alert)
-        if key not in self._done and key not in self._pending:
-            self._pending[key] = PendingAlert(alert, self._log is None, self._notify is None)
+        if key not in self._done and all(key != _key(one.alert) for one in self.pending):
+            self.pending.append(PendingAlert(alert, self._log is None, self._notify is None))
 
     def deliver(self, *, at_once: bool = False) -> None:
         """Writes and notifies of pending alerts in their order, unless another thread does, or it
         failed a moment ago (but `at_once`)."""
-        if not self._pending or (monotonic() < self._next and not at_once):
+        if not self.pending or (monotonic() < self._next and not at_once):
             return
         if not self._delivers.acquire(blocking=False):
             return
         try:
             failed = {*self._write(), *self._notify_all()}
-            for key, one in [*self._pending.items()]:
+            for one in [*self.pending]:
                 if one.written and one.delivered:
-                    self._done.add(key)
-                    del self._pending[key]
+                    self._done.add(_key(one.alert))
+                    self.pending.remove(one)
             self._pause = min(max(1.0, 2 * self._pause), _LONGEST_PAUSE) if failed else 0.0
             self._next = monotonic() + self._pause
             error = "; ".join(sorted(failed))
@@ -106,7 +122,7 @@ class Alerts:
             self._delivers.release()
 
     def _write(self) -> Iterator[str]:
-        for one in [*self._pending.values()]:
+        for one in [*self.pending]:
             if self._log is not None and not one.written:
                 try:
                     _append(self._log, one.alert)
@@ -116,7 +132,7 @@ class Alerts:
                 one.written = True
 
     def _notify_all(self) -> Iterator[str]:
-        for one in [*self._pending.values()]:
+        for one in [*self.pending]:
             if self._notify is not None and not one.delivered:
                 try:
                     self._notify(one.alert)
@@ -126,24 +142,12 @@ class Alerts:
                     return
                 one.delivered = True
 
-    def state(self) -> AlertsState:
-        """Returns the state for `resume`."""
-        return AlertsState(
-            active=dict(self.active),
-            history=list(self.history),
-            episodes=dict(self.episodes),
-            pending=[*self._pending.values()],
-        )
-
-    def resume(self, state: AlertsState) -> None:
-        """Continues from a state."""
-        self.active = dict(state.active)
-        self.history.extend(state.history)
-        self.episodes.update(state.episodes)
-        for one in state.pending:
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Continues from a decoded state."""
+        super().resume(state)
+        for one in self.pending:
             one.written = one.written or self._log is None
             one.delivered = one.delivered or self._notify is None
-            self._pending[_key(one.alert)] = one
 
 
 def _key(alert: Alert) -> _Key:

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.online.logs.events import rate
-from harness.online.monitor.records import (
-    BucketCounts,
-    BucketsState,
-    BucketState,
-    BucketStats,
-    OverTime,
-)
+from harness.online.monitor.records import BucketCounts, BucketStats, OverTime
+from harness.online.monitor.saved import Saved
 from harness.online.monitor.window import Columns, FeedbackDelta
 
 RATIO = 1.1
@@ -28,24 +24,28 @@ SLACK = 86_400.0
 
 @dataclass
 class Bucket:
-    """One hour: counts, sums of the metrics (m,), a histogram of seconds, the sum of ratings."""
+    """One hour: counts, sums of the metrics (m,), counts of seconds by bin, the sum of ratings."""
 
     counts: BucketCounts = field(default_factory=BucketCounts)
     sums: list[float] = field(default_factory=list)
     rating: float = 0.0
-    seconds: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(len(EDGES) + 1, int))
+    seconds: dict[int, int] = field(default_factory=dict)
 
 
-class Buckets:
+class Buckets(Saved):
     """Buckets of `width` seconds, at most `most` of them; older ones are dropped and counted."""
+
+    STATE = ("buckets", "dropped", "late", "without_time", "in_the_future")
+
+    buckets: dict[int, Bucket]
+    dropped: int = 0  # buckets
+    late: int = 0  # requests of buckets that were dropped
+    without_time: int = 0
+    in_the_future: int = 0
 
     def __init__(self, width: int, most: int, metrics: int) -> None:
         self.width, self.most, self._metrics = width, most, metrics
-        self.buckets: dict[int, Bucket] = {}
-        self.dropped = 0  # buckets
-        self.late = 0  # requests of buckets that were dropped
-        self.without_time = 0
-        self.in_the_future = 0
+        self.buckets = {}
 
     def add(self, columns: Columns, values: npt.NDArray[np.float64], now: float) -> None:
         """Counts requests; `now` is the present time."""
@@ -94,7 +94,8 @@ class Buckets:
         if scored.any():
             bucket.sums = (np.array(bucket.sums) + values[scored].sum(axis=0)).tolist()
         timed = seconds[~np.isnan(seconds)]
-        np.add.at(bucket.seconds, np.searchsorted(EDGES, timed), 1)
+        for at in np.searchsorted(EDGES, timed).tolist():
+            bucket.seconds[at] = bucket.seconds.get(at, 0) + 1
 
     def feedback(self, change: FeedbackDelta) -> None:
         """Adds later feedback to the bucket of its request, if it is still here."""
@@ -137,39 +138,12 @@ class Buckets:
             p95=percentile(bucket.seconds, 0.95),
         )
 
-    def state(self) -> BucketsState:
-        """Returns the state for `resume`."""
-        return BucketsState(
-            dropped=self.dropped,
-            late=self.late,
-            without_time=self.without_time,
-            in_the_future=self.in_the_future,
-            buckets={
-                key: BucketState(
-                    counts=b.counts,
-                    sums=b.sums,
-                    rating=b.rating,
-                    seconds={int(i): int(b.seconds[i]) for i in np.flatnonzero(b.seconds)},
-                )
-                for key, b in sorted(self.buckets.items())
-            },
-        )
 
-    def resume(self, state: BucketsState) -> None:
-        """Continues from a state."""
-        self.dropped, self.late = state.dropped, state.late
-        self.without_time, self.in_the_future = state.without_time, state.in_the_future
-        for key, one in state.buckets.items():
-            bucket = Bucket(one.counts, one.sums, one.rating)
-            for i, n in one.seconds.items():
-                bucket.seconds[i] = n
-            self.buckets[key] = bucket
-
-
-def percentile(histogram: npt.NDArray[np.int64], share: float) -> float | None:
+def percentile(histogram: Mapping[int, int], share: float) -> float | None:
     """Returns the middle, on a logarithmic scale, of the bin of a percentile."""
-    total = int(histogram.sum())
-    if total == 0:
+    bins = sorted(histogram)
+    if not bins:
         return None
-    at = int(np.searchsorted(histogram.cumsum(), share * total))
+    below = np.cumsum([histogram[at] for at in bins])
+    at = bins[int(np.searchsorted(below, share * below[-1]))]
     return float(EDGES[min(at, len(EDGES) - 1)] / RATIO**0.5)

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from harness.online.monitor.change import Observed, Values
-from harness.online.monitor.records import OpenPeriodsState
+from harness.online.monitor.saved import Saved
 from harness.statistics.clusters import Ints
 
 LATER = 20
@@ -74,7 +74,7 @@ UNTIMED = "requests without a time that is not in the future"
 
 
 @dataclass
-class OpenPeriods:
+class OpenPeriods(Saved):
     """Periods that are not over: a `Period` of the calendar, or `size` values each.
 
     `by_query`: one cell a query, see `Cells`. `late` counts values of periods that were over,
@@ -89,15 +89,17 @@ class OpenPeriods:
     last: int | None = None  # the newest that is over
     cells: dict[int, Cells] = field(default_factory=dict)
     counts: dict[int, int] = field(default_factory=dict)  # values of each
-    _n: int = 0  # values so far, where they alone are counted
-    _held: int = 0  # cells of all
+    n: int = 0  # values so far, where they alone are counted
+    held: int = 0  # cells of all
+
+    STATE = ("late", "untimed", "last", "cells", "counts", "n", "held")
 
     def add(self, new: Observed) -> None:
         """Take in values, in whatever order they come."""
         known = np.ones(len(new.values), bool)
         if self.period is None:
-            numbers = (self._n + np.arange(len(known))) // self.size
-            self._n += len(known)
+            numbers = (self.n + np.arange(len(known))) // self.size
+            self.n += len(known)
         else:
             known = ~np.isnan(new.times)
             numbers = self.period.of(new.times)
@@ -123,7 +125,7 @@ class OpenPeriods:
                 mine[row] = (before if self.by_query else before + value, n_before + n)
             else:
                 mine[row] = (value, n)
-                self._held += 1
+                self.held += 1
             self.counts[number] = self.counts.get(number, 0) + n
 
     def over(self, *, hold: bool = False) -> Iterator[tuple[int, Cells]]:
@@ -131,7 +133,7 @@ class OpenPeriods:
 
         `hold`: more values are about to come, in no order that one could trust.
         """
-        if hold and self.period is not None and self._held <= MOST_OPEN:
+        if hold and self.period is not None and self.held <= MOST_OPEN:
             return
         later = sum(self.counts.values())
         for number in sorted(self.cells):
@@ -141,30 +143,10 @@ class OpenPeriods:
                 ended = mine == self.size
             else:
                 ended = not hold and later >= min(LATER, (mine + 1) // 2)
-            if not ended and self._held <= MOST_OPEN:
+            if not ended and self.held <= MOST_OPEN:
                 return
             self.last = number
             del self.counts[number]
             cells = self.cells.pop(number)
-            self._held -= len(cells)
+            self.held -= len(cells)
             yield number, cells
-
-    def state(self) -> OpenPeriodsState:
-        """Returns the state for `resume`."""
-        return OpenPeriodsState(
-            late=self.late,
-            untimed=self.untimed,
-            counted=self._n,
-            last=self.last,
-            cells=self.cells,
-        )
-
-    def resume(self, state: OpenPeriodsState) -> None:
-        """Continues from a state."""
-        self.late, self.untimed, self._n = state.late, state.untimed, state.counted
-        self.last = state.last
-        self.cells = {number: dict(cells) for number, cells in state.cells.items()}
-        self._held = sum(len(cells) for cells in self.cells.values())
-        self.counts = {
-            number: sum(n for _, n in cells.values()) for number, cells in self.cells.items()
-        }

@@ -28,7 +28,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.online.monitor.records import Reference, SequentialState
+from harness.online.monitor.records import Reference
+from harness.online.monitor.saved import Saved
 from harness.statistics.betting import SHARES, betting_interval
 from harness.statistics.detector import Detector
 
@@ -93,7 +94,7 @@ def reference_of(values: npt.ArrayLike, alpha: float, *, drop: bool) -> Referenc
 
 
 @dataclass
-class Change:
+class MeanTest(Saved):
     """The test of one mean.
 
     `alpha` is the chance of any false alarm, ever. `drop`: worse is lower. `reference` is a number,
@@ -112,10 +113,13 @@ class Change:
     n: int = 0  # values tested since the test began (anew)
     episode: int = 1
     active: bool = False
-    _pending: list[float] = field(default_factory=list)  # of the reference, a batch or a recovery
+    pending: list[float] = field(default_factory=list)  # of the reference, a batch or a recovery
+    players: Detector = field(init=False)
+
+    STATE = ("reference", "n", "episode", "active", "pending", "players")
 
     def __post_init__(self) -> None:
-        self._players = Detector(len(SHARES), self.entry)
+        self.players = Detector(len(SHARES), self.entry)
 
     def take(self, new: Observed | None, *, hold: bool = False) -> list[ChangeEvent]:
         """Adds values in the order of the requests; `hold` has no effect."""
@@ -135,7 +139,7 @@ class Change:
             condition=f"if no {self.batch} requests in a row are expected to be worse than the "
             "reference, whatever came before them",
             observation_unit="requests",
-            learned=len(self._pending) if reference is None else self.first,
+            learned=len(self.pending) if reference is None else self.first,
             to_learn=self.first,
         )
 
@@ -160,21 +164,21 @@ class Change:
     @property
     def evidence(self) -> float:
         """The logarithm of the wealth, as a share of that at which an alert fires."""
-        return self._players.nearness(self._limit())
+        return self.players.nearness(self._limit())
 
     def _worth(self, value: float) -> float:
         """On the scale where lower is worse."""
         return value if self.drop else 1 - value
 
     def _learn(self, rest: list[float]) -> list[float]:
-        room = self.first - len(self._pending)
-        self._pending += rest[:room]
-        if len(self._pending) == self.first:
-            whole = len(self._pending) // self.batch * self.batch
-            means = np.reshape(self._pending[:whole], (-1, self.batch)).mean(axis=1)
+        room = self.first - len(self.pending)
+        self.pending += rest[:room]
+        if len(self.pending) == self.first:
+            whole = len(self.pending) // self.batch * self.batch
+            means = np.reshape(self.pending[:whole], (-1, self.batch)).mean(axis=1)
             self.reference = reference_of(means, self.alpha / 2, drop=self.drop)
             self.reference = replace(self.reference, n=whole)
-            self._pending = []
+            self.pending = []
         return rest[room:]
 
     def _limit(self) -> float:
@@ -190,33 +194,33 @@ class Change:
         x = np.array([self._worth(value) for value in values])
         for start in range(0, len(x), _TOGETHER):
             odds = (1 - x[start : start + _TOGETHER]) / (1 - bound)
-            held = self._players.take(1 + SHARES * (odds - 1)[:, None])
+            held = self.players.take(1 + SHARES * (odds - 1)[:, None])
             over = np.flatnonzero(held >= self._limit())
             if len(over):
                 used = start + int(over[0]) + 1
                 self.n += used * self.batch
                 self.active = True
                 events.append("alert")
-                left = [one for one in values[used:] for _ in range(self.batch)] + self._pending
-                self._pending = []
+                left = [one for one in values[used:] for _ in range(self.batch)] + self.pending
+                self.pending = []
                 return left + rest
         self.n += len(x) * self.batch
         return rest
 
     def _batched(self, rest: list[float]) -> tuple[list[float], list[float]]:
         """Means of whole batches; what is left of them waits."""
-        all_ = self._pending + rest
+        all_ = self.pending + rest
         whole = len(all_) // self.batch * self.batch
-        self._pending = all_[whole:]
+        self.pending = all_[whole:]
         return np.reshape(all_[:whole], (-1, self.batch)).mean(axis=1).tolist(), []
 
     def _recover(self, rest: list[float], events: list[str]) -> list[float]:
-        room = self.recovery - len(self._pending)
-        self._pending += rest[:room]
-        if len(self._pending) == self.recovery:
+        room = self.recovery - len(self.pending)
+        self.pending += rest[:room]
+        if len(self.pending) == self.recovery:
             assert self.reference is not None
-            mean = sum(self._pending) / self.recovery
-            self._pending = []
+            mean = sum(self.pending) / self.recovery
+            self.pending = []
             if self._worth(mean) >= self._worth(self.reference.bound):
                 self._again()
                 events.append("clear")
@@ -225,23 +229,5 @@ class Change:
     def _again(self) -> None:
         self.active, self.n = False, 0
         self.episode += 1
-        self._players.again()
-        self._pending = []
-
-    def state(self) -> SequentialState:
-        """Returns the state for `resume`."""
-        return SequentialState(
-            reference=self.reference,
-            n=self.n,
-            episode=self.episode,
-            active=self.active,
-            wealth=self._players.money or [0.0] * len(SHARES),
-            step=self._players.step,
-            pending=self._pending,
-        )
-
-    def resume(self, state: SequentialState) -> None:
-        """Continues from a state."""
-        self.reference, self.n, self.episode = state.reference, state.n, state.episode
-        self.active, self._pending = state.active, list(state.pending)
-        self._players.step, self._players.money = state.step, list(state.wealth)
+        self.players.again()
+        self.pending = []

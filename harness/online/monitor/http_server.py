@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from http.server import ThreadingHTTPServer
-from typing import Any
+from operator import attrgetter
 
 from msgspec import structs
 
-from harness.errors import UsageError, install
 from harness.online.monitor.monitor import Monitor
-from harness.online.monitor.records import MonitorPage, Snapshot
-from harness.online.monitor.rules import RATES
+from harness.online.monitor.records import MonitorPage, SliceStats, Snapshot, Totals
+from harness.online.monitor.rules import RATES, TIMES
 from harness.online.monitor.state import SECONDS
 from harness.pages import local_server
 from harness.pages.html import page
@@ -21,7 +20,6 @@ from harness.records.base import encode, to_plain
 from harness.records.run import LogCounts
 
 _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
-_MISSING = f"Prometheus metrics need a library; {install('monitor')}"
 
 
 def server(
@@ -32,16 +30,15 @@ def server(
     counts: LogCounts | None = None,
     notes: Callable[[], list[str]] = list,
 ) -> ThreadingHTTPServer:
-    """Returns a server on 127.0.0.1, listening already: /, /state.json and, if available, /metrics.
+    """Returns a server on 127.0.0.1, listening already: /, /state.json and /metrics.
 
     Raises OSError for a port that is in use. No answer has the text of a query.
     """
-    prometheus = metrics_answer()
 
     def state() -> MonitorPage:
         log = counts and replace(counts, first_error=counts.first_error_location)
         snapshot = structs.asdict(monitor.snapshot())
-        return MonitorPage(**snapshot, name=name, log=log, notes=notes(), prometheus=prometheus)
+        return MonitorPage(**snapshot, name=name, log=log, notes=notes())
 
     def answer(request: Request) -> Response | None:
         if request.method != "GET":
@@ -51,19 +48,10 @@ def server(
         if request.path == "/state.json":
             return Response(encode(state()), JSON)
         if request.path == "/metrics":
-            return Response(exposition(monitor, counts), _PROMETHEUS)
+            return Response(exposition(monitor, counts).encode(), _PROMETHEUS)
         return None
 
     return local_server.server(answer, port)
-
-
-def metrics_answer() -> bool:
-    """Tests whether Prometheus' client library is installed, which /metrics needs."""
-    try:
-        import prometheus_client  # noqa: F401
-    except ImportError:
-        return False
-    return True
 
 
 def monitor_page(data: MonitorPage, *, live: bool = True) -> bytes:
@@ -75,108 +63,101 @@ def monitor_page(data: MonitorPage, *, live: bool = True) -> bytes:
 # -- Numbers for Prometheus ------------------------------------------------------------------------
 
 
-class MonitorCollector:
-    """A monitor's numbers for Prometheus, collected by its client library at each scrape.
+def exposition(monitor: Monitor, counts: LogCounts | None = None) -> str:
+    """Returns the numbers of a monitor in Prometheus' text format; `counts`: of a followed log.
 
-        prometheus_client.REGISTRY.register(MonitorCollector(monitor))
-
-    Names follow Prometheus' conventions: base units (seconds, ratios from 0 to 1), `_total` for
-    counters. What is not measurable is absent, never 0. Gauges `harness_window_*` are over the last
-    requests; each score has its number of requests beside it. `counts`: of a log that is followed.
+    Names follow its conventions: base units (seconds, ratios from 0 to 1), `_total` for counters.
+    What is not measurable is absent, never 0. Gauges `harness_window_*` are over the last requests;
+    each score has its number of requests beside it.
     """
-
-    def __init__(self, monitor: Monitor, counts: LogCounts | None = None) -> None:
-        self._monitor, self._counts = monitor, counts
-
-    def collect(self) -> Iterator[Any]:
-        """Yields all metrics of this moment. Raises UsageError if the library is missing."""
-        core = _core()
-        snapshot, monitor = self._monitor.snapshot(), self._monitor
-        totals = snapshot.totals
-
-        def counter(name: str, about: str, value: float) -> Any:
-            metric = core.CounterMetricFamily(f"harness_{name}", about)
-            metric.add_metric([], value)
-            return metric
-
-        yield counter("requests", "Requests so far.", totals.requests)
-        yield counter("requests_labelled", "Requests of labelled queries.", totals.labelled)
-        yield counter("requests_failed", "Requests that ended in an error.", totals.failed)
-        yield counter("requests_empty", "Requests without a result.", totals.no_result)
-        yield counter("requests_abstained", "Requests with an abstention.", totals.abstained)
-        if self._counts is not None:
-            about = "Lines of the log that could not be read."
-            yield counter("log_lines_unreadable", about, self._counts.unreadable)
-        yield _histogram(core, monitor)
-        yield from _window(core, snapshot)
-        yield from _drift_and_feedback(core, snapshot)
-        active = core.GaugeMetricFamily(
-            "harness_alert_firing", "1 while it is active.", labels=["alert"]
-        )
-        fired = core.CounterMetricFamily("harness_alerts", "Alerts fired.", labels=["alert"])
-        rules = monitor.rules
-        for name in rules.names:
-            active.add_metric([name], float(name in rules.alerts.active))
-            fired.add_metric([name], rules.alerts.episodes[name])
-        yield active
-        yield fired
+    snapshot = monitor.snapshot()
+    parts = [*_totals(monitor, snapshot.totals, counts), *_slices(snapshot), *_others(snapshot)]
+    rules, alerts = monitor.rules.names, monitor.rules.alerts
+    active = [({"alert": name}, float(name in alerts.active)) for name in rules]
+    fired = [({"alert": name}, alerts.episodes.get(name, 0)) for name in rules]
+    parts += _family("alert_firing", "gauge", "1 while it is active.", active)
+    parts += _family("alerts_total", "counter", "Alerts fired.", fired)
+    return "\n".join(parts) + "\n"
 
 
-def exposition(monitor: Monitor, counts: LogCounts | None = None) -> bytes:
-    """Returns the text of /metrics."""
-    try:
-        from prometheus_client import CollectorRegistry, generate_latest
-    except ImportError:
-        raise UsageError(_MISSING) from None
-    registry = CollectorRegistry()
-    registry.register(MonitorCollector(monitor, counts))
-    return bytes(generate_latest(registry))
+_Samples = Iterable[tuple[Mapping[str, str], float | None]]
+"""The labels and the value of each sample; None is left out."""
 
 
-def _core() -> Any:
-    try:
-        from prometheus_client import core
-    except ImportError:
-        raise UsageError(_MISSING) from None
-    return core
+def _family(name: str, kind: str, about: str, samples: _Samples) -> Iterator[str]:
+    """Yields the lines of a metric; none if it has no value."""
+    known = [(labels, value) for labels, value in samples if value is not None]
+    if known:
+        yield f"# HELP harness_{name} {about}"
+        yield f"# TYPE harness_{name} {kind}"
+    for labels, value in known:
+        yield _sample(name, labels, value)
 
 
-def _histogram(core: Any, monitor: Monitor) -> Any:
+def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
+    inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    return f"harness_{name}{f'{{{inner}}}' if inner else ''} {float(value)!r}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _totals(monitor: Monitor, totals: Totals, counts: LogCounts | None) -> Iterator[str]:
+    unreadable = None if counts is None else counts.unreadable
+    counters = [
+        ("requests", "Requests so far.", totals.requests),
+        ("requests_labelled", "Requests of labelled queries.", totals.labelled),
+        ("requests_failed", "Requests that ended in an error.", totals.failed),
+        ("requests_empty", "Requests without a result.", totals.no_result),
+        ("requests_abstained", "Requests with an abstention.", totals.abstained),
+        ("log_lines_unreadable", "Lines that could not be read.", unreadable),
+    ]
+    for name, about, value in counters:
+        yield from _family(f"{name}_total", "counter", about, [({}, value)])
+    name = "request_duration_seconds"
+    yield f"# HELP harness_{name} Time of a request."
+    yield f"# TYPE harness_{name} histogram"
     below = monitor.seconds.cumsum().tolist()
-    bounds = [*(f"{bound:g}" for bound in SECONDS), "+Inf"]
-    metric = core.HistogramMetricFamily("harness_request_duration_seconds", "Time of a request.")
-    metric.add_metric([], [*zip(bounds, below, strict=True)], sum_value=monitor.seconds_sum)
-    return metric
+    for bound, n in zip([*(f"{bound:g}" for bound in SECONDS), "+Inf"], below, strict=True):
+        yield _sample(f"{name}_bucket", {"le": bound}, n)
+    yield _sample(f"{name}_count", {}, below[-1])
+    yield _sample(f"{name}_sum", {}, monitor.seconds_sum)
 
 
-def _window(core: Any, snapshot: Snapshot) -> Iterator[Any]:
-    def gauge(name: str, about: str, *labels: str) -> Any:
-        return core.GaugeMetricFamily(f"harness_window_{name}", about, labels=labels)
+def _slices(snapshot: Snapshot) -> Iterator[str]:
+    """Yields the metrics of the window, by ability."""
 
-    requests = gauge("requests", "Requests in the window.", "ability")
-    scored = gauge("scored_requests", "Requests that scores are over.", "ability")
-    score = gauge("score", "Mean over the scored requests of the window.", "metric", "ability")
-    times = gauge("duration_seconds", "Time of a request in the window.", "quantile", "ability")
-    rates = {
-        rate: gauge(f"{rate}_ratio", f"Share of requests: {rate}.", "ability") for rate in RATES
-    }
-    for ability, stats in snapshot.slices.items():
-        requests.add_metric([ability], stats.n)
-        scored.add_metric([ability], stats.scored)
-        for metric, value in stats.metrics.items():
-            if value is not None:
-                score.add_metric([metric, ability], value)
-        for rate, family in rates.items():
-            if (share := getattr(stats, rate)).value is not None:
-                family.add_metric([ability], share.value)
-        seconds = stats.seconds
-        for value, quantile in ((seconds.p50, "0.5"), (seconds.p95, "0.95"), (seconds.p99, "0.99")):
-            if value is not None:
-                times.add_metric([quantile, ability], value)
-    yield from (requests, scored, score, times, *rates.values())
+    def gauge(name: str, about: str, value: Callable[[SliceStats], float | None]) -> Iterator[str]:
+        samples = [({"ability": one}, value(stats)) for one, stats in snapshot.slices.items()]
+        yield from _family(f"window_{name}", "gauge", about, samples)
+
+    yield from gauge("requests", "Requests in the window.", lambda stats: stats.n)
+    yield from gauge("scored_requests", "Requests that scores are over.", lambda s: s.scored)
+    scores: _Samples = [
+        ({"metric": metric, "ability": ability}, value)
+        for ability, stats in snapshot.slices.items()
+        for metric, value in stats.metrics.items()
+    ]
+    about = "Mean over the scored requests of the window."
+    yield from _family("window_score", "gauge", about, scores)
+    times: _Samples = [
+        (
+            {"quantile": f"0.{time[1:]}".rstrip("0"), "ability": ability},
+            getattr(stats.seconds, time),
+        )
+        for ability, stats in snapshot.slices.items()
+        for time in TIMES
+    ]
+    about = "Time of a request in the window."
+    yield from _family("window_duration_seconds", "gauge", about, times)
+    for rate in RATES:
+        value = attrgetter(f"{rate}.value")
+        yield from gauge(f"{rate}_ratio", f"Share of requests: {rate}.", value)
 
 
-def _drift_and_feedback(core: Any, snapshot: Snapshot) -> Iterator[Any]:
+def _others(snapshot: Snapshot) -> Iterator[str]:
+    """Yields drift and feedback."""
     gauges: list[tuple[str, str, float | None]] = []
     if (drift := snapshot.drift) is not None:
         gauges += [
@@ -193,7 +174,4 @@ def _drift_and_feedback(core: Any, snapshot: Snapshot) -> Iterator[Any]:
             ("rating", "Mean rating.", feedback.rating.value),
         ]
     for name, about, value in gauges:
-        if value is not None:
-            family = core.GaugeMetricFamily(f"harness_window_{name}", about)
-            family.add_metric([], value)
-            yield family
+        yield from _family(f"window_{name}", "gauge", about, [({}, value)])

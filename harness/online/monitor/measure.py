@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.online.logs.events import CAVEATS, rate
-from harness.online.logs.records import FeedbackStats, Rate
+from harness.online.logs.records import FeedbackStats, RateStats
 from harness.online.monitor.records import Durations, SliceStats, WindowStats
 from harness.online.monitor.rules import RATES, TIMES
 from harness.online.monitor.window import Window
@@ -54,7 +54,7 @@ def _slice(window: Window, metrics: Sequence[str], mask: Flags) -> SliceStats:
     )
 
 
-def _share(flags: Flags, base: Flags) -> Rate:
+def _share(flags: Flags, base: Flags) -> RateStats:
     """Measures the share of `base` that has the flag."""
     return rate(int((flags & base).sum()), int(base.sum()))
 
@@ -75,25 +75,25 @@ def feedback(window: Window) -> FeedbackStats | None:
     )
 
 
-def measured(name: str, slice_: str, stats: WindowStats) -> Rate:
+def measured(name: str, slice_: str, stats: WindowStats) -> RateStats:
     """Returns the number that a rule is about; its value is None if it is not measurable."""
-    nothing = Rate(value=None, n=0)
+    nothing = RateStats(value=None, n=0)
     drift, window = stats.drift, stats.slices.get(slice_)
     if name in ("drift", "unseen_words"):
         if drift is None:
             return nothing
-        return Rate(value=drift.excess if name == "drift" else drift.unseen_rate, n=drift.n)
+        return RateStats(value=drift.excess if name == "drift" else drift.unseen_rate, n=drift.n)
     if name in ("click_rate", "first_click_mrr", "rating"):
-        given: Rate = nothing if stats.feedback is None else getattr(stats.feedback, name)
+        given: RateStats = nothing if stats.feedback is None else getattr(stats.feedback, name)
         return given
     if window is None:
         return nothing
     if name in TIMES:
-        return Rate(value=getattr(window.seconds, name), n=window.seconds.n)
+        return RateStats(value=getattr(window.seconds, name), n=window.seconds.n)
     if name in RATES:
-        share: Rate = getattr(window, name)
+        share: RateStats = getattr(window, name)
         return share
-    return Rate(value=window.metrics.get(name), n=window.scored)
+    return RateStats(value=window.metrics.get(name), n=window.scored)
 
 
 def _percentiles(seconds: npt.NDArray[np.float64]) -> list[float | None]:

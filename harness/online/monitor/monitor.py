@@ -29,7 +29,7 @@ from harness.online.monitor.alerts import Alerts
 from harness.online.monitor.buckets import SLACK
 from harness.online.monitor.labels import LabelsLike
 from harness.online.monitor.records import Alert, LogPosition, Snapshot
-from harness.online.monitor.rules import METRICS, Rules
+from harness.online.monitor.rules import METRICS, AlertRules
 from harness.online.monitor.state import SECONDS, MonitorState, read_state, snapshot, write_state
 from harness.online.monitor.window import Columns, Scorer, as_columns, observed
 
@@ -60,14 +60,14 @@ class Monitor(MonitorState):
         *,
         labels: LabelsLike = None,
         metrics: Sequence[str] | str = METRICS,
-        rules: Rules | None = None,
+        rules: AlertRules | None = None,
         state: str | Path | None = None,
         alert_log: str | Path | None = None,
         on_alert: Callable[[Alert], None] | None = None,
         bucket: str = "hour",
     ) -> None:
         alerts = Alerts(None if alert_log is None else Path(alert_log), on_alert)
-        super().__init__(window, labels, metrics, rules or Rules(), alerts, bucket)
+        super().__init__(window, labels, metrics, rules or AlertRules(), alerts, bucket)
         self._scorer = None if self.labels is None else Scorer(self.labels, self.parsed)
         named = [] if self.labels is None else self.labels.abilities
         self._label_ability = [self.ability(name or None) for name in named]

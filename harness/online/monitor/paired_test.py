@@ -21,7 +21,8 @@ import numpy as np
 
 from harness.online.monitor.calendar import DIGITS, UNTIMED, Cells, OpenPeriods, Period
 from harness.online.monitor.change import ChangeEvent, Description, Observed, Values
-from harness.online.monitor.records import PairedState, Reference
+from harness.online.monitor.records import Reference
+from harness.online.monitor.saved import Saved
 from harness.statistics.detector import part
 from harness.statistics.signs_and_ranks import signs_bound
 
@@ -31,11 +32,21 @@ REQUESTS = 1000
 _BACK = 0.5  # the p value from which, in two looks on half as many queries, an alert ends
 
 
-class PairedTest:
+class PairedTest(Saved):
     """A test of one metric against a run's scores of the labelled queries, NaN where it has none.
 
-    A look at each `period` that is over, or after each `size` requests.
+    A look at each `period` that is over, or after each `size` requests. `queries` are those of the
+    look at which the alert fired, `recovered_looks` those in a row since then that were as the run.
     """
+
+    STATE = ("open", "n", "episode", "active", "evidence", "queries", "recovered_looks")
+
+    n: int = 0
+    episode: int = 1
+    active: bool = False
+    evidence: float = 0.0
+    queries: int = 0
+    recovered_looks: int = 0
 
     def __init__(
         self, of_run: Values, alpha: float, drop: bool, period: Period | None, size: int
@@ -45,11 +56,7 @@ class PairedTest:
         scores = of_run[~np.isnan(of_run)]
         mean = float(scores.mean())
         self.reference = Reference(mean, mean, len(scores))
-        self.n, self.episode, self.active = 0, 1, False
-        self.evidence = 0.0
         self._of_run = of_run
-        self._queries = 0  # of the look at which the alert fired
-        self._well = 0  # looks in a row since then that were as the run
 
     @property
     def testable(self) -> bool:
@@ -95,9 +102,9 @@ class PairedTest:
         time = None if self.period is None else self.period.start(number + 1)
         event = ChangeEvent(False, float(scores.mean()), len(rows), over, time)
         if self.active:
-            if 2 * len(rows) >= self._queries:
-                self._well = self._well + 1 if chance >= _BACK else 0
-            if self._well < 2:
+            if 2 * len(rows) >= self.queries:
+                self.recovered_looks = self.recovered_looks + 1 if chance >= _BACK else 0
+            if self.recovered_looks < 2:
                 return []
             self.active, self.n, self.episode = False, 0, self.episode + 1
             return [event]
@@ -106,24 +113,5 @@ class PairedTest:
         self.evidence = min(1.0, float(np.log(chance) / np.log(limit)))
         if chance > limit:
             return []
-        self.active, self._queries, self._well = True, len(rows), 0
+        self.active, self.queries, self.recovered_looks = True, len(rows), 0
         return [event._replace(alert=True)]
-
-    def state(self) -> PairedState:
-        """Returns the state for `resume`."""
-        return PairedState(
-            open=self.open.state(),
-            n=self.n,
-            episode=self.episode,
-            active=self.active,
-            evidence=self.evidence,
-            queries=self._queries,
-            recovered_looks=self._well,
-        )
-
-    def resume(self, state: PairedState) -> None:
-        """Continues from a state."""
-        self.open.resume(state.open)
-        self.n, self.episode, self.active = state.n, state.episode, state.active
-        self.evidence = state.evidence
-        self._queries, self._well = state.queries, state.recovered_looks

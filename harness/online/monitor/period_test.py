@@ -11,15 +11,15 @@ not where one hangs on the one before, as with a drift of many days: then take l
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from statistics import median
 
 import numpy as np
 
 from harness.online.monitor.calendar import DIGITS, UNTIMED, Cells, OpenPeriods, Period
-from harness.online.monitor.change import Change, ChangeEvent, Description, Observed
-from harness.online.monitor.records import PeriodState, RankState, Reference, SequentialState
+from harness.online.monitor.change import ChangeEvent, Description, MeanTest, Observed
+from harness.online.monitor.records import Reference
+from harness.online.monitor.saved import Saved
 from harness.statistics.detector import Detector
 from harness.statistics.signs_and_ranks import STAKES, lowest_rank, rank_factors
 
@@ -32,38 +32,47 @@ SHORT = 0.5
 _BACK = 0.5  # the mean rank of periods within their kind from which an alert ends
 
 
-class RankTest:
-    """The test of one mean a period against those of its kind before it, with `Change`'s face.
+class RankTest(Saved):
+    """The test of one mean a period against those of its kind before it, with `MeanTest`'s face.
 
     `alpha` is the chance of any false alarm, ever; the first `learned` are not tested.
     """
 
+    STATE = ("reference", "n", "episode", "active", "ranked", "players", "before", "recovering")
+
+    n: int = 0
+    episode: int = 1
+    active: bool = False
+    ranked: int = 0
+    reference: Reference | None = None
+    players: Detector
+    before: dict[int, list[float]]
+    recovering: list[float]
+
     def __init__(self, alpha: float, drop: bool, learned: int, recovery: int) -> None:
         self.alpha, self.drop, self.learned = alpha, drop, learned
-        self.n, self.episode, self.active = 0, 1, False
-        self.reference: Reference | None = None
-        self._players = Detector(len(STAKES))
-        self._before: dict[int, list[float]] = {}
-        self._back: deque[float] = deque(maxlen=recovery)
-        self._ranked = 0
+        self._recovery = recovery
+        self.players = Detector(len(STAKES))
+        self.before = {}
+        self.recovering = []
 
     def update(self, value: float, kind: int) -> str | None:
         """Take in the mean of a period; returns an "alert" or "clear" event."""
-        before = self._before.setdefault(kind, [])
+        before = self.before.setdefault(kind, [])
         worth = value if self.drop else -value
         if self.active:
             return self._recover(worth, before)
         rank, n = lowest_rank(worth, before, self._draw), len(before) + 1
         before.append(worth)
-        self._ranked += 1
+        self.ranked += 1
         if self.reference is None:
-            if self._ranked == self.learned:
-                learned = [one for values in self._before.values() for one in values]
+            if self.ranked == self.learned:
+                learned = [one for values in self.before.values() for one in values]
                 mean = abs(float(np.mean(learned)))  # of a rise it is below 0
                 self.reference = Reference(mean, mean, self.learned)
             return None
         self.n += 1
-        wealth = self._players.take(rank_factors(rank, n))
+        wealth = self.players.take(rank_factors(rank, n))
         self.active = bool(wealth[-1] >= self._limit())
         return "alert" if self.active else None
 
@@ -75,63 +84,48 @@ class RankTest:
     @property
     def learning(self) -> int:
         """How many periods of the reference there are."""
-        return min(self._ranked, self.learned)
+        return min(self.ranked, self.learned)
 
     @property
     def evidence(self) -> float:
         """The logarithm of the wealth, as a share of that at which an alert fires."""
-        return self._players.nearness(self._limit())
+        return self.players.nearness(self._limit())
 
     def _limit(self) -> float:
         return self.episode * (self.episode + 1) / self.alpha
 
     def _draw(self) -> float:
         """A number by chance, of this rank's place in one stream: the same after a restart."""
-        return float(np.random.Generator(np.random.PCG64(0).advance(self._ranked)).random())
+        return float(np.random.Generator(np.random.PCG64(0).advance(self.ranked)).random())
 
     def _recover(self, worth: float, before: list[float]) -> str | None:
         """Compares a period of an active alert; it does not become part of the reference."""
         if before:
             below = np.mean([(one < worth) + (one == worth) / 2 for one in before])
-            self._back.append(float(below))
-        if len(self._back) < (self._back.maxlen or 0) or np.mean(self._back) < _BACK:
+            self.recovering = [*self.recovering, float(below)][-self._recovery :]
+        if len(self.recovering) < self._recovery or np.mean(self.recovering) < _BACK:
             return None
-        self._back.clear()
-        self._players.again()
+        self.recovering.clear()
+        self.players.again()
         self.active, self.n, self.episode = False, 0, self.episode + 1
         return "clear"
 
-    def state(self) -> RankState:
-        """Returns the state for `resume`."""
-        return RankState(
-            reference=None if self.reference is None else self.reference.mean,
-            n=self.n,
-            episode=self.episode,
-            ranked=self._ranked,
-            active=self.active,
-            wealth=self._players.money,
-            step=self._players.step,
-            before=self._before,
-            recovering=list(self._back),
-        )
 
-    def resume(self, state: RankState) -> None:
-        """Continues from a state."""
-        self.n, self.episode, self._ranked = state.n, state.episode, state.ranked
-        self.active, mean = state.active, state.reference
-        self.reference = None if mean is None else Reference(mean, mean, self.learned)
-        self._before = {kind: list(values) for kind, values in state.before.items()}
-        self._back.extend(state.recovering)
-        self._players.step, self._players.money = state.step, list(state.wealth)
-
-
-class PeriodTest:
+class PeriodTest(Saved):
     """A test of one metric or rate by the mean of each period; see above.
 
     `reference` is a number, or None for the first `learned` periods. The first period of all is
     left out, as nobody knows whether it is whole; so is, of ranks, one with few requests (`short`
     counts them), as its mean is less sure than those that it would be ranked among.
     """
+
+    STATE = ("open", "test", "begun", "short", "usual", "last")
+
+    test: RankTest | MeanTest
+    begun: bool = False
+    short: int = 0
+    usual: dict[int, list[int]]
+    last: list[tuple[float, int]]
 
     def __init__(
         self,
@@ -142,16 +136,13 @@ class PeriodTest:
         learned: int | None = None,
     ) -> None:
         self.period, self.open = period, OpenPeriods(period)
-        self.test: RankTest | Change
         if reference is None:
             self.test = RankTest(alpha, drop, learned or period.learned, period.recovery)
         else:
             set_ = Reference(reference, reference)
-            self.test = Change(alpha, drop, set_, batch=1, entry=1, recovery=period.recovery)
-        self.short = 0
-        self._begun = False
-        self._usual: dict[int, list[int]] = {}
-        self._last: deque[tuple[float, int]] = deque(maxlen=SHOWN)
+            self.test = MeanTest(alpha, drop, set_, batch=1, entry=1, recovery=period.recovery)
+        self.usual = {}
+        self.last = []
 
     @property
     def reference(self) -> Reference | None:
@@ -201,7 +192,7 @@ class PeriodTest:
             if self._is_short(kind, n):
                 self.short += 1
                 continue
-            self._last.append((mean, n))
+            self.last = [*self.last, (mean, n)][-SHOWN:]
             if event := self._tested(mean, kind):
                 found.append(self._event(event, number))
         return found
@@ -209,9 +200,9 @@ class PeriodTest:
     def _whole(self, hold: bool) -> Iterator[tuple[int, Cells]]:
         """The periods that are over, but for the first of all."""
         for number, cells in self.open.over(hold=hold):
-            if self._begun:
+            if self.begun:
                 yield number, cells
-            self._begun = True
+            self.begun = True
 
     def _is_short(self, kind: int, n: int) -> bool:
         """Whether a period is not to be ranked. What is usual is that of periods that were ranked.
@@ -220,7 +211,7 @@ class PeriodTest:
         """
         if not isinstance(self.test, RankTest):
             return False  # of a number a mean of few is as right, if less sure
-        usual = self._usual.setdefault(kind, [])
+        usual = self.usual.setdefault(kind, [])
         short = bool(usual) and n < SHORT * median(usual)
         if not short or self.test.reference is None:
             usual.append(n)
@@ -232,7 +223,7 @@ class PeriodTest:
         return next(iter(self.test.update([mean])), None)
 
     def _event(self, event: str, number: int) -> ChangeEvent:
-        means, counts = zip(*self._last, strict=True)
+        means, counts = zip(*self.last, strict=True)
         over = f"over the last {len(means)} {self.period.name}s"
         return ChangeEvent(
             event == "alert",
@@ -241,28 +232,3 @@ class PeriodTest:
             over,
             self.period.start(number + 1),
         )
-
-    def state(self) -> PeriodState:
-        """Returns the state for `resume`."""
-        return PeriodState(
-            open=self.open.state(),
-            test=self.test.state(),
-            begun=self._begun,
-            short=self.short,
-            usual=self._usual,
-            last=list(self._last),
-        )
-
-    def resume(self, state: PeriodState) -> None:
-        """Continues from a state. Raises TypeError for one of another kind of test."""
-        self.open.resume(state.open)
-        match self.test, state.test:
-            case RankTest() as ranks, RankState() as rank_state:
-                ranks.resume(rank_state)
-            case Change() as change, SequentialState() as change_state:
-                change.resume(change_state)
-            case _:
-                raise TypeError(f"a state of {type(state.test).__name__}")
-        self._begun, self.short = state.begun, state.short
-        self._usual = {kind: list(counts) for kind, counts in state.usual.items()}
-        self._last.extend(state.last)

@@ -7,8 +7,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from harness.online.logs.records import FeedbackStats, Rate
-from harness.online.monitor.log_file import LogFile
+from harness.online.logs.records import FeedbackStats, RateStats
 from harness.records.base import Record
 from harness.records.output import Output
 from harness.records.run import LogCounts
@@ -57,10 +56,10 @@ class SliceStats(Record):
     labelled: int
     scored: int
     metrics: dict[str, float | None]
-    no_result: Rate
-    abstained: Rate
-    failed: Rate
-    false_positive: Rate
+    no_result: RateStats
+    abstained: RateStats
+    failed: RateStats
+    false_positive: RateStats
     seconds: Durations
 
 
@@ -209,15 +208,14 @@ class MonitorOutput(Output, Snapshot, tag="harness.monitor/1"):
 
 
 class MonitorPage(Snapshot):
-    """Data of the page, and /state.json; `prometheus`: /metrics is offered."""
+    """Data of the page, and /state.json."""
 
     name: str
     log: LogCounts | None
     notes: list[str]
-    prometheus: bool
 
 
-# -- The state file --------------------------------------------------------------------------------
+# -- What a state file has of tests and logs -------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -232,103 +230,20 @@ class Reference:
     n: int | None = None
 
 
-class OpenPeriodsState(Record):
-    """Periods that are not over: by number and row, (value, n)."""
-
-    late: int
-    untimed: int
-    counted: int
-    last: int | None
-    cells: dict[int, dict[int, tuple[float, int]]]
-
-
-class SequentialState(Record, tag="sequential"):
-    """The state of a test of a mean by its values."""
-
-    reference: Reference | None
-    n: int
-    episode: int
-    active: bool
-    wealth: list[float]
-    step: int
-    pending: list[float]
-
-
-class RankState(Record, tag="ranks"):
-    """The state of a test of the ranks of periods."""
-
-    reference: float | None
-    n: int
-    episode: int
-    ranked: int
-    active: bool
-    wealth: list[float]
-    step: int
-    before: dict[int, list[float]]
-    recovering: list[float]
-
-
-class PeriodState(Record, tag="period"):
-    """The state of a test by periods."""
-
-    open: OpenPeriodsState
-    test: SequentialState | RankState
-    begun: bool
-    short: int
-    usual: dict[int, list[int]]
-    last: list[tuple[float, int]]
-
-
-class PairedState(Record, tag="paired"):
-    """The state of a test query by query."""
-
-    open: OpenPeriodsState
-    n: int
-    episode: int
-    active: bool
-    evidence: float
-    queries: int
-    recovered_looks: int
-
-
-TestState = SequentialState | PeriodState | PairedState
-
-
 @dataclass
-class PendingAlert:
-    """An alert that is to be written to the alert log, or delivered."""
+class LogFile:
+    """How far a file was read. `head` is a digest of its first `head_bytes`.
 
-    alert: Alert
-    written: bool
-    delivered: bool
+    `seen` is its size at the last look, `whole`: it was read to its end then.
+    """
 
-
-class AlertsState(Record):
-    """Active alerts, the last ones, how often each fired, and those to be delivered."""
-
-    active: dict[str, Alert]
-    history: list[Alert]
-    episodes: dict[str, int]
-    pending: list[PendingAlert]
-
-
-class BucketState(Record):
-    """One bucket; `seconds` are the counts of its histogram by bin."""
-
-    counts: BucketCounts
-    sums: list[float]
-    rating: float
-    seconds: dict[int, int]
-
-
-class BucketsState(Record):
-    """All buckets by number, and counts of what is in none of them."""
-
-    dropped: int
-    late: int
-    without_time: int
-    in_the_future: int
-    buckets: dict[int, BucketState]
+    name: str
+    offset: int = 0
+    line: int = 1
+    head_bytes: int = 0
+    head: str = ""
+    seen: int = -1
+    whole: bool = False
 
 
 class FilePosition(Record):
@@ -344,30 +259,4 @@ class LogPosition(Record):
 
     path: str
     files: list[FilePosition]
-    ignored: list[FilePosition]
     counts: LogCounts
-
-
-class StateSettings(Record, omit_defaults=False):
-    """Settings that a monitor must share with a state to continue from it; `labels`: a digest."""
-
-    window: int
-    metrics: list[str]
-    bucket: str
-    labels: str | None
-
-
-class StateHeader(Record, omit_defaults=False):
-    """The header of a state file, beside its arrays."""
-
-    version: int
-    settings: StateSettings
-    total: int
-    totals: Totals
-    seconds_sum: float
-    abilities: list[str]
-    over_time: BucketsState
-    alerts: AlertsState
-    tests: dict[str, TestState]
-    position: LogPosition | None
-    drift_block: int | None

@@ -1,44 +1,27 @@
 """The rules of a monitor: thresholds, and tests of change.
 
-They come from TOML, or from texts such as `recall@10 < 0.7`:
-
-    window = 1000                  # requests
-    metrics = ["recall@10", "mrr@10", "precision@10"]
-
-    [[at_least]]                   # a mean over the window
-    metric = "recall@10"
-    value = 0.7
-    slice = "temporal"             # an ability; "all" if missing
-    min_n = 100                    # not evaluated over fewer requests
-
-    [[at_most]]                    # the same, from above
-    metric = "no_result"
-    value = 0.05
-
-    [[change]]                     # worse than a reference; see `harness.online.monitor.alerting`
-    metric = "recall@10"
-    reference = "initial"          # the first periods; or a number, or a run folder
-    period = "day"                 # by means of days; or of hours or weeks
-    alpha = 0.05
-
-An alert of a threshold is active until the mean is back by a tenth of the way to perfection (0.73
-for at least 0.7, 0.045 for at most 0.05; `clear_at` sets another value), so that it does not
-flicker.
+They come from a TOML file (docs/reference/toml/monitor.md), or from texts such as
+`recall@10 < 0.7`. An alert of a threshold is active until the mean is back by a tenth of the way to
+perfection (0.73 for at least 0.7, 0.045 for at most 0.05; `clear_at` sets another value), so that
+it does not flicker.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 import msgspec
+from msgspec import Meta
+from msgspec.structs import force_setattr
 
 from harness.errors import UsageError
 from harness.online.logs.field_mapping import FieldMapping
 from harness.online.monitor.calendar import PERIODS
-from harness.records.base import Record, encode, read_toml_record
+from harness.records.base import Record, convert, encode, read_toml_record, to_plain
 from harness.scoring.metrics import Metric
 
 RATES = ("no_result", "abstained", "failed", "false_positive")
@@ -53,15 +36,20 @@ REFERENCE_REQUESTS, BATCH_SIZE = 2000, 10
 _TEXT = re.compile(r"\s*([^\s<>=\[\]]+)\s*(?:\[([^\]]+)\])?\s*(<|>)\s*([-+.\deE]+)\s*")
 
 
-class Threshold(Record):
-    """A bound of a number over the window: `AtLeast` or `AtMost`."""
+class AlertThreshold(Record):
+    """A bound of a number over the window: `AlertBelow` or `AlertAbove`."""
 
     above: ClassVar[bool]
     metric: str
     value: float
     slice: str = "all"
-    min_n: int = 100
+    min_n: Annotated[int, Meta(ge=1)] = 100
     clear_at: float | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "metric", _canonical(self.metric))
+        if not math.isfinite(self.value):
+            raise ValueError(f"the value must be a number, not {self.value}")
 
     @property
     def name(self) -> str:
@@ -85,13 +73,13 @@ class Threshold(Record):
         return value >= back if self.above else value <= back
 
 
-class AtLeast(Threshold):
+class AlertBelow(AlertThreshold):
     """An alert if the number is below `value`."""
 
     above: ClassVar[bool] = True
 
 
-class AtMost(Threshold):
+class AlertAbove(AlertThreshold):
     """An alert if the number is above `value`."""
 
     above: ClassVar[bool] = False
@@ -108,12 +96,46 @@ class ChangeRule(Record):
 
     metric: str
     reference: str | float = "initial"
-    alpha: float = 0.05
-    direction: str = ""
-    period: str = ""
-    reference_periods: int | None = None
-    batch_size: int | None = None
-    reference_requests: int | None = None
+    alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    direction: Literal["drop", "rise"] | None = None
+    period: Literal["hour", "day", "week"] | None = None
+    reference_periods: Annotated[int, Meta(ge=1)] | None = None
+    batch_size: Annotated[int, Meta(ge=1)] | None = None
+    reference_requests: Annotated[int, Meta(ge=1)] | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "metric", _canonical(self.metric))
+        if self.metric in (*TIMES, *OTHERS):
+            raise ValueError(
+                f"{self.metric}: a change is tested of values between 0 and 1, metrics and "
+                f"{', '.join(RATES)}; use a threshold"
+            )
+        if isinstance(self.reference, float | int) and not 0 <= self.reference <= 1:
+            raise ValueError(f"reference must be from 0 to 1, not {self.reference}")
+        if self.by_requests:
+            self._check_requests()
+        elif self.reference_periods is not None:
+            least = 2 * PERIODS[self.period or "day"].cycle
+            if self.reference_periods < least:
+                raise ValueError(
+                    f"reference_periods must be {least} or more, two weeks, not "
+                    f"{self.reference_periods}"
+                )
+
+    def _check_requests(self) -> None:
+        batch = self.batch_size or BATCH_SIZE
+        if self.period or self.reference_periods is not None:
+            raise ValueError(
+                "reference_requests and batch_size count requests, period and reference_periods "
+                "go by the calendar: set those of one kind"
+            )
+        if self.of_run and self.batch_size is not None and batch < 100:
+            raise ValueError(
+                "batch_size, with a run as reference, is the number of requests of one look at "
+                f"its queries: 100 or more, not {batch}"
+            )
+        if not self.of_run and (self.reference_requests or REFERENCE_REQUESTS) < 20 * batch:
+            raise ValueError("reference_requests must be 20 times batch_size or more")
 
     @property
     def drop(self) -> bool:
@@ -142,14 +164,14 @@ class ChangeRule(Record):
 
 
 @dataclass(frozen=True)
-class Rules:
+class AlertRules:
     """All rules of a monitor.
 
     `changes` None: the first metric, if there are labels, and the rate of requests without a
     result.
     """
 
-    thresholds: tuple[Threshold, ...] = ()
+    thresholds: tuple[AlertThreshold, ...] = ()
     changes: tuple[ChangeRule, ...] | None = None
 
 
@@ -159,113 +181,56 @@ class MonitorConfig(Record):
     window: int | None = None
     metrics: list[str] | None = None
     bucket: str | None = None
-    at_least: list[AtLeast] = msgspec.field(default_factory=list)
-    at_most: list[AtMost] = msgspec.field(default_factory=list)
+    at_least: list[AlertBelow] = msgspec.field(default_factory=list)
+    at_most: list[AlertAbove] = msgspec.field(default_factory=list)
     change: list[ChangeRule] | None = None
     log: FieldMapping | None = None
 
     @property
-    def rules(self) -> Rules:
+    def rules(self) -> AlertRules:
         """The rules of the file."""
         changes = None if self.change is None else tuple(self.change)
-        return Rules((*self.at_least, *self.at_most), changes)
+        return AlertRules((*self.at_least, *self.at_most), changes)
 
     @classmethod
     def read(cls, path: Path) -> MonitorConfig:
         """Reads a file. Raises UsageError for one that is missing, broken or has unknown keys."""
-        config = read_toml_record(path, cls, "--config")
-        try:
-            for threshold in config.rules.thresholds:
-                checked_threshold(threshold)
-            for change in config.change or ():
-                checked_change(change)
-        except UsageError as error:
-            raise UsageError(f"--config {path}: {error}") from None
-        return config
+        return read_toml_record(path, cls, "--config")
 
 
-def parse_threshold(text: str) -> Threshold:
+def parse_threshold(text: str) -> AlertThreshold:
     """Parses `recall@10 < 0.7`, `recall@10[temporal] < 0.6` or `p95 > 0.5`. Raises UsageError."""
-    match = _TEXT.fullmatch(text)
     try:
-        if match is None:
-            raise ValueError
-        metric, where, sign, value = match.groups()
-        kind = AtLeast if sign == "<" else AtMost
-        return checked_threshold(kind(metric=metric, value=float(value), slice=where or "all"))
+        match = _TEXT.fullmatch(text)
+        value = float(match[4]) if match else None
     except ValueError:
+        value = None
+    if match is None or value is None:
         raise UsageError(
             f"{text!r} is no alert rule; write `recall@10 < 0.7`, `recall@10[temporal] < 0.6` or "
             "`p95 > 0.5` (seconds)"
-        ) from None
+        )
+    kind = AlertBelow if match[3] == "<" else AlertAbove
+    return convert({"metric": match[1], "value": value, "slice": match[2] or "all"}, kind, text)
 
 
-R = TypeVar("R", Threshold, ChangeRule)
-
-
-def _with_canonical_metric(rule: R) -> R:
+def _canonical(metric: str) -> str:
+    """Returns the name of a metric or rate as it is measured. Raises ValueError."""
     known = [*RATES, *TIMES, *OTHERS]
-    if rule.metric in known:
-        return rule
+    if metric in known:
+        return metric
     try:
-        return msgspec.structs.replace(rule, metric=str(Metric.parse(rule.metric)))
+        return str(Metric.parse(metric))
     except UsageError as error:
-        raise UsageError(f"{error}; or one of {', '.join(known)}") from None
+        raise ValueError(f"{error}; or one of {', '.join(known)}") from None
 
 
-def checked_threshold(rule: Threshold) -> Threshold:
-    """Returns a threshold with its canonical metric. Raises UsageError for wrong values."""
-    rule = _with_canonical_metric(rule)
-    if not abs(rule.value) < float("inf"):
-        raise UsageError(f"{rule.metric}: the value must be a number, not {rule.value}")
-    if rule.min_n < 1:
-        raise UsageError(f"{rule.name}: min_n must be 1 or more, not {rule.min_n}")
-    return rule
+R = TypeVar("R", AlertThreshold, ChangeRule)
 
 
-def checked_change(rule: ChangeRule) -> ChangeRule:
-    """Returns a test of change with its canonical metric. Raises UsageError for wrong values."""
-    rule = _with_canonical_metric(rule)
-    if rule.metric in (*TIMES, *OTHERS):
-        raise UsageError(
-            f"[[change]] {rule.metric}: a change is tested of values between 0 and 1, metrics and "
-            f"{', '.join(RATES)}; use a threshold"
-        )
-    if rule.direction not in ("", "drop", "rise"):
-        raise UsageError(f"[[change]] direction must be drop or rise, not {rule.direction!r}")
-    if not 0 < rule.alpha < 1:
-        raise UsageError(f"[[change]] alpha must be between 0 and 1, not {rule.alpha}")
-    if isinstance(rule.reference, float | int) and not 0 <= rule.reference <= 1:
-        raise UsageError(f"[[change]] reference must be from 0 to 1, not {rule.reference}")
-    _check_observations(rule)
-    return rule
+def checked(rule: R) -> R:
+    """Returns a rule that a program made, with the types of its values checked.
 
-
-def _check_observations(rule: ChangeRule) -> None:
-    """Checks what is one observation of a test of change, and how many are its reference."""
-    if rule.by_requests:
-        batch = rule.batch_size or BATCH_SIZE
-        first = rule.reference_requests or REFERENCE_REQUESTS
-        if rule.period or rule.reference_periods is not None:
-            raise UsageError(
-                "[[change]] reference_requests and batch_size count requests, period and "
-                "reference_periods go by the calendar: set those of one kind"
-            )
-        if rule.of_run and rule.batch_size is not None and rule.batch_size < 100:
-            raise UsageError(
-                "[[change]] batch_size, with a run as reference, is the number of requests of one "
-                f"look at its queries: 100 or more, not {rule.batch_size}"
-            )
-        if min(batch, first) < 1 or (not rule.of_run and first < 20 * batch):
-            raise UsageError(
-                "[[change]] batch_size must be 1 or more, and reference_requests 20 batches or more"
-            )
-        return
-    if rule.period and rule.period not in PERIODS:
-        raise UsageError(f"[[change]] period must be {', '.join(PERIODS)}, not {rule.period!r}")
-    cycle = PERIODS[rule.period or "day"].cycle
-    if rule.reference_periods is not None and rule.reference_periods < 2 * cycle:
-        raise UsageError(
-            f"[[change]] reference_periods must be {2 * cycle} or more, two weeks, not "
-            f"{rule.reference_periods}"
-        )
+    Raises UsageError.
+    """
+    return convert(to_plain(rule), type(rule), rule.metric)

@@ -10,6 +10,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -25,13 +26,11 @@ from harness.online.monitor.measure import feedback, slices
 from harness.online.monitor.records import (
     LogPosition,
     Snapshot,
-    StateHeader,
-    StateSettings,
     Totals,
     WindowRange,
     WindowStats,
 )
-from harness.online.monitor.rules import Rules
+from harness.online.monitor.rules import AlertRules
 from harness.online.monitor.window import RequestIndex, Window
 from harness.records.base import Record, decode, encode, to_plain
 from harness.scoring.metrics import parse_metrics
@@ -54,6 +53,31 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 1
 _MAX_ABILITIES = 64  # further ones are `others`
 
 
+class StateSettings(Record, omit_defaults=False):
+    """Settings that a monitor must share with a state to continue from it; `labels`: a digest."""
+
+    window: int
+    metrics: list[str]
+    bucket: str
+    labels: str | None
+
+
+class StateHeader(Record, omit_defaults=False):
+    """The header of a state file, beside its arrays; for dictionaries see `Saved`."""
+
+    version: int
+    settings: StateSettings
+    total: int
+    totals: Totals
+    seconds_sum: float
+    abilities: list[str]
+    over_time: dict[str, Any]
+    alerts: dict[str, Any]
+    tests: dict[str, dict[str, Any]]
+    position: LogPosition | None
+    drift_block: int | None
+
+
 class MonitorState:
     """The numbers of a monitor: the window, counts since it began, and its rules.
 
@@ -67,7 +91,7 @@ class MonitorState:
         window: int,
         labels: LabelsLike,
         metrics: Sequence[str] | str,
-        rules: Rules,
+        rules: AlertRules,
         alerts: Alerts,
         bucket: str,
     ) -> None:

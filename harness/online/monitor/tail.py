@@ -1,66 +1,57 @@
 """Reads on in a log that is being written, through rotation and restarts: nothing twice.
 
 A file is known by its inode and its first bytes, not by its name. So one that is renamed
-(app.log -> app.log.1) is read to its end and no further; one that is compressed or copied before it
-is emptied (copytruncate) is recognised by its first bytes, and read on from where it was left. The
-position is kept in the monitor's state together with the numbers: after a crash both are of the
-same moment.
+(app.log -> app.log.1) is read to its end; one that is compressed, or copied before it is emptied
+(copytruncate), is recognised by its first bytes and read on from where it was left. The position is
+in the monitor's state together with the numbers, so that after a crash both are of one moment.
 
-A file that may still be written, or of which something is left to be read, is held open from the
-moment at which it is seen, and the folder is looked through while a long one is read too. So what a
-rotation that keeps few files removes, while this lags behind, is read to its end all the same.
-(Not on Windows, where nobody could rename what is open.)
+A file that may still be written is held open from the moment at which it is seen, so that what a
+rotation removes is read to its end. (Not on Windows, where a file that is open cannot be renamed.)
 
-What cannot be had: what was written after the last look into a file that was then emptied without a
-copy, or removed while nobody followed, and files that came and went between two looks. That is said
-when it may have happened: the file that was the last one is gone, or begins otherwise.
+What cannot be read: lines that were written after the last look into a file that was then emptied
+without a copy, or removed while no monitor ran, and files that were made and removed between two
+looks. `notes` has a line where this may have happened: the newest file is gone, or begins
+otherwise.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from io import FileIO
 from pathlib import Path
 
 from harness.errors import UsageError
 from harness.online.logs.field_mapping import FieldMapping
-from harness.online.logs.read import BOM, LogParser, by_age, is_log, split
-from harness.online.monitor.log_file import (
-    HEAD,
-    Key,
-    LogFile,
-    as_key,
-    begun,
-    blocks_from,
-    head_of,
-    is_packed,
-    key_of,
-)
+from harness.online.logs.read import BOM, PACKED, LogParser, blocks, by_age, is_log, split
 from harness.online.monitor.monitor import Monitor
-from harness.online.monitor.records import FilePosition, LogPosition
+from harness.online.monitor.records import FilePosition, LogFile, LogPosition
 from harness.records.run import LogCounts
 
-_LONGEST_LINE = 1 << 24
-_LOOK = 0.2  # seconds between two looks through the folder, while a file is read
-_MOST_HELD = 256  # files
-_LISTINGS = 3  # of a folder in which files are renamed meanwhile, to have seen all of them
+_BLOCK = 1 << 20
+_END = 1 << 62  # of a packed file, whose length is not known before it is unpacked
+_HEAD = 512  # first bytes by which a file is recognised
 _HOLDS = os.name != "nt"
-_QUIET = 600.0  # seconds without a change, after which nobody writes into a file any more
+_LISTINGS = 3  # of a folder in which files are renamed meanwhile, to have seen all of them
+_LONGEST_LINE = 1 << 24
+_MAX_OPEN = 256
+_QUIET = 600.0  # seconds without a change, after which a file is not held open
 
-_Lost = tuple[LogFile, str]
-"""A file that is gone, or begins otherwise, and what is to be said if it is found nowhere else."""
+_Key = tuple[int, int]
+"""Device and inode of a file."""
 
 
 class LogTailer:
     """Follows a log file, or all logs in a folder, into a monitor.
 
     `notes` gathers what a person should know: files that were begun again, taken for copies, or
-    lost. Of a single file, rotated siblings that are there at the very first start are not read.
-    Raises UsageError for what is not there, and for a state that followed something else.
+    lost. Of a single file, rotated siblings that exist at the very first start are not read. Raises
+    UsageError for a missing log, and for a state that followed another one.
     """
 
     def __init__(
@@ -71,21 +62,17 @@ class LogTailer:
             raise UsageError(f"{self.path}: no such log file or folder")
         self.parser = LogParser(mapping or FieldMapping())
         self.notes: list[str] = []
-        self._known: dict[Key, LogFile] = {}
-        self._ignored: dict[Key, LogFile] = {}
+        self._known: dict[_Key, LogFile] = {}
         self._copies: set[str] = set()
-        self._held: dict[Key, tuple[Path, int]] = {}  # name when it was opened, descriptor
-        weakref.finalize(self, _close, self._held)
-        self._last: Key | None = None  # the newest file at the last look
-        self._gaps: set[Key] = set()  # such that were gone at the next
-        self._reading: Key | None = None
-        self._looked = 0.0
-        position = monitor.position
-        if position is not None:
-            self._resume(position)
+        self._open: dict[_Key, FileIO] = {}
+        self._newest: _Key | None = None
+        weakref.finalize(self, _close_all, self._open)
+        if monitor.position is not None:
+            self._resume(monitor.position)
         elif not self.path.is_dir():
-            others = (one for one in self._siblings() if one != self.path)
-            self._ignored = {key_of(one): begun(one) for one in others}
+            for one in self._siblings():
+                if one != self.path:
+                    self._known[_key(one.stat())] = _read_already(one)
 
     @property
     def counts(self) -> LogCounts:
@@ -93,180 +80,124 @@ class LogTailer:
         return self.parser.counts
 
     def read(self) -> int:
-        """Read everything that there is by now; returns how many requests that were."""
+        """Reads everything that is there by now; returns the number of new requests."""
         before = self.counts.requests
         try:
             there = self._look()
         except OSError as error:
             self._note(f"{self.path}: cannot be looked through ({error.strerror}); tried again")
             return 0
-        lost = [one for key in [*self._held] if key not in there for one in self._ended(key)]
-        for key, path, file in self._files(there, lost):
+        for key, path, file in self._files(there):
             self._read(key, path, file)
         self.monitor.settle()  # only now, as files of one time are read one after the other
         return self.counts.requests - before
 
-    def _note(self, said: str) -> None:
-        if said not in self.notes:
-            self.notes.append(said)
+    def _note(self, text: str) -> None:
+        if text not in self.notes:
+            self.notes.append(text)
 
     # -- Which files there are ---------------------------------------------------------------------
 
     def _siblings(self) -> list[Path]:
-        """Files by age that may hold lines of this log, the file itself last."""
+        """Lists files that may hold lines of this log, the oldest first, the file itself last."""
         if self.path.is_dir():
             return sorted((one for one in self.path.iterdir() if is_log(one)), key=by_age)
-        folder, name = self.path.parent, self.path.name
-        known = self._known.keys()
         found = []
-        for one in folder.iterdir():
-            try:
-                mine = one.name.startswith(name) or (known and key_of(one) in known)
-            except OSError:
-                continue  # gone since it was listed
-            if mine and one != self.path and one.is_file():
-                found.append(one)
-        here = [self.path] if self.path.is_file() else []
-        return [*sorted(found, key=by_age), *here]
+        for one in self.path.parent.iterdir():
+            with suppress(OSError):  # removed since it was listed
+                mine = one.name.startswith(self.path.name) or _key(one.stat()) in self._known
+                if mine and one != self.path and one.is_file():
+                    found.append(one)
+        return [*sorted(found, key=by_age), *([self.path] if self.path.is_file() else [])]
 
-    def _look(self) -> dict[Key, Path]:
-        """The files that are there, in the order of their age; what may be lost is held open."""
-        self._looked = time.monotonic()
-        there: dict[Key, Path] = {}
+    def _look(self) -> dict[_Key, Path]:
+        """Finds the files, in the order of their age, and opens those that may be removed."""
+        there: dict[_Key, Path] = {}
         for _ in range(_LISTINGS):
             for path in self._siblings():
                 with suppress(FileNotFoundError):  # renamed since it was listed
-                    there[self._hold(path)] = path
-            if all(
-                key in there or not self._may_be_there(key)
-                for key in [*self._known, *self._ignored]
-            ):
+                    there[self._opened(path)] = path
+            if all(key in there or self._is_removed(key) for key in self._known):
                 break
-        there = dict(sorted(there.items(), key=lambda one: (one[1] == self.path, by_age(one[1]))))
-        if self._last is not None and self._last not in there:
-            self._gaps.add(self._last)
-        self._last = next(reversed(there), None)
-        return there
+        return dict(sorted(there.items(), key=lambda one: (one[1] == self.path, by_age(one[1]))))
 
-    def _may_be_there(self, key: Key) -> bool:
-        """Whether a file that was not listed has only been renamed in that moment."""
-        return key not in self._held or os.fstat(self._held[key][1]).st_nlink > 0
-
-    def _hold(self, path: Path) -> Key:
-        """Opens a file that may be removed before it is read to its end, or closes one that is
-        done; returns its key."""
+    def _opened(self, path: Path) -> _Key:
+        """Opens a file that may be written or removed, closes one that is done; returns its key."""
         stat = path.stat()
-        key = as_key(stat)
+        key = _key(stat)
         known = self._known.get(key)
-        done = known is not None and known.offset == stat.st_size
+        done = known is not None and known.seen == stat.st_size
         if done and time.time() - stat.st_mtime > _QUIET:
-            self._let_go(key)
-            return key
-        wanted = _HOLDS and key not in {*self._held, *self._ignored} and not is_packed(path)
-        if wanted and len(self._held) < _MOST_HELD:
-            with suppress(PermissionError):  # which is said when it is read
-                descriptor = os.open(path, os.O_RDONLY)
-                key = as_key(os.fstat(descriptor))
-                if key in self._held:  # renamed in this moment
-                    os.close(descriptor)
+            self._close(key)
+        elif _HOLDS and path.suffix not in PACKED and len(self._open) < _MAX_OPEN:
+            with suppress(PermissionError):  # which is reported when it is read
+                file = FileIO(path)
+                key = _key(os.fstat(file.fileno()))  # it may have been renamed in this moment
+                if key in self._open:
+                    file.close()
                 else:
-                    self._held[key] = path, descriptor
+                    self._open[key] = file
         return key
 
-    def _let_go(self, key: Key) -> None:
-        if key in self._held and key != self._reading:
-            os.close(self._held.pop(key)[1])
+    def _close(self, key: _Key) -> None:
+        if key in self._open:
+            self._open.pop(key).close()
 
-    def _ended(self, key: Key) -> list[_Lost]:
-        """Read a file that was removed, and is held open, to its end; it may come back packed."""
-        path, _ = self._held[key]
-        file = self._known.get(key) or self._new(key, path, [])
-        if file is not None:
-            self._known[key] = file
-            self._read(key, path, file)
-            del self._known[key]
-        self._let_go(key)
-        gap = key in self._gaps
-        self._gaps.discard(key)
-        said = (
-            f"{path.name}: was the last file at one look and gone at the next; files that came and "
-            "went between, if there were any, were not read"
-        )
-        return [] if file is None else [(file, said if gap else "")]
+    def _is_removed(self, key: _Key) -> bool:
+        """Tests whether a file that was not listed was removed, not renamed in that moment."""
+        return key in self._open and os.fstat(self._open[key].fileno()).st_nlink == 0
 
-    def _files(self, there: dict[Key, Path], lost: list[_Lost]) -> list[tuple[Key, Path, LogFile]]:
-        """Every file that is to be read on, with how far it was read."""
+    def _files(self, there: dict[_Key, Path]) -> list[tuple[_Key, Path, LogFile]]:
+        """Lists every file that is to be read on, with how far it was read."""
+        lost = [key for key in self._open if key not in there and key not in self._known]
+        for key in lost:  # removed at its first look
+            self._read(key, self.path, LogFile(self.path.name))
+            self._close(key)
+        gone: list[tuple[LogFile, bool]] = []  # and whether lines of it may have been missed
         for key, file in [*self._known.items()]:
             here = there.get(key)
-            if here is None or self._is_at(key, here, file) is False:
-                del self._known[key]
-                self._let_go(key)
-                lines = (
+            if here is not None and self._is_same(key, here, file) is not False:
+                continue
+            if here is None and key in self._open:
+                self._read(key, Path(file.name), file)
+            gone.append((file, here is not None or not file.whole or key == self._newest))
+            del self._known[key]
+            self._close(key)
+        self._newest = next(reversed(there), None)
+        found: list[tuple[_Key, Path, LogFile]] = []
+        for key, path in there.items():
+            file_ = self._known.get(key) or self._new(key, path, gone)
+            if file_ is not None:
+                self._known[key] = file_
+                file_.name = path.name
+                found.append((key, path, file_))
+        for file, missed in gone:
+            if missed:
+                self._note(
                     f"{file.name}: removed or begun again after byte {file.offset:,}; lines behind "
                     "that, and files that came and went since, if there were any, were not read"
                 )
-                done = here is None and file.whole and key not in self._gaps
-                lost.append((file, "" if done else lines))
-                self._gaps.discard(key)
-        for key, file in [*self._ignored.items()]:
-            # Another file may have its inode by now.
-            if key not in there or self._is_at(key, there[key], file) is False:
-                del self._ignored[key]
-        found: list[tuple[Key, Path, LogFile]] = []
-        for key, path in there.items():
-            if key in self._ignored:
-                continue
-            known = self._known.get(key)
-            if known is None:
-                known = self._new(key, path, lost)
-                if known is None:
-                    continue
-                self._known[key] = known
-            known.name = path.name
-            found.append((key, path, known))
-        for _, said in lost:
-            if said:
-                self._note(said)
         return found
 
-    def _is_at(self, key: Key, path: Path, file: LogFile) -> bool | None:
-        """Whether what is there begins as `file` does, and is as long as was read of it; None where
-        it was renamed in this moment."""
-        try:
-            with self._descriptor(key, path) as descriptor:
-                return file.is_at(path, descriptor)
-        except OSError:
-            return None
+    def _new(self, key: _Key, path: Path, gone: list[tuple[LogFile, bool]]) -> LogFile | None:
+        """Returns how far an unknown file was read, as a part of another one or under its name.
 
-    def _in_the_making(self, key: Key, path: Path, of: Key, file: LogFile) -> bool:
-        """Whether what is there may become a copy of `file`, and is not whole yet: it is shorter
-        than what was read, and as far as it goes it is the same."""
-        try:
-            with self._descriptor(key, path) as descriptor:
-                size = (path.stat() if descriptor is None else os.fstat(descriptor)).st_size
-                head = head_of(path, HEAD, descriptor)
-        except (OSError, UsageError):  # a packed one that breaks off
-            return True
-        if is_packed(path):
-            return not head
-        if size >= file.offset:
-            return False
-        begins = head_of(path, HEAD, self._held[of][1]) if of in self._held else b""
-        return begins[: len(head)] == head
-
-    def _new(self, key: Key, path: Path, lost: list[_Lost]) -> LogFile | None:
-        """Where to begin in a file that is not known: another's place, if it is that one."""
-        for one in lost:
+        None for a copy of a file that is there, be it whole or in the making.
+        """
+        for one in gone:
             file, _ = one
-            if file.head_bytes and self._is_at(key, path, file):
-                lost.remove(one)
-                return LogFile(path.name, file.offset, file.line, file.head_bytes, file.head)
+            if file.head_bytes and self._is_same(key, path, file):
+                gone.remove(one)
+                return replace(file, seen=-1)
         for of, other in self._known.items():
-            copy = other.head_bytes and path.name.startswith(other.name)
-            if copy and path.name != other.name and self._in_the_making(key, path, of, other):
-                return None  # the next look knows what it is
-            if copy and path.name != other.name and self._is_at(key, path, other):
-                if path.name not in self._copies:
+            if not path.name.startswith(other.name) or path.name == other.name:
+                continue
+            (head, _), (begins, _) = (
+                self._head(key, path),
+                self._head(of, path.with_name(other.name)),
+            )
+            if not head or (begins is not None and begins.startswith(head)):
+                if head and len(head) >= other.head_bytes and path.name not in self._copies:
                     self._copies.add(path.name)
                     self._note(
                         f"{path.name}: begins as {other.name} does, is taken for a copy of it "
@@ -275,55 +206,68 @@ class LogTailer:
                 return None
         return LogFile(path.name)
 
+    def _is_same(self, key: _Key, path: Path, file: LogFile) -> bool | None:
+        """Tests whether a file begins as one that was read, and is as long as was read of it.
+
+        None if it cannot be read: it was renamed in this moment, or is not whole.
+        """
+        head, size = self._head(key, path)
+        if head is None:
+            return None
+        if size < file.offset and path.suffix not in PACKED:
+            return False
+        return not file.head_bytes or _digest(head[: file.head_bytes]) == file.head
+
+    def _head(self, key: _Key, path: Path) -> tuple[bytes | None, int]:
+        """Returns the first bytes of a file, None if it cannot be read, and its size."""
+        try:
+            with self._handle(key, path) as handle:
+                size = (path.stat() if handle is None else os.fstat(handle.fileno())).st_size
+                return next(_blocks_from(path, 0, handle, _HEAD), b"")[:_HEAD], size
+        except (OSError, UsageError):
+            return None, 0
+
     # -- What is in them ---------------------------------------------------------------------------
 
-    def _read(self, key: Key, path: Path, file: LogFile) -> None:
+    def _read(self, key: _Key, path: Path, file: LogFile) -> None:
         rest = b""
-        self._reading = key
         try:
-            with self._descriptor(key, path) as descriptor:
-                size = (path.stat() if descriptor is None else os.fstat(descriptor)).st_size
-                if size == file.seen:
+            with self._handle(key, path) as handle:
+                stat = path.stat() if handle is None else os.fstat(handle.fileno())
+                if stat.st_size == file.seen:
                     return
                 file.whole = False
-                for block in blocks_from(path, file.offset, descriptor):
+                for block in _blocks_from(path, file.offset, handle):
                     data = rest + block
-                    taken = self._take(path, file, data, descriptor)
-                    rest = data[taken:]
-                    if time.monotonic() - self._looked > _LOOK:
-                        with suppress(OSError):
-                            self._look()
-                file.seen, file.whole = size, not rest.strip()
+                    rest = data[self._take(key, path, file, data) :]
+                file.seen, file.whole = stat.st_size, not rest.strip()
         except FileNotFoundError:
             return  # renamed just now; the next look finds it
         except (OSError, UsageError) as error:
             self._note(f"{path.name}: cannot be read ({error}); tried again at every look")
-        finally:
-            self._reading = None
 
     @contextmanager
-    def _descriptor(self, key: Key, path: Path) -> Iterator[int | None]:
-        """Of a file, whatever its name is by now; None of one that is read by its name. Raises
-        FileNotFoundError where another has the name."""
-        if key in self._held:
-            yield self._held[key][1]
-            return
-        if key_of(path) != key:
+    def _handle(self, key: _Key, path: Path) -> Iterator[FileIO | None]:
+        """Opens a file, if it is not open; None for a packed one. Raises FileNotFoundError if
+        another has its name."""
+        if key in self._open:
+            yield self._open[key]
+        elif _key(path.stat()) != key:
             raise FileNotFoundError(path)
-        if is_packed(path) or not _HOLDS:
+        elif path.suffix in PACKED:
             yield None
-            return
-        descriptor = os.open(path, os.O_RDONLY)
-        try:
-            if as_key(os.fstat(descriptor)) != key:
-                raise FileNotFoundError(path)
-            yield descriptor
-        finally:
-            os.close(descriptor)
+        else:
+            with FileIO(path) as file:
+                if _key(os.fstat(file.fileno())) != key:
+                    raise FileNotFoundError(path)
+                yield file
 
-    def _take(self, path: Path, file: LogFile, data: bytes, descriptor: int | None) -> int:
-        """Take in the whole lines of `data`, which begins at the file's offset; how many bytes."""
-        file.know(path, descriptor)
+    def _take(self, key: _Key, path: Path, file: LogFile, data: bytes) -> int:
+        """Records the whole lines of `data`, which begins at the file's offset; returns their
+        number of bytes."""
+        if file.head_bytes < _HEAD:
+            head = self._head(key, path)[0] or b""
+            file.head_bytes, file.head = len(head), _digest(head)
         mark = len(BOM) if file.offset == 0 and data.startswith(BOM) else 0
         found, taken, lines = split(data[mark:])
         taken += mark if taken else 0
@@ -344,15 +288,15 @@ class LogTailer:
             self.monitor.record_many(events, self._position(), hold=True)
         return taken
 
-    # -- Where it is -------------------------------------------------------------------------------
+    # -- How far it was read -----------------------------------------------------------------------
 
     def _position(self) -> LogPosition:
-        return LogPosition(
-            path=str(self.path.resolve()),
-            files=_positions(self._known),
-            ignored=_positions(self._ignored),
-            counts=replace(self.counts),
-        )
+        files = [
+            FilePosition(device=device, inode=inode, file=replace(file))
+            for (device, inode), file in self._known.items()
+        ]
+        path = str(self.path.resolve())
+        return LogPosition(path=path, files=files, counts=replace(self.counts))
 
     def _resume(self, position: LogPosition) -> None:
         if position.path != str(self.path.resolve()):
@@ -361,18 +305,44 @@ class LogTailer:
             )
         for one in position.files:
             self._known[one.device, one.inode] = replace(one.file, seen=-1)
-        for one in position.ignored:
-            self._ignored[one.device, one.inode] = one.file
         self.parser.counts = position.counts
 
 
-def _positions(files: dict[Key, LogFile]) -> list[FilePosition]:
-    return [
-        FilePosition(device=device, inode=inode, file=replace(file))
-        for (device, inode), file in files.items()
-    ]
+def _key(stat: os.stat_result) -> _Key:
+    return stat.st_dev, stat.st_ino
 
 
-def _close(held: dict[Key, tuple[Path, int]]) -> None:
-    for _, descriptor in held.values():
-        os.close(descriptor)
+def _digest(head: bytes) -> str:
+    return hashlib.sha256(head).hexdigest()
+
+
+def _read_already(path: Path) -> LogFile:
+    """Describes a file as one that was read to its end."""
+    try:
+        head = next(blocks(path), b"")[:_HEAD]
+    except UsageError:
+        head = b""
+    size = path.stat().st_size
+    offset = _END if path.suffix in PACKED else size
+    return LogFile(path.name, offset, 1, len(head), _digest(head), size, True)
+
+
+def _blocks_from(
+    path: Path, offset: int, handle: FileIO | None, size: int = _BLOCK
+) -> Iterator[bytes]:
+    """Yields the bytes of a file behind `offset`, unpacked where there is no handle."""
+    if handle is not None:
+        handle.seek(offset)
+        while block := handle.read(size):
+            yield block
+            handle.seek(offset := offset + len(block))
+        return
+    for block in blocks(path):
+        if offset < len(block):
+            yield block[offset:]
+        offset = max(0, offset - len(block))
+
+
+def _close_all(files: dict[_Key, FileIO]) -> None:
+    for file in files.values():
+        file.close()

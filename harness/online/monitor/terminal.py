@@ -14,9 +14,8 @@ from threading import Event, Thread
 
 from harness.errors import UsageError
 from harness.online.logs.import_log import feedback_lines
-from harness.online.logs.records import Rate
+from harness.online.logs.records import RateStats
 from harness.online.monitor.calendar import UNTIMED
-from harness.online.monitor.http_server import metrics_answer
 from harness.online.monitor.records import (
     Alert,
     ChangeTest,
@@ -85,8 +84,8 @@ def line(snapshot: Snapshot) -> str:
     )
 
 
-def _rate(stats: SliceStats, name: str) -> Rate:
-    rate: Rate = getattr(stats, name)
+def _rate(stats: SliceStats, name: str) -> RateStats:
+    rate: RateStats = getattr(stats, name)
     return rate
 
 
@@ -245,9 +244,8 @@ def follow(
     }
     thread = Thread(target=server.serve_forever, args=(0.1,), daemon=True)
     thread.start()
-    metrics = f" and {address}metrics" if metrics_answer() else ""
     if show_json is None and not quiet:
-        print(f"{address}{metrics} (Ctrl-C ends it)", flush=True)
+        print(f"{address} and {address}metrics (Ctrl-C ends it)", flush=True)
     screen = sys.stdout.isatty() and not quiet and show_json is None
     drawn = printed = saved = 0.0
     try:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from harness.errors import UsageError, near
 from harness.online.monitor.labels import Labels
-from harness.online.monitor.rules import OTHERS, RATES, TIMES, ChangeRule, Threshold
+from harness.online.monitor.rules import OTHERS, RATES, TIMES, AlertThreshold, ChangeRule
 from harness.schema import Ability
 
 _WHOLE_WINDOW = OTHERS
@@ -20,7 +20,7 @@ def is_metric(name: str) -> bool:
 
 
 def validate_rules(
-    rules: Sequence[Threshold | ChangeRule],
+    rules: Sequence[AlertThreshold | ChangeRule],
     metrics: Sequence[str],
     labels: Labels | None,
     window: int,
@@ -34,7 +34,11 @@ def validate_rules(
     for rule in rules:
         why = _labels_lack(rule.metric, metrics, labels, drifts)
         if not why:
-            why = _threshold(rule, labels, window) if isinstance(rule, Threshold) else _test(rule)
+            why = (
+                _threshold(rule, labels, window)
+                if isinstance(rule, AlertThreshold)
+                else _test(rule)
+            )
         if why:
             raise UsageError(f"{rule.name}: {why}")
 
@@ -61,7 +65,7 @@ def _labels_lack(metric: str, metrics: Sequence[str], labels: Labels | None, dri
     return ""
 
 
-def _threshold(rule: Threshold, labels: Labels | None, window: int) -> str:
+def _threshold(rule: AlertThreshold, labels: Labels | None, window: int) -> str:
     if rule.min_n > window:
         return (
             f"needs {rule.min_n} requests, and the window holds {window}: set a larger --window, "
@@ -80,7 +84,7 @@ def _threshold(rule: Threshold, labels: Labels | None, window: int) -> str:
     return _slice(rule, labels)
 
 
-def _slice(rule: Threshold, labels: Labels | None) -> str:
+def _slice(rule: AlertThreshold, labels: Labels | None) -> str:
     """Whether a metric has a slice; of rates and times the log's own abilities decide."""
     if labels is None or not is_metric(rule.metric) or not any(labels.abilities):
         return ""

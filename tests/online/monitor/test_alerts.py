@@ -10,7 +10,7 @@ import pytest
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.online.monitor import ChangeRule, Monitor, Rules, parse_threshold
+from harness.online.monitor import AlertRules, ChangeRule, Monitor, parse_threshold
 from harness.online.monitor.records import Alert
 from harness.online.monitor.rules import MonitorConfig
 from harness.records.base import decode
@@ -23,7 +23,7 @@ QRELS = {"q": {"a": 1}}
 
 
 def monitor(*rules: str, told: list[Any] | None = None, **more: Any) -> Monitor:
-    made = Rules(tuple(parse_threshold(rule) for rule in rules), ())
+    made = AlertRules(tuple(parse_threshold(rule) for rule in rules), ())
     tell = None if told is None else told.append
     return Monitor(window=200, labels=QRELS, rules=made, on_alert=tell, **more)
 
@@ -108,7 +108,7 @@ def test_what_records_and_what_tells_fail_apart_and_cost_no_recall(
 
     monkeypatch.setattr("harness.online.monitor.monitor._EVERY", 0.0)
     files = {"state": tmp_path / "kept" / "state", "alert_log": tmp_path / "kept" / "alerts.jsonl"}
-    rules = Rules((parse_threshold("recall@10 < 0.5"),), ())
+    rules = AlertRules((parse_threshold("recall@10 < 0.5"),), ())
     one = Monitor(window=200, labels=QRELS, rules=rules, on_alert=page, **files)
     for path in files.values():  # nobody can write there any more
         path.unlink(missing_ok=True)
@@ -137,7 +137,7 @@ def test_an_alarm_that_was_not_told_before_the_end_is_told_after_it(tmp_path: Pa
         raise ConnectionError("away")
 
     files = {"state": tmp_path / "state", "alert_log": tmp_path / "alerts.jsonl"}
-    rules = Rules((parse_threshold("recall@10 < 0.5"),), ())
+    rules = AlertRules((parse_threshold("recall@10 < 0.5"),), ())
     with Monitor(window=200, labels=QRELS, rules=rules, on_alert=away, **files) as one:
         bad(one, 150)
     told: list[Any] = []
@@ -153,10 +153,10 @@ def test_a_change_against_a_run_of_the_same_labels(
     folder = run(sample, RetrieverSpec("bm25"), RunSettings(k=20), out=tmp_path)
     rule = ChangeRule(metric="recall@10", reference=str(folder))
     with pytest.raises(UsageError, match="is not scored"):
-        Monitor(labels=sample, rules=Rules(changes=(rule,)))
+        Monitor(labels=sample, rules=AlertRules(changes=(rule,)))
     report = score_run(folder, sample).report
     mean = report.protocols[0].slices["all"].metrics["recall@10"].value
-    one = Monitor(labels=sample, rules=Rules(changes=(rule,)))
+    one = Monitor(labels=sample, rules=AlertRules(changes=(rule,)))
     (test,) = one.snapshot().tests
     assert test.reference == pytest.approx(mean)
     assert test.reference_n == with_evidence
@@ -167,7 +167,7 @@ def test_a_change_against_a_run_of_the_same_labels(
     assert alert.rule == "recall@10 dropped"
     assert "at most 0.05" in alert.message
     with pytest.raises(UsageError, match="was run on other labels"):
-        Monitor(labels=QRELS, rules=Rules(changes=(rule,)))
+        Monitor(labels=QRELS, rules=AlertRules(changes=(rule,)))
 
 
 @pytest.mark.parametrize(
@@ -177,9 +177,12 @@ def test_a_change_against_a_run_of_the_same_labels(
         ("[[at_least]]\nmetric = 'recal@10'\nvalue = 1", "unknown metric 'recal@10'.*no_result"),
         ("[[at_most]]\nmetric = 'p95'\nvalue = 'x'", "at_most.0..value: expected float"),
         ("[[change]]\nmetric = 'p95'", "values between 0 and 1"),
-        ("[[change]]\nmetric = 'mrr'\nalpha = 2", "alpha must be between"),
+        ("[[change]]\nmetric = 'mrr'\nalpha = 2", r"change\[0\].alpha: expected float < 1"),
         ("[[change]]\nmetric = 'mrr'\nreference = 3", "reference must be from 0 to 1"),
-        ("[[change]]\nmetric = 'mrr'\ndirection = 'up'", "direction must be drop or rise"),
+        (
+            "[[change]]\nmetric = 'mrr'\ndirection = 'up'",
+            "direction: invalid enum value .up.; choose one of drop, rise",
+        ),
         ("[change]\nmetric = 'mrr'", "change: expected list"),
         ("window = '5'", "window: expected int"),
         ("colour = 1", "colour: unknown field"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pytest
 
-from harness.online.monitor.change import RECOVERY, Change, reference_of
-from harness.online.monitor.records import Reference, SequentialState
-from harness.records.base import decode, encode
+from harness.online.monitor.change import RECOVERY, MeanTest, reference_of
+from harness.online.monitor.records import Reference
+from harness.records.base import encode
 
 Values = npt.NDArray[np.float64]
 LENGTH, ALPHA = 20_000, 0.05
@@ -45,7 +46,7 @@ def thirds(rng: np.random.Generator, n: int = LENGTH, p: float = 0.8) -> Values:
 @pytest.mark.parametrize("stream", [independent, returning, in_bouts, thirds])
 def test_false_alarms_of_a_measured_reference(stream, streams: int) -> None:  # type: ignore[no-untyped-def]
     rng = np.random.default_rng(1)
-    assert sum(bool(Change(ALPHA).update(stream(rng))) for _ in range(streams)) <= most(streams)
+    assert sum(bool(MeanTest(ALPHA).update(stream(rng))) for _ in range(streams)) <= most(streams)
 
 
 @STREAMS
@@ -56,7 +57,7 @@ def test_false_alarms_of_a_reference_that_is_exactly_true(
 ) -> None:
     rng = np.random.default_rng(2)
     found = [
-        Change(ALPHA, drop, Reference(0.8, 0.8), batch=batch).update(independent(rng, 5000))
+        MeanTest(ALPHA, drop, Reference(0.8, 0.8), batch=batch).update(independent(rng, 5000))
         for _ in range(streams)
     ]
     assert sum(map(bool, found)) <= most(streams)
@@ -66,7 +67,7 @@ def test_a_fall_is_found_and_a_rise_is_none() -> None:
     rng = np.random.default_rng(3)
     delays = []
     for _ in range(20):
-        test = Change(ALPHA)
+        test = MeanTest(ALPHA)
         assert test.update(independent(rng, 4000)) == []
         after = independent(rng, 8000, 0.7)
         for start in range(0, len(after), 50):
@@ -75,20 +76,20 @@ def test_a_fall_is_found_and_a_rise_is_none() -> None:
                 break
     assert len(delays) >= 18  # of 20
     assert 200 < np.median(delays) < 3000
-    assert Change(ALPHA).update(np.r_[independent(rng, 4000), independent(rng, 9000, 0.95)]) == []
+    assert MeanTest(ALPHA).update(np.r_[independent(rng, 4000), independent(rng, 9000, 0.95)]) == []
 
 
 def test_looking_more_often_changes_nothing_nor_does_a_restart() -> None:
     rng = np.random.default_rng(4)
     values = np.r_[independent(rng, 3000), independent(rng, 3000, 0.5), independent(rng, 3000)]
-    whole = Change(ALPHA)
+    whole = MeanTest(ALPHA)
     events = whole.update(values)
     assert events == ["alert", "clear"]
-    parts, said = Change(ALPHA), []
+    parts, said = MeanTest(ALPHA), []
     for at in range(0, len(values), 7):
         said += parts.update(values[at : at + 7])
-        resumed = Change(ALPHA)
-        resumed.resume(decode(encode(parts.state()), SequentialState, "state"))
+        resumed = MeanTest(ALPHA)
+        resumed.resume(msgspec.json.decode(encode(parts.state())))
         parts = resumed
     assert said == events
     assert parts.n == whole.n
@@ -96,7 +97,7 @@ def test_looking_more_often_changes_nothing_nor_does_a_restart() -> None:
 
 
 def test_an_alarm_stands_until_the_mean_is_back() -> None:
-    test = Change(ALPHA, reference=Reference(0.8, 0.8))
+    test = MeanTest(ALPHA, reference=Reference(0.8, 0.8))
     bad = [0.0] * 400
     assert test.update(bad) == ["alert"]
     assert test.update([0.0] * RECOVERY * 3) == []
@@ -117,7 +118,9 @@ def test_the_reference_is_bounded_by_its_betting_interval(streams: int) -> None:
 
 
 def test_nothing_is_worse_than_the_worst() -> None:
-    test = Change(ALPHA, drop=True)
+    test = MeanTest(ALPHA, drop=True)
     test.update([0.0] * 3000)
     assert not test.testable
-    assert Change(ALPHA, drop=False, reference=Reference(0.0, 0.0)).update([1.0] * 100) == ["alert"]
+    assert MeanTest(ALPHA, drop=False, reference=Reference(0.0, 0.0)).update([1.0] * 100) == [
+        "alert"
+    ]

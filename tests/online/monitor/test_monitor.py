@@ -21,8 +21,8 @@ from harness import evaluate
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.online.logs.events import RetrievalEvent
-from harness.online.logs.records import Rate
-from harness.online.monitor import Monitor, Rules, parse_threshold
+from harness.online.logs.records import RateStats
+from harness.online.monitor import AlertRules, Monitor, parse_threshold
 
 METRICS = ("recall@3", "precision@3", "mrr@3", "ndcg@5", "recall_all@2", "map")
 QRELS = {
@@ -35,7 +35,7 @@ QRELS = {
 
 def quiet(**more: Any) -> Monitor:
     """Without tests of change, which need thousands of requests."""
-    return Monitor(labels=QRELS, rules=Rules(changes=()), **more)
+    return Monitor(labels=QRELS, rules=AlertRules(changes=()), **more)
 
 
 ids = st.sampled_from("abcdefghij")
@@ -92,12 +92,12 @@ def test_abilities_rates_and_times_of_a_labelled_dataset(sample: Dataset) -> Non
     cell = found.slices["all"]
     assert cell.seconds.p95 == pytest.approx(np.percentile(seconds, 95))
     silent, abstained = len(range(0, n, 4)), len(range(0, n, 8))  # the one that failed is neither
-    assert cell.no_result == Rate(value=silent / (n - 1), n=n - 1)
-    assert cell.abstained == Rate(value=abstained / (n - 1), n=n - 1)
-    assert cell.failed == Rate(value=1 / n, n=n)
+    assert cell.no_result == RateStats(value=silent / (n - 1), n=n - 1)
+    assert cell.abstained == RateStats(value=abstained / (n - 1), n=n - 1)
+    assert cell.failed == RateStats(value=1 / n, n=n)
     without = [row for row in range(n) if sample.abilities[row] == "abstention" and row != 1]
     spoke = sum(row % 4 != 0 for row in without)
-    assert cell.false_positive == Rate(value=spoke / len(without), n=len(without))
+    assert cell.false_positive == RateStats(value=spoke / len(without), n=len(without))
     by_ability = {name: one.n for name, one in found.slices.items() if name != "all"}
     names, counts = np.unique(sample.abilities, return_counts=True)
     assert by_ability == dict(zip(names.tolist(), counts.tolist(), strict=True))
@@ -109,7 +109,7 @@ def test_without_labels_there_are_rates_and_no_scores() -> None:
     monitor.record("x", returned=[], ability="mine")
     monitor.record("y", returned=["a"])
     found = monitor.snapshot()
-    assert found.slices["all"].no_result == Rate(value=0.5, n=2)
+    assert found.slices["all"].no_result == RateStats(value=0.5, n=2)
     assert found.slices["mine"].n == 1
     assert found.slices["all"].metrics["recall@10"] is None
     assert found.drift is None
@@ -124,9 +124,9 @@ def test_feedback_counts_when_it_comes_and_while_its_recall_is_there() -> None:
     monitor.feedback("r1", clicked=["b"], rating=1)
     monitor.feedback("never", clicked=["b"])
     found = monitor.snapshot()
-    assert found.feedback.click_rate == Rate(value=0.5, n=2)
-    assert found.feedback.first_click_mrr == Rate(value=0.5, n=1)
-    assert found.feedback.rating == Rate(value=0.5, n=2)
+    assert found.feedback.click_rate == RateStats(value=0.5, n=2)
+    assert found.feedback.first_click_mrr == RateStats(value=0.5, n=1)
+    assert found.feedback.rating == RateStats(value=0.5, n=2)
     assert len(found.feedback.caveats) == 4
     (row,) = found.over_time.rows
     assert (row.start, row.click_rate, row.rating) == (7200, 0.5, 0.5)
@@ -176,7 +176,7 @@ def test_a_restart_goes_on_with_the_same_numbers(tmp_path: Path) -> None:
         ]
 
     def monitor(state: Path | None) -> Monitor:
-        rules = Rules((parse_threshold("recall@10 < 0.99"),))
+        rules = AlertRules((parse_threshold("recall@10 < 0.99"),))
         return Monitor(window=150, labels=QRELS, state=state, rules=rules)
 
     path = tmp_path / "state.npz"

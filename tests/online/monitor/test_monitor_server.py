@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.client import HTTPConnection
@@ -13,11 +12,10 @@ from typing import Any
 
 import pytest
 from polling import HANGS
-from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 
-from harness.online.monitor import Monitor, Rules, parse_threshold
-from harness.online.monitor.http_server import MonitorCollector, server
+from harness.online.monitor import AlertRules, Monitor, parse_threshold
+from harness.online.monitor.http_server import server
 
 QRELS = {f"q{i}": {"a": 1} for i in range(40)}
 
@@ -25,7 +23,7 @@ QRELS = {f"q{i}": {"a": 1} for i in range(40)}
 @pytest.fixture
 def monitor() -> Monitor:
     """500 requests of an hour, with an alarm that stands."""
-    rules = Rules((parse_threshold("recall@10 < 0.9"),))
+    rules = AlertRules((parse_threshold("recall@10 < 0.9"),))
     made = Monitor(window=300, labels=QRELS, rules=rules)
     chance = random.Random(0)
     for i in range(500):
@@ -95,22 +93,6 @@ def test_prometheus_reads_the_metrics(port: int, monitor: Monitor) -> None:
     # Not measurable is absent, never 0.
     assert not any(name.startswith("harness_window_false_positive") for name, _ in found)
     assert not any(name.startswith("harness_window_rating") for name, _ in found)
-
-
-def test_metrics_are_offered_only_where_they_answer(
-    monitor: Monitor, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "prometheus_client", None)
-    with serving(monitor) as port:
-        assert json.loads(get(port, "/state.json")[1])["prometheus"] is False
-        status, words = get(port, "/metrics")
-        assert (status, "pip install" in words) == (409, True)
-
-
-def test_a_service_registers_it_beside_its_own(monitor: Monitor) -> None:
-    registry = CollectorRegistry()
-    registry.register(MonitorCollector(monitor))
-    assert registry.get_sample_value("harness_requests_total") == 500
 
 
 def test_no_text_of_a_query_leaves_it(port: int) -> None:

@@ -5,17 +5,18 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from streams import A_DAY, KINDS, MEAN, MONDAY, by_hours
 
 from harness.online.logs.events import RetrievalEvent
-from harness.online.monitor import ChangeRule, Monitor, Rules, calendar
+from harness.online.monitor import AlertRules, ChangeRule, Monitor, calendar
 from harness.online.monitor.calendar import PERIODS, UNTIMED, OpenPeriods
-from harness.online.monitor.change import Change, ChangeEvent, Observed
+from harness.online.monitor.change import ChangeEvent, MeanTest, Observed
 from harness.online.monitor.period_test import PeriodTest, RankTest
-from harness.online.monitor.records import LogPosition, PeriodState
-from harness.records.base import decode, encode
+from harness.online.monitor.records import LogPosition
+from harness.records.base import encode
 from harness.records.run import LogCounts
 from harness.statistics.clusters import Values
 
@@ -49,7 +50,7 @@ def test_the_tides_of_traffic_are_no_change(kind: str) -> None:
     for _ in range(streams):
         values = KINDS[kind](rng, 70 * A_DAY)
         found += bool(PeriodTest(DAY, ALPHA, True).take(by_hours(values, A_DAY)))
-        by_recalls += "popularity" in kind and bool(Change(ALPHA).update(values[: 20 * A_DAY]))
+        by_recalls += "popularity" in kind and bool(MeanTest(ALPHA).update(values[: 20 * A_DAY]))
     assert found <= 3  # of 15, which a true chance of 5% exceeds once in 180 times
     if "popularity" in kind:
         assert by_recalls >= 5  # far above 5%: why days are the default
@@ -119,7 +120,7 @@ def test_order_of_recalls_and_restarts_change_nothing() -> None:
     for at in np.array_split(np.arange(len(order)), 150):
         said += parts.take(Observed(*(column[at] for column in new)))
         resumed = PeriodTest(DAY, ALPHA, True)
-        resumed.resume(decode(encode(parts.state()), PeriodState, "state"))
+        resumed.resume(msgspec.json.decode(encode(parts.state())))
         parts = resumed
     assert said == expected
 
@@ -154,11 +155,11 @@ def test_one_odd_week_at_the_start_leaves_no_later_day_out() -> None:
 
 def test_a_page_that_is_drawn_while_a_log_is_read_ends_no_day(tmp_path: Path) -> None:
     def monitor() -> Monitor:
-        rules = Rules(changes=(ChangeRule(metric="recall@10"),))
+        rules = AlertRules(changes=(ChangeRule(metric="recall@10"),))
         return Monitor(labels={"q": {"a": 1}}, rules=rules, state=tmp_path / "state")
 
     one = monitor()
-    position = LogPosition(path="logs", files=[], ignored=[], counts=LogCounts())
+    position = LogPosition(path="logs", files=[], counts=LogCounts())
     for host in range(2):
         events = [
             RetrievalEvent(("a",), query_id="q", time=MONDAY + 86_400.0 * day)

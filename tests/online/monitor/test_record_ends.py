@@ -12,7 +12,7 @@ from polling import HANGS
 
 from harness.errors import UsageError
 from harness.online.monitor.monitor import Monitor
-from harness.online.monitor.rules import Rules, parse_threshold
+from harness.online.monitor.rules import AlertRules, parse_threshold
 
 PROGRAM = """
 import sys
@@ -50,6 +50,6 @@ def test_numbers_that_are_none_are_refused(wrong: dict[str, float]) -> None:
 def test_an_alarm_for_an_ability_that_no_label_has_is_refused() -> None:
     from harness import open_dataset
 
-    rules = Rules((parse_threshold("recall@10[temporl] < 0.2"),))
+    rules = AlertRules((parse_threshold("recall@10[temporl] < 0.2"),))
     with pytest.raises(UsageError, match="did you mean temporal"):
         Monitor(labels=open_dataset("sample"), rules=rules)

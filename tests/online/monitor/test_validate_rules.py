@@ -7,7 +7,7 @@ import pytest
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.online.monitor.monitor import Monitor
-from harness.online.monitor.rules import ChangeRule, Rules, parse_threshold
+from harness.online.monitor.rules import AlertRules, ChangeRule, parse_threshold
 
 QRELS = {"q": {"a": 1}}
 
@@ -15,20 +15,23 @@ QRELS = {"q": {"a": 1}}
 @pytest.mark.parametrize("metric", ["recall@10 <", "mrr@10 <", "drift >", "false_positive >"])
 def test_without_labels_nothing_that_needs_them_is_watched(metric: str) -> None:
     with pytest.raises(UsageError, match="needs labels: name them with"):
-        Monitor(rules=Rules((parse_threshold(f"{metric} 0.3"),)))
+        Monitor(rules=AlertRules((parse_threshold(f"{metric} 0.3"),)))
 
 
 def test_without_labels_a_test_of_a_metric_is_refused_only_where_it_was_asked_for() -> None:
     assert Monitor().rules.names == ["no_result rose"]
     with pytest.raises(UsageError, match="recall@10 dropped: needs labels"):
-        Monitor(rules=Rules(changes=(ChangeRule(metric="recall@10"),)))
+        Monitor(rules=AlertRules(changes=(ChangeRule(metric="recall@10"),)))
 
 
 @pytest.mark.parametrize(
     "rule", ["no_result > 0.1", "abstained < 0.1", "failed > 0", "p99 > 2", "rating < 4"]
 )
 def test_without_labels_rates_times_and_feedback_are_watched(rule: str) -> None:
-    assert parse_threshold(rule).name in Monitor(rules=Rules((parse_threshold(rule),))).rules.names
+    assert (
+        parse_threshold(rule).name
+        in Monitor(rules=AlertRules((parse_threshold(rule),))).rules.names
+    )
 
 
 @pytest.mark.parametrize(
@@ -50,7 +53,7 @@ def test_with_labels_a_threshold_that_no_recall_could_break_is_refused(
     sample: Dataset, rule: str, said: str
 ) -> None:
     with pytest.raises(UsageError, match=said):
-        Monitor(labels=sample, rules=Rules((parse_threshold(rule),)))
+        Monitor(labels=sample, rules=AlertRules((parse_threshold(rule),)))
 
 
 def test_what_the_labels_do_not_have_is_said() -> None:
@@ -59,15 +62,15 @@ def test_what_the_labels_do_not_have_is_said() -> None:
         ("drift > 0", "too few labelled queries"),
     ):
         with pytest.raises(UsageError, match=said):
-            Monitor(labels=QRELS, rules=Rules((parse_threshold(rule),)))
+            Monitor(labels=QRELS, rules=AlertRules((parse_threshold(rule),)))
     with pytest.raises(UsageError, match="no labelled query has a relevant document"):
-        Monitor(labels={"q": {"a": 0}}, rules=Rules((parse_threshold("recall@10 < 1"),)))
+        Monitor(labels={"q": {"a": 0}}, rules=AlertRules((parse_threshold("recall@10 < 1"),)))
 
 
 def test_a_window_that_is_too_small_for_an_alarm_is_refused() -> None:
     with pytest.raises(UsageError, match="needs 100 requests, and the window holds 99"):
-        Monitor(99, rules=Rules((parse_threshold("p95 > 1"),)))
-    Monitor(100, rules=Rules((parse_threshold("p95 > 1"),)))
+        Monitor(99, rules=AlertRules((parse_threshold("p95 > 1"),)))
+    Monitor(100, rules=AlertRules((parse_threshold("p95 > 1"),)))
 
 
 @pytest.mark.parametrize(
@@ -76,4 +79,4 @@ def test_a_window_that_is_too_small_for_an_alarm_is_refused() -> None:
 )
 def test_a_test_of_change_from_the_worst_there_is_is_refused(rule: ChangeRule) -> None:
     with pytest.raises(UsageError, match="is the worst possible value"):
-        Monitor(labels=QRELS, rules=Rules(changes=(rule,)))
+        Monitor(labels=QRELS, rules=AlertRules(changes=(rule,)))

@@ -28,12 +28,9 @@ function render(data) {
     el(
       "p",
       {},
-      "No text of a query is kept or shown.",
-      data.prometheus && [
-        " ",
-        el("a", { href: "metrics" }, "/metrics"),
-        " has these numbers for Prometheus.",
-      ],
+      "No text of a query is kept or shown. ",
+      el("a", { href: "metrics" }, "/metrics"),
+      " has these numbers for Prometheus.",
     ),
   );
 }
