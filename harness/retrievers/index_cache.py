@@ -27,8 +27,8 @@ from msgspec.structs import replace
 from harness.dataset.prepare import home
 from harness.dataset.remote_store import Shared, shared
 from harness.errors import UsageError, near
-from harness.files import disk_errors, folder_aside, remove_leftovers
-from harness.leftovers import discard, temporary_folder
+from harness.files import disk_errors, folder_aside
+from harness.leftovers import TemporaryFolder, discard, sweep
 from harness.records.base import Record, read_json_record, write_json_record
 from harness.retrievers.contract import Corpus
 from harness.retrievers.locks import locked
@@ -99,7 +99,7 @@ def index_of(
     """
     fingerprint = corpus.fingerprint()
     if fingerprint is None:
-        temporary = temporary_folder("index")
+        temporary = TemporaryFolder("index")
         with disk_errors(Path(temporary.name), "set TMPDIR to a folder that can be written"):
             build(Path(temporary.name))
         return Index(Path(temporary.name), temporary), opened(Path(temporary.name))
@@ -111,7 +111,7 @@ def index_of(
         target.parent.mkdir(parents=True, exist_ok=True)
         lock = target.with_name(f".{target.name}.lock")
         with locked(lock, lambda: f"another process is at {target}; waiting for it", 0.1):
-            remove_leftovers(target.parent, target.name)
+            sweep(target.parent, again=True)
             if wrong := _wrong(target):
                 print(f"note: {target}: {wrong}; it is built anew", file=sys.stderr)
             there = shared()
@@ -193,7 +193,7 @@ def clear(name: str = "") -> list[CachedIndex]:
         raise UsageError(f"no index {name!r} is kept{near(name, names)}")
     for one in chosen:
         _remove(folder() / one.name)
-    _remove_all_leftovers()
+    sweep(folder(), again=True)
     return chosen
 
 
@@ -268,23 +268,13 @@ def _bound() -> float:
 
 def _keep_bound(newest: Path, bound: float) -> None:
     """Remove what was used longest ago until all fit, but never the newest, nor what was paid."""
-    _remove_all_leftovers()
+    sweep(folder(), again=True)
     known = [one for one in cached_indexes() if not one.name.startswith(INGESTED)]
     total = sum(one.bytes for one in known)
     for one in reversed(known):
         if total > bound and one.name != newest.name:
             _remove(folder() / one.name)
             total -= one.bytes
-
-
-def _remove_all_leftovers() -> None:
-    """What killed processes left of any index that nobody is at now."""
-    from filelock import FileLock, Timeout
-
-    left = [*folder().glob(".*.new"), *folder().glob(".*.old")]
-    for name in {path.name[1:].rsplit(".", 2)[0] for path in left}:
-        with suppress(Timeout), FileLock(folder() / f".{name}.lock", timeout=0):
-            remove_leftovers(folder(), name)
 
 
 def _remove(path: Path) -> None:

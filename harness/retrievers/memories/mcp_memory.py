@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from harness.errors import RunError, UsageError
-from harness.leftovers import temporary_folder
+from harness.leftovers import TemporaryFolder
 from harness.masking import masked, refuse_address
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.environments import revision
@@ -157,7 +157,7 @@ class Mcp:
     async def _open(self) -> Session:
         if self._url:
             return await Session.opened(at(self._url, self._timeout), self._timeout)
-        self._folder = temporary_folder("mcp")
+        self._folder = TemporaryFolder("mcp")
         place = {"folder": self._folder.name}
         command = self._command.replace("{folder}", shlex.quote(self._folder.name))
         return await Session.opened(started(command, forms.filled(self._env, place)), self._timeout)
