@@ -11,8 +11,8 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from harness.checksums import DamagedError
 from harness.dataset.adapter import Adapter, DatasetConfig, SourceFiles, Variant
-from harness.dataset.block_checksums import DamagedError
 from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.progress import progress
