@@ -15,8 +15,8 @@ from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
+from harness.retrievers.locks import ServiceLock
 from harness.retrievers.retry import retry
-from harness.retrievers.service_lock import ServiceLock
 from harness.retrievers.wire_records import Counts, Message, Reply, Reset, Search, message_type
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.retrievers.embeddings import Vectors
-from harness.retrievers.exact_search import BLOCK
+from harness.retrievers.exact_search import BLOCK, Vectors
 from harness.retrievers.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD, Vocabulary
 

@@ -17,10 +17,10 @@ from harness.masking import masked, refuse_address
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.environments import revision
 from harness.retrievers.extras import need
+from harness.retrievers.locks import ServiceLock
 from harness.retrievers.memories import mcp_forms as forms
 from harness.retrievers.memories.mcp_forms import Call
 from harness.retrievers.memories.mcp_session import TOKEN, Session, at, started
-from harness.retrievers.service_lock import ServiceLock
 
 NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 from harness.errors import near
 from harness.leftovers import TemporaryFolder
 from harness.masking import from_environment, refuse_address
-from harness.retrievers.embeddings import Vectors
+from harness.retrievers.exact_search import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
 from harness.retrievers.stores.vector_store import Found, VectorStore, numbered_rows
