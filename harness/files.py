@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.leftovers import discard, mark, put_back, sweep
+from harness.leftovers import discard, lock_of, made_aside, sweep, temporary_path
 
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
@@ -39,14 +39,14 @@ def file_aside(target: Path) -> Iterator[Path]:
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     sweep(target.parent)
-    aside = target.with_name(f".{target.name}.{mark()}")
-    try:
-        yield aside
-        fsync_path(aside)
-        os.replace(aside, target)
-    except BaseException:
-        aside.unlink(missing_ok=True)
-        raise
+    with made_aside(target, Path.touch) as aside:
+        try:
+            yield aside
+            fsync_path(aside)
+            os.replace(aside, target)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
     fsync_path(target.parent)
 
 
@@ -162,33 +162,18 @@ def folder_aside(
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     sweep(target.parent)
-    aside = target.with_name(f".{target.name}.{mark()}.new")
-    aside.mkdir()
-    try:
-        yield aside
-        if ours is not None and target.is_dir():
-            _carry_over(target, aside, ours)
-        for path in aside.rglob("*"):
-            fsync_path(path)
-        fsync_path(aside)
-        replace_folder(aside, target, keep=keep)
-    except BaseException:
-        shutil.rmtree(aside, ignore_errors=True)
-        raise
-
-
-def remove_leftovers(folder: Path, name: str = "") -> None:
-    """Remove what other processes left there of `folder_aside`: of all its folders, or of `name`.
-
-    The caller holds the lock under which they are made, so that no process is at any of them.
-    """
-    sweep(folder, again=True)
-    of = f".{name}.*" if name else ".*"
-    for path in folder.glob(f"{of}.old"):
-        if not put_back(path):
-            discard(path)
-    for path in (*folder.glob(f"{of}.new"), *folder.glob(f"{of}.gone")):
-        shutil.rmtree(path, ignore_errors=True)
+    with made_aside(target, Path.mkdir) as aside:
+        try:
+            yield aside
+            if ours is not None and target.is_dir():
+                _carry_over(target, aside, ours)
+            for path in aside.rglob("*"):
+                fsync_path(path)
+            fsync_path(aside)
+            replace_folder(aside, target, keep=keep)
+        except BaseException:
+            shutil.rmtree(aside, ignore_errors=True)
+            raise
 
 
 def _carry_over(old: Path, new: Path, ours: Collection[str]) -> None:
@@ -204,14 +189,17 @@ def _carry_over(old: Path, new: Path, ours: Collection[str]) -> None:
 
 def replace_folder(new: Path, target: Path, *, keep: Path | None = None) -> None:
     """Rename the folder `new` to `target`; what stood there is moved to `keep`, or removed."""
-    old = keep or target.with_name(f".{target.name}.{mark()}.old")
-    if target.exists():
+    if not target.exists():
+        os.rename(new, target)
+    else:
+        old = keep or temporary_path(target, "old")
         old.parent.mkdir(parents=True, exist_ok=True)
-        os.rename(target, old)
-    os.rename(new, target)
+        with lock_of(target):
+            os.rename(target, old)
+            os.rename(new, target)
+            if keep is None:
+                discard(old)
     fsync_path(target.parent)
-    if keep is None and old.exists():
-        discard(old)
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:

@@ -1,61 +1,81 @@
-"""What a killed process leaves half-made, and who may remove it.
+"""Temporary files and folders, and the removal of those that killed processes left.
 
-Whatever is made aside, to take its place whole, bears in its name which process makes it:
-`.NAME.MACHINE-PID-XXXXXXXX` (a file), with `.new` behind it, `.old` or `.gone` (a folder that is
-made, was put aside, or is being removed). Where that process is gone, the next one that writes
-there, and every command in its folders, removes it; of another machine's, or before a restart,
-where nothing in it has changed for a day.
+What is being made stands beside its target as `.NAME.RANDOM.new`. A folder that it replaces is
+moved to `.NAME.RANDOM.old`, a folder that is being removed to `.NAME.RANDOM.gone`. Whoever makes
+one holds a lock on it (flock), which the system releases when the process ends. So one whose lock
+is free is abandoned: the next process that writes beside it removes it, or moves an `.old` folder
+back if nothing took its place. Where a file system has no locks, it is abandoned after a day.
 """
 
 from __future__ import annotations
 
-import hashlib
 import os
-import platform
 import re
+import secrets
 import shutil
-import sys
 import tempfile
 import time
-import uuid
-from contextlib import suppress
-from functools import cache
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 _NAME = re.compile(
-    r"(?:\.(?P<name>.+)\.|harness-[a-z]+-)(?P<machine>[0-9a-f]{8})-(?P<pid>\d+)-[0-9a-f]{8}"
-    r"(?P<kind>\.new|\.old|\.gone|[A-Za-z0-9_]*)"
+    r"(?:\.(?P<name>.+)\.|harness-[a-z]+-)[a-z0-9_]{8}\.(?P<kind>new|old|gone)", re.DOTALL
 )
 _DAY = 86_400.0
 _swept: set[Path] = set()
 
 
-def mark() -> str:
-    """What stands in the name of something half-made by this process."""
-    return f"{_machine()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+def temporary_path(target: Path, kind: str = "new") -> Path:
+    """Returns a free temporary path beside `target`."""
+    return target.with_name(f".{target.name}.{secrets.token_hex(4)}.{kind}")
 
 
-def temporary_folder(what: str) -> tempfile.TemporaryDirectory[str]:
-    """A folder in the system's place for such, which is removed with the object, or, where the
-    process is killed, by a later one; `what` in small letters."""
-    sweep(Path(tempfile.gettempdir()))
-    return tempfile.TemporaryDirectory(
-        prefix=f"harness-{what}-{mark()}", ignore_cleanup_errors=True
-    )
+@contextmanager
+def made_aside(target: Path, make: Callable[[Path], object]) -> Iterator[Path]:
+    """Yields a temporary file or folder beside `target`, locked, which `make` creates empty."""
+    path, handle = _create(target, make)
+    try:
+        yield path
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def lock_of(path: Path) -> Iterator[None]:
+    """Holds the lock of a file or folder, under whatever name it goes meanwhile."""
+    handle = _lock(path)
+    try:
+        yield
+    finally:
+        os.close(handle)
+
+
+class TemporaryFolder(tempfile.TemporaryDirectory[str]):
+    """A locked temporary folder that is removed with the object.
+
+    It is in the system's folder for such, or in `folder`. `what` is in small letters.
+    """
+
+    def __init__(self, what: str, folder: Path | None = None) -> None:
+        sweep(folder or Path(tempfile.gettempdir()))
+        prefix = f".{what}." if folder else f"harness-{what}-"
+        super().__init__(".new", prefix, folder, ignore_cleanup_errors=True)
+        weakref.finalize(self, os.close, _lock(Path(self.name)))
 
 
 def discard(folder: Path) -> None:
-    """Remove a folder: gone at once by its name, and whatever happens in time from the disk."""
-    gone = folder.with_name(f".gone.{mark()}.gone")
+    """Removes a folder: its name disappears at once, its files as soon as possible."""
+    gone = temporary_path(folder, "gone")
     os.replace(folder, gone)
     shutil.rmtree(gone, ignore_errors=True)
 
 
 def sweep(folder: Path, *, again: bool = False) -> None:
-    """Remove what processes that are gone left half-made in a folder; once a process, or `again`.
+    """Removes what is abandoned in a folder, once a process unless `again`.
 
-    A folder that had been put aside, and whose place is empty, is put back: its process was killed
-    before the new one was there. What cannot be removed is left.
+    What cannot be removed stays.
     """
     folder = folder.absolute()
     if folder in _swept and not again:
@@ -63,13 +83,13 @@ def sweep(folder: Path, *, again: bool = False) -> None:
     _swept.add(folder)
     with suppress(OSError):
         for entry in [*os.scandir(folder)]:
-            found = _NAME.fullmatch(entry.name)
-            if found is not None and _is_left(found, entry):
-                _remove(Path(entry.path), found)
+            if (name := _NAME.fullmatch(entry.name)) is not None:
+                with suppress(OSError):
+                    _remove_abandoned(Path(entry.path), name)
 
 
 def sweep_below(folder: Path) -> None:
-    """The same in a folder, those in it and those in them, as the cache has them."""
+    """Removes what is abandoned in a folder and in two levels of folders below it."""
     if folder.absolute() in _swept:
         return
     sweep(folder)
@@ -79,54 +99,53 @@ def sweep_below(folder: Path) -> None:
                 sweep(path)
 
 
-def put_back(old: Path) -> bool:
-    """Put a folder back that had been put aside, where its place is empty; whether it was."""
-    found = _NAME.fullmatch(old.name)
-    if found is None or not found["name"] or (target := old.with_name(found["name"])).exists():
-        return False
-    os.rename(old, target)
-    return True
-
-
-def _remove(path: Path, found: re.Match[str]) -> None:
-    with suppress(OSError):
-        if found["kind"] == ".old" and put_back(path):
+def _remove_abandoned(path: Path, name: re.Match[str]) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        if not _is_abandoned(path, handle):
             return
-        if path.is_dir() and not path.is_symlink():
-            discard(path)
+        if name["kind"] == "old" and not (target := path.with_name(name["name"])).exists():
+            os.rename(path, target)
+        elif path.is_dir():
+            shutil.rmtree(path, ignore_errors=True)
         else:
             path.unlink()
+    finally:
+        os.close(handle)
 
 
-def _is_left(found: re.Match[str], entry: os.DirEntry[str]) -> bool:
-    if found["machine"] == _machine():
-        return not _lives(int(found["pid"]))
-    path = Path(entry.path)
-    inside = path.rglob("*") if entry.is_dir(follow_symlinks=False) else ()
-    before = time.time() - _DAY
-    if found["kind"] == ".old" and path.lstat().st_ctime >= before:  # when it got that name
-        return False
-    return all(one.lstat().st_mtime < before for one in (path, *inside))
-
-
-def _lives(pid: int) -> bool:
-    """Whether there is such a process; there may be where the system is not asked."""
-    if sys.platform == "win32":  # where a signal of 0 is no question
-        return True
+def _is_abandoned(path: Path, handle: int) -> bool:
+    """Takes the lock if it is free; else, where there are no locks, looks at the age."""
     try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
         return False
-    except OSError:
-        return True
+    except (ImportError, OSError):
+        before = time.time() - _DAY
+        return all(one.lstat().st_ctime < before for one in (path, *path.rglob("*")))
     return True
 
 
-@cache
-def _machine() -> str:
-    """This machine since it was started, and who sees the same processes."""
-    parts = [platform.node(), sys.platform]
-    with suppress(OSError):
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        parts.append(str(os.stat("/proc/self/ns/pid").st_ino))
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:8]
+def _create(target: Path, make: Callable[[Path], object]) -> tuple[Path, int]:
+    """Creates a locked temporary file or folder; returns its path and open handle."""
+    while True:
+        path = temporary_path(target)
+        make(path)
+        # Another process may take it for abandoned before it is locked, and remove it.
+        with suppress(FileNotFoundError):
+            handle = _lock(path)
+            if path.exists():
+                return path, handle
+            os.close(handle)
+
+
+def _lock(path: Path) -> int:
+    """Opens a file or folder and takes its lock, if the file system has locks."""
+    handle = os.open(path, os.O_RDONLY)
+    with suppress(ImportError, OSError):
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX)
+    return handle

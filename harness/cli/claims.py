@@ -14,7 +14,7 @@ from msgspec import structs
 from harness.cli.options import Verbs, parameters
 from harness.cli.output import add_output, plain, print_json, refuse
 from harness.errors import UsageError, near
-from harness.leftovers import temporary_folder
+from harness.leftovers import TemporaryFolder
 from harness.records.output import Output, OutputPart
 
 if TYPE_CHECKING:
@@ -247,7 +247,7 @@ def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> RescoredResult
         source=sources.get(claim.rescored.dataset),
     )
     file = published(path, form, granularity=claim.granularity)
-    with temporary_folder("claim") as out:
+    with TemporaryFolder("claim") as out:
         folder = import_published(file, dataset, out=Path(out), name="claimed", told=False)
         choices = Choices(metrics=tuple(parse_metrics(claim.rescored.metric)))
         scores = score_run(folder, dataset, choices)

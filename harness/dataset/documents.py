@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.dataset.block_checksums import Blocks
+from harness.checksums import Blocks
 from harness.rankings.arrow import take
 from harness.schema import Document
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 from harness.dataset.download import downloads_folder
 from harness.errors import UsageError
 from harness.files import digest
-from harness.leftovers import mark
+from harness.leftovers import TemporaryFolder
 from harness.rankings.tables import Frame, as_table
 
 ROLES = ("documents", "queries", "qrels", "changes")
@@ -49,13 +48,12 @@ def write_frames(frames: Mapping[str, Frame], folder: Path) -> Path:
     for name in ROLES[:2]:
         if name not in frames:
             raise UsageError(f"source: the table {name!r} is missing; it has {', '.join(frames)}")
-    aside = folder / f".frames.{mark()}.new"
-    aside.mkdir(parents=True)
-    try:
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFolder("frames", folder) as aside:
         whole = hashlib.sha256()
         for name in ROLES:
             if name in frames:
-                path = aside / f"{name}.parquet"
+                path = Path(aside) / f"{name}.parquet"
                 table = as_table(frames[name], f"source[{name!r}]").replace_schema_metadata(None)
                 # Objects without a field, as BEIR's metadata, say nothing and cannot be written.
                 said = [i for i, one in enumerate(table.schema.types) if not _is_empty(one)]
@@ -70,8 +68,6 @@ def write_frames(frames: Mapping[str, Frame], folder: Path) -> Path:
         if not target.is_dir():
             os.replace(aside, target)
         return target
-    finally:
-        shutil.rmtree(aside, ignore_errors=True)
 
 
 def _is_empty(type_: Any) -> bool:

@@ -7,12 +7,12 @@ from pathlib import Path
 import msgspec
 
 from harness.checksums import (
+    BLOCK_SUMS,
     ChecksummedRecord,
     check_file,
     read_with_checksums,
     write_with_checksums,
 )
-from harness.dataset.block_checksums import FILE as SUMS
 from harness.dataset.columns import FILES, TABLES
 from harness.errors import UsageError
 from harness.records.base import Record
@@ -103,13 +103,13 @@ class Manifest(ChecksummedRecord, omit_defaults=False):
 
     def write(self, folder: Path) -> None:
         """Writes it into the dataset's folder."""
-        write_with_checksums(folder / NAME, self, [SUMS])
+        write_with_checksums(folder / NAME, self, [BLOCK_SUMS])
 
     @classmethod
     def read(cls, folder: Path) -> Manifest:
         """Reads it. Raises UsageError if it is missing, damaged, or of another schema version."""
         manifest = read_with_checksums(folder / NAME, cls, _AGAIN, required=True)
-        check_file(folder / SUMS, manifest, _AGAIN)
+        check_file(folder / BLOCK_SUMS, manifest, _AGAIN)
         if manifest.schema_version != SCHEMA_VERSION:
             raise UsageError(f"{folder / NAME}: of another schema version; prepare it again")
         return manifest

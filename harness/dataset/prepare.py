@@ -11,16 +11,16 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from harness.checksums import DamagedError
 from harness.dataset.adapter import Adapter, DatasetConfig, SourceFiles, Variant
-from harness.dataset.block_checksums import DamagedError
 from harness.dataset.manifest import AS_OF, Manifest, RawFile
 from harness.dataset.manifest import NAME as MANIFEST
 from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.dataset.registry import find
 from harness.errors import FileUnavailableError, UsageError, near, require_names
-from harness.files import digest, disk_errors, folder_aside, remove_leftovers, replace_folder
-from harness.leftovers import sweep_below
+from harness.files import digest, disk_errors, folder_aside, replace_folder
+from harness.leftovers import sweep, sweep_below
 from harness.rankings.tables import Frame
 
 _REVISION = re.compile(r"hf://|https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/")
@@ -257,14 +257,14 @@ def _prepare(
         dataset = None if rebuild else _prepared(name, adapter, config, path)
         if dataset is not None:
             return dataset
-        remove_leftovers(root)
+        sweep(root, again=True)
         source = path or _known_source(name, adapter, variant, config)
         if source is None and not variant.files:
             source = getattr(adapter, "shipped", None)
         if source is None and (variant.files or hasattr(adapter, "remote_files")):
             downloads.mkdir(parents=True, exist_ok=True)
             with FileLock(downloads / ".lock"):  # variants of a family may share a file
-                remove_leftovers(downloads)
+                sweep(downloads, again=True)
                 variant = _downloaded(
                     adapter, variant, config.without_as_of, downloads, quiet=quiet
                 )

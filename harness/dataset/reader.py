@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.block_checksums import Blocks, FileSums, read_sums
+from harness.checksums import Blocks, FileSums, read_sums
 from harness.dataset.columns import CHANGES_FILE
 from harness.dataset.documents import Documents
 from harness.dataset.manifest import Manifest

@@ -28,7 +28,8 @@ from harness.dataset.manifest import Manifest
 from harness.dataset.prepare import home
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.files import disk_errors, folder_aside, remove_leftovers
+from harness.files import disk_errors, folder_aside
+from harness.leftovers import sweep
 from harness.records.base import decode
 
 VARIABLE = "HARNESS_SHARED"
@@ -170,7 +171,7 @@ class DatasetLocation:
             target.parent.mkdir(parents=True, exist_ok=True)
             with FileLock(target.with_name(f".{target.name}.lock")):
                 if not self._is(target):
-                    remove_leftovers(target.parent, target.name)
+                    sweep(target.parent, again=True)
                     with folder_aside(target) as aside:
                         there.get(self._name, aside)
                         if not self._is(aside):

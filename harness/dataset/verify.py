@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from harness.dataset.block_checksums import DamagedError
+from harness.checksums import DamagedError
 from harness.dataset.columns import TABLES, ContentHash, fingerprint
 from harness.dataset.reader import Dataset
 from harness.files import digest

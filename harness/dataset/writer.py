@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.dataset.block_checksums import write_sums
+from harness.checksums import write_sums
 from harness.dataset.columns import (
     CHANGES,
     CHANGES_FILE,

@@ -9,9 +9,8 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.retrievers.contract import Result
-from harness.retrievers.exact_search import nearest
+from harness.retrievers.exact_search import Vectors, nearest
 from harness.retrievers.extras import need
-from harness.retrievers.vector_file import Vectors
 
 Pieces = Callable[[], Iterable[tuple[int, Vectors]]]
 """Gives all vectors of a corpus in order, piece by piece, with the position of the first."""

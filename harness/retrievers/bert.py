@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from harness.errors import UsageError
 from harness.files import read_json
-from harness.retrievers.embeddings import Vectors
+from harness.retrievers.exact_search import Vectors
 from harness.retrievers.models import Model
 
 TOKENS_A_BATCH = 512

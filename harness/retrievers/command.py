@@ -29,7 +29,7 @@ _READ, _TOLD = 1 << 16, 2000
 characters that an error shows."""
 
 
-class Command:
+class Command(wire.WireRetriever):
     """A command in any language that reads one JSON message a line and writes one reply a line.
 
     `run` is the command with its arguments, see wire_records.py for the messages. It is started
@@ -62,48 +62,22 @@ class Command:
         if not self._command or shutil.which(self._command[0], path=path) is None:
             raise UsageError(f"retriever 'command': there is no program {run!r}")
         self.revision, self._venv = revision(self._command, venv), venv
-        self._timeout, self._documents = timeout, documents
+        super().__init__(documents, *self._command, self.revision or "")
+        self._timeout = timeout
         self.batch_size = questions
         self.ready_timeout = ready_timeout
-        self._messages = wire.Messages()
-        self._is_ready = True
-        self._begun: Corpus | None = None
-        self._changes = False
-        self._usage = wire.Usage()
         self._lines = Lines()
         self._process: subprocess.Popen[bytes] | None = None
-
-    def index(self, corpus: Corpus) -> None:
-        """Reset, unless that is done, then send the documents in their order."""
-        own = wire.own_key(corpus, *self._command, self.revision or "")
-        if self._begun is not corpus and self.has_index(own, corpus):
-            return
-        self._begun = None
-        for message in self._messages.batches(corpus, self._documents, self._changes):
-            self._is_ready = self._exchange(message).ready
 
     def has_index(self, key: str, corpus: Corpus) -> bool:
         """Reset; whether the command says that it has kept what it was sent under this key.
 
         Starts the command where it is not up.
         """
-        self._begun = None
         # A process that was killed may not be known to be gone yet.
         if self._process is None or not self._end.alive or self._process.poll() is not None:
             self._start()
-        reply = self._exchange(self._messages.reset(corpus, key))
-        self._changes = reply.changes
-        if reply.has_index:
-            self._is_ready = reply.ready
-            return True
-        self._begun = corpus
-        return False
-
-    def ready(self) -> bool:
-        """Whether the command can find what it was sent: asked, where it said that it cannot."""
-        if not self._is_ready:
-            self._is_ready = self._exchange(self._messages.ready()).ready
-        return self._is_ready
+        return self._reset(corpus, key).has_index
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Ask; answers in the order of the questions."""
@@ -117,7 +91,7 @@ class Command:
     def report(self) -> Counts:
         """What the command says that its replies have cost, summed; lines that were no replies."""
         passed = self._lines.passed_over
-        return {**self._usage.counts, **({"lines_passed_over": passed} if passed else {})}
+        return {**super().report(), **({"lines_passed_over": passed} if passed else {})}
 
     def close(self) -> None:
         """Closes its stdin, and terminates it if that is not enough. Raises ResponseMismatchError
@@ -198,13 +172,11 @@ class Command:
                 f"the command {how}{status}, at {message_type(message)!r}{self._told()}"
             )
         try:
-            checked = self._messages.checked(reply, message)
+            return self._checked(reply, message)
         except ValueError as error:
             if isinstance(error, wire.NotTheReplyError) or not isinstance(reply, dict):
                 self._end()
             raise
-        self._usage.add(checked)
-        return checked
 
     def _told(self) -> str:
         """The end of what the command wrote on stderr."""

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.retrievers.embedder import VectorRetriever
-from harness.retrievers.embeddings import Vectors
+from harness.retrievers.exact_search import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.models import Model, locate
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.dataset.progress import progress
 from harness.retrievers.ann import Approximate
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.corpus_vectors import Passages
-from harness.retrievers.embeddings import Store, Vectors, digests
-from harness.retrievers.exact_search import nearest, unit
-from harness.retrievers.vector_file import Keys, Rows
+from harness.retrievers.embeddings import Store, digests, until_undamaged
+from harness.retrievers.exact_search import Passages, Rows, Vectors, nearest, unit
+from harness.retrievers.vector_file import Keys
 
 Parts = Callable[[], Iterable[Sequence[str]]]
 """Gives all texts, some at a time; called again, the same ones once more."""
@@ -55,10 +56,14 @@ class Embedder:
 
     def __call__(self, texts: Sequence[str], prompt: str = "") -> Vectors:
         """Vectors of shape (texts, dimension). A text that is there already is not embedded."""
-        places = self.places(lambda: [texts], prompt)
-        vectors = np.empty((len(texts), self.dimension()), np.float32)
-        self.read(places, vectors)
-        return vectors
+
+        def read() -> Vectors:
+            places = self.places(lambda: [texts], prompt)
+            vectors = np.empty((len(texts), self.dimension()), np.float32)
+            self.read(places, vectors)
+            return vectors
+
+        return until_undamaged(read)
 
     def places(self, parts: Parts, prompt: str = "") -> Rows:
         """Where the vector of each text is kept, one after another; embedded where it was not.
@@ -136,16 +141,22 @@ class Embedder:
                     if made:
                         self._store.add(*map(np.concatenate, zip(*made, strict=True)))
 
+    def _kept_in_full(self, keys: Keys) -> tuple[npt.NDArray[np.bool_], Vectors]:
+        """Which of the keys have a vector of full precision, and these vectors."""
+        assert self._full is not None
+        places = self._full.find(keys)
+        there = places >= 0
+        vectors = np.empty((there.sum(), self.dimension()), np.float32)
+        self._full.read(places[there], vectors)
+        return there, vectors
+
     def _portion(
         self, keys: Keys, texts: Sequence[str], prompt: str, portion: Rows
     ) -> Iterable[tuple[Keys, Vectors]]:
         """Keys and vectors of one portion, less what another process has brought meanwhile."""
         portion = portion[self._store.find(keys[portion]) < 0]
         if self._full:
-            places = self._full.find(keys[portion])
-            there = places >= 0
-            vectors = np.empty((there.sum(), self.dimension()), np.float32)
-            self._full.read(places[there], vectors)
+            there, vectors = until_undamaged(partial(self._kept_in_full, keys[portion]))
             yield keys[portion[there]], vectors
             portion = portion[~there]
         if len(portion):
@@ -199,11 +210,15 @@ class VectorRetriever:
     def index(self, corpus: Corpus) -> None:
         """Embed what was never embedded; the rest comes from the cache."""
         parts = lambda: (block.contents for block in corpus.blocks(_PART))  # noqa: E731
-        places = self._embed.places(parts, self._passage_prompt)
-        dimension = self._embed.dimension()
-        self._documents = Passages(self._embed.read, places, dimension, self._cosine)
+        embed = self._embed
+
+        def passages() -> Passages:
+            places = embed.places(parts, self._passage_prompt)
+            return Passages(embed.read, places, embed.dimension(), self._cosine)
+
+        self._documents = until_undamaged(passages)
         if self._approximate:
-            self._approximate.index(self._documents.pieces, len(places), dimension)
+            self._approximate.index(self._documents.pieces, len(self._documents), embed.dimension())
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """The k nearest documents of each question, best first."""

@@ -1,7 +1,9 @@
-"""Vectors on disk, so that a text is embedded once, ever: a folder of blocks for each model.
+"""Vectors on disk, so that a text is embedded once, ever: a folder of shards for each model.
 
 A vector's key is the sha256 of its text and prompt. Haystacks, datasets, runs and processes share
-the folders; whoever embeds holds the folder's lock meanwhile, and who reads needs none.
+the folders; whoever embeds holds the folder's lock meanwhile, and who reads needs none. A shard
+that is damaged, or that an older version wrote, is removed with a note, and its texts are embedded
+again.
 """
 
 from __future__ import annotations
@@ -10,29 +12,32 @@ import hashlib
 import os
 import re
 import shutil
+import sys
 import threading
-from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 from harness.dataset.prepare import home
 from harness.errors import UsageError, near
 from harness.files import disk_errors
+from harness.leftovers import discard
 from harness.records.base import Record, decode, write_json_record
-from harness.retrievers.key_table import KeyTable
+from harness.retrievers.exact_search import Rows, Vectors
 from harness.retrievers.locks import in_turn
-from harness.retrievers.vector_file import Keys, Rows, VectorShard
-from harness.retrievers.vector_file import Vectors as Vectors  # for who embeds
+from harness.retrievers.vector_file import DamagedVectorsError, Keys, KeyTable, VectorShard
 
+T = TypeVar("T")
 DTYPES = ("float32", "float16")
 
 _MODEL = "model.json"
 _REMEDY = "set HARNESS_HOME to a folder that can be written"
 _MAPPED = 1 << 28
-"""Bytes of blocks that are mapped before their pages are let go: these count as memory in use."""
+"""Bytes of shards that are mapped before their pages are let go: these count as memory in use."""
 
 
 class StoreRecord(Record):
@@ -76,8 +81,9 @@ class Store:
         self._model, self._revision = model, revision
         self._dtype = np.dtype(dtype).newbyteorder("<")
         self._dimension: int | None = None
-        self._blocks: list[VectorShard] = []
-        self._known: dict[tuple[str, int], int] = {}  # name and inode of a block, its number
+        self._shards: list[VectorShard] = []
+        self._known: dict[tuple[str, int], int] = {}  # name and inode of a shard, its number
+        self._damaged: set[tuple[str, int]] = set()
         self._table = KeyTable()
         self._mapped = 0
         self._touched: set[VectorShard] = set()
@@ -86,7 +92,11 @@ class Store:
     def dimension(self) -> int | None:
         """Length of a vector; None while there is none."""
         if self._dimension is None and (self.path / _MODEL).is_file():
-            self._dimension = _record(self.path).dimension
+            try:
+                self._dimension = _record(self.path).dimension
+            except UsageError as error:
+                print(f"note: {error}; its texts are embedded again", file=sys.stderr)
+                discard(self.path)
         return self._dimension
 
     def create(self, dimension: int) -> None:
@@ -95,10 +105,7 @@ class Store:
             self._create(dimension)
 
     def find(self, keys: Keys) -> Rows:
-        """The place of each key, -1 where there is none.
-
-        Raises UsageError for damaged files.
-        """
+        """The place of each key, -1 where there is none."""
         with self._looking:
             places = self._table.find(keys)
             if (places < 0).any():
@@ -110,7 +117,8 @@ class Store:
     def read(self, places: Rows, into: Vectors, lengths: Vectors | None = None) -> None:
         """Copy the vectors at `places`, divided by `lengths` of shape (n, 1), into those of `into`.
 
-        Raises UsageError for vectors that are not what was written; see VectorShard.
+        Raises DamagedVectorsError after removing a shard that is not what was written; see
+        `until_undamaged`.
         """
         if (places < 0).any():
             raise ValueError("-1 is no place: what is not kept cannot be read")
@@ -120,9 +128,13 @@ class Store:
             for number in np.unique(numbers).tolist():
                 at = np.flatnonzero(numbers == number)
                 by = None if lengths is None else lengths[at]
-                block = self._blocks[number]
-                self._mapped += block.read(rows[at], into, at, by)
-                self._touched.add(block)
+                shard = self._shards[number]
+                try:
+                    self._mapped += shard.read(rows[at], into, at, by)
+                except DamagedVectorsError as error:
+                    self._drop(shard, error)
+                    raise
+                self._touched.add(shard)
                 if self._mapped > _MAPPED:
                     for one in self._touched:
                         one.release()
@@ -181,36 +193,67 @@ class Store:
         dimension = self.dimension()
         new_keys, new_places = [], []
         for path, inode in _files(self.path) if dimension else ():
-            number = self._known.get((path.name, inode))
+            if (path.name, inode) in self._damaged:
+                continue
             try:
-                if number is None:
-                    self._blocks.append(VectorShard(path, dimension or 0, self._dtype))
-                    number = self._known[path.name, inode] = len(self._blocks) - 1
-                block = self._blocks[number]
-                start = block.rows
-                keys = block.grown()
+                number = self._number(path, inode)
+                start = self._shards[number].rows
+                keys = self._shards[number].grown()
             except FileNotFoundError:  # cleared in this moment
+                continue
+            except DamagedVectorsError as error:
+                self._remove(path, inode, error)
                 continue
             if len(keys):
                 new_keys.append(keys)
-                new_places.append((number << 32) + np.arange(start, block.rows))
+                new_places.append((number << 32) + np.arange(start, self._shards[number].rows))
         if new_keys:
             self._table.add(np.concatenate(new_keys), np.concatenate(new_places))
 
+    def _number(self, path: Path, inode: int) -> int:
+        """The number of a shard, which is opened if it is not known yet."""
+        number = self._known.get((path.name, inode))
+        if number is None:
+            self._shards.append(VectorShard(path, self._dimension or 0, self._dtype))
+            number = self._known[path.name, inode] = len(self._shards) - 1
+        return number
+
+    def _drop(self, shard: VectorShard, error: DamagedVectorsError) -> None:
+        """Remove a damaged shard, and forget the places of its keys; others get new places."""
+        number = self._shards.index(shard)
+        name, inode = next(known for known, one in self._known.items() if one == number)
+        self._remove(self.path / name, inode, error)
+        self._known, self._table = {}, KeyTable()
+
+    def _remove(self, path: Path, inode: int, error: DamagedVectorsError) -> None:
+        print(f"note: {error}; its texts are embedded again", file=sys.stderr)
+        self._damaged.add((path.name, inode))
+        with suppress(OSError):
+            if path.stat().st_ino == inode:  # else another process has begun a new one
+                path.unlink()
+                path.with_suffix(".keys").unlink()
+
     def _last(self) -> VectorShard:
-        """The block that has room, made if there is none."""
+        """The shard that has room, made if there is none."""
         files = _files(self.path)
         if files:
             path, inode = files[-1]
             number = self._known.get((path.name, inode))
-            if number is not None and self._blocks[number].rows < self._blocks[number].capacity:
-                return self._blocks[number]
+            if number is not None and self._shards[number].rows < self._shards[number].capacity:
+                return self._shards[number]
         following = int(files[-1][0].stem) + 1 if files else 0
         path = self.path / f"{following:06d}.npy"
-        block = VectorShard.create(path, self.dimension() or 0, self._dtype)
-        self._blocks.append(block)
-        self._known[path.name, path.stat().st_ino] = len(self._blocks) - 1
-        return block
+        shard = VectorShard.create(path, self.dimension() or 0, self._dtype)
+        self._shards.append(shard)
+        self._known[path.name, path.stat().st_ino] = len(self._shards) - 1
+        return shard
+
+
+def until_undamaged(read: Callable[[], T]) -> T:
+    """Calls `read`, again after each damaged shard that it meets, which is removed by then."""
+    while True:
+        with suppress(DamagedVectorsError):
+            return read()
 
 
 def digests(texts: Iterable[str], prompt: str = "") -> Keys:
@@ -245,9 +288,9 @@ def _wrong(path: Path) -> str | None:
     try:
         record = _record(path)
         for file, _ in _files(path):
-            block = VectorShard(file, record.dimension, np.dtype(record.dtype).newbyteorder("<"))
-            block.grown()
-            block.check()
+            shard = VectorShard(file, record.dimension, np.dtype(record.dtype).newbyteorder("<"))
+            shard.grown()
+            shard.check()
     except FileNotFoundError:  # cleared in this moment
         return None
     except UsageError as error:
@@ -278,8 +321,8 @@ def _kept(path: Path) -> CachedVectors:
     try:
         record = _record(path)
         dtype = np.dtype(record.dtype)
-        blocks = [VectorShard(file, record.dimension, dtype) for file, _ in _files(path)]
-        vectors = sum(len(block.grown()) for block in blocks)
+        shards = [VectorShard(file, record.dimension, dtype) for file, _ in _files(path)]
+        vectors = sum(len(shard.grown()) for shard in shards)
         return CachedVectors(
             record.model, record.revision, record.dtype, record.dimension, vectors, size, path
         )
@@ -300,14 +343,12 @@ def _record(path: Path) -> StoreRecord:
     except UsageError:
         whole = False
     if not whole:
-        raise UsageError(
-            f"{file}: damaged; `harness cache clear` removes what is kept of this model"
-        )
+        raise UsageError(f"{file}: damaged")
     return record
 
 
 def _files(path: Path) -> list[tuple[Path, int]]:
-    """The blocks' files and inodes, in the order in which they were begun."""
+    """The shards' files and inodes, in the order in which they were begun."""
     try:
         with os.scandir(path) as entries:
             found = [(entry.name, entry.inode()) for entry in entries]

@@ -5,7 +5,7 @@ Equal scores keep their order, in every retriever.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -13,7 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.retrievers.contract import Result
-from harness.retrievers.embeddings import Vectors
+
+Vectors = npt.NDArray[np.float32]
+Rows = npt.NDArray[np.int64]
 
 BLOCK = 65_536
 """Documents a block where scores are made of all documents with each other."""
@@ -117,3 +119,47 @@ def lengths(vectors: Vectors) -> Vectors:
     found: Vectors = np.sqrt((vectors * vectors).sum(axis=1, keepdims=True))
     found[found == 0] = 1
     return found
+
+
+HELD = 1 << 28
+"""Bytes of vectors that are held in memory: of 384 numbers, 174,762."""
+
+
+Read = Callable[[Rows, Vectors, Vectors | None], None]
+"""Copies the vectors at some places, divided by lengths where there are some, into an array."""
+
+
+class Passages:
+    """Vectors in the order of their corpus, of length 1 where that is asked for."""
+
+    def __init__(self, read: Read, places: Rows, dimension: int, scaled: bool) -> None:
+        """All vectors are read once. Raises UsageError for such as are damaged."""
+        self._read, self._places, self._dimension = read, places, dimension
+        self._lengths: Vectors | None = None
+        self._held: Vectors | None = None
+        few = len(places) * dimension * 4 <= HELD
+        held = np.empty((len(places), dimension), np.float32) if few else None
+        found = np.ones((len(places), 1), np.float32)
+        for start, vectors in self.pieces():
+            part = slice(start, start + len(vectors))
+            if scaled:
+                found[part] = lengths(vectors)
+            if held is not None:
+                np.divide(vectors, found[part], out=held[part])
+        self._held, self._lengths = held, found if scaled else None
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+    def pieces(self) -> Iterator[tuple[int, Vectors]]:
+        """Position of the first, and vectors (n, dimension) that the next ones replace."""
+        buffer = np.empty((min(PIECE, len(self)), self._dimension), np.float32)
+        for start in range(0, len(self), PIECE):
+            part = slice(start, start + PIECE)
+            if self._held is not None:
+                yield start, self._held[part]
+                continue
+            places = self._places[part]
+            by = None if self._lengths is None else self._lengths[part]
+            self._read(places, buffer[: len(places)], by)
+            yield start, buffer[: len(places)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 from urllib.parse import urlsplit
 
@@ -15,8 +16,8 @@ from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
+from harness.retrievers.locks import ServiceLock
 from harness.retrievers.retry import retry
-from harness.retrievers.service_lock import ServiceLock
 from harness.retrievers.wire_records import Counts, Message, Reply, Reset, Search, message_type
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ _PIECE = 1 << 16
 """Bytes that are read at once of a reply."""
 
 
-class Http:
+@dataclass(eq=False)
+class Http(wire.WireRetriever):
     """A service in any language: POST url/reset, url/index and url/search, see wire_records.py.
 
     Documents come in time order, `documents` a message, one message after the other; questions
@@ -57,53 +59,47 @@ class Http:
         *("url", "timeout", "index_timeout", "retries", "documents", "questions", "concurrency"),
         "ready_timeout",
     )
-    thread_safe = True
+    thread_safe: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        url: str,
-        timeout: float = 60.0,
-        retries: int = 3,
-        documents: int = 100,
-        questions: int = 1,
-        concurrency: int = 1,
-        ready_timeout: float = READY_TIMEOUT,
-        index_timeout: float = 600.0,
-        revision: str = "",
-    ) -> None:
+    url: str
+    timeout: float = 60.0
+    retries: int = 3
+    documents: int = 100
+    questions: int = 1
+    concurrency: int = 1
+    ready_timeout: float = READY_TIMEOUT
+    index_timeout: float = 600.0
+    revision: str | None = ""
+
+    def __post_init__(self) -> None:
         need("retriever 'http'", *self.modules)
-        parts = urlsplit(url)
+        parts = urlsplit(self.url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"url must begin with http:// or https://, not {url!r}")
-        refuse_address("retriever 'http': url", url, f"give a secret as {TOKEN}")
-        for name, number in (("documents", documents), ("questions", questions)):
+            raise ValueError(f"url must begin with http:// or https://, not {self.url!r}")
+        refuse_address("retriever 'http': url", self.url, f"give a secret as {TOKEN}")
+        for name, number in (("documents", self.documents), ("questions", self.questions)):
             if number < 1:
                 raise ValueError(f"{name} must be 1 or more, not {number}")
-        if concurrency < 1 or retries < 0 or min(timeout, index_timeout, ready_timeout) <= 0:
+        limits = (self.timeout, self.index_timeout, self.ready_timeout)
+        if self.concurrency < 1 or self.retries < 0 or min(limits) <= 0:
             raise ValueError(
                 "concurrency must be 1 or more, retries 0 or more, the time-outs above 0"
             )
         import urllib3
 
-        self._url = url.rstrip("/")
-        self._documents, self._questions, self._concurrency = documents, questions, concurrency
-        self.batch_size = questions * concurrency
-        self.ready_timeout = ready_timeout
-        self.revision = revision or None
-        self._messages = wire.Messages()
+        super().__init__(self.documents, self.revision or "")
+        self._url = self.url.rstrip("/")
+        self.batch_size = self.questions * self.concurrency
+        self.revision = self.revision or None
         self.address = self._url.replace("://localhost", "://127.0.0.1", 1)
         self._service_lock = ServiceLock(self.address)
         self._several = self._indexed = self._is_ready = False
-        self._begun: Corpus | None = None
-        self._changes = False
-        self._usage = wire.Usage()
         self._reached = self._gone = False
-        self._retries, self._timeout, self._index_timeout = retries, timeout, index_timeout
         headers = {"Content-Type": "application/json"}
         if token := from_environment(TOKEN):
             headers["Authorization"] = f"Bearer {token}"
         self._pool = urllib3.PoolManager(
-            maxsize=max(concurrency, _CONNECTIONS), retries=False, headers=headers
+            maxsize=max(self.concurrency, _CONNECTIONS), retries=False, headers=headers
         )
 
     def has_index(self, key: str, corpus: Corpus) -> bool:
@@ -113,34 +109,13 @@ class Http:
         """
         self._leave()
         self._gone, self._begun = False, None
-        reset = self._messages.reset(corpus, key)
         self._service_lock.acquire()
         self._indexed = True
-        reply = self._post(reset)
+        reply = self._reset(corpus, key)
         self._several = reply.concurrent_haystacks
         if self._several:
             self._service_lock.release()
-        self._changes = reply.changes
-        if reply.has_index:
-            self._is_ready = reply.ready
-            return True
-        self._begun = corpus
-        return False
-
-    def index(self, corpus: Corpus) -> None:
-        """Reset, unless that is done, then send the documents in their order."""
-        own = wire.own_key(corpus, self.revision or "")
-        if self._begun is not corpus and self.has_index(own, corpus):
-            return
-        self._begun = None
-        for message in self._messages.batches(corpus, self._documents, self._changes):
-            self._is_ready = self._post(message).ready
-
-    def ready(self) -> bool:
-        """Whether the service can find what it was sent: asked, where it said that it cannot."""
-        if not self._is_ready:
-            self._is_ready = self._post(self._messages.ready()).ready
-        return self._is_ready
+        return reply.has_index
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
         """Ask, at most `concurrency` messages at once; answers in the order of the questions."""
@@ -150,11 +125,11 @@ class Http:
                 "run: index again, or let the service hold several and answer /reset with "
                 '{"concurrent_haystacks": true}'
             )
-        size = self._questions
+        size = self.questions
         parts = [queries[start : start + size] for start in range(0, len(queries), size)]
 
         def ask(part: Sequence[Question]) -> list[Result]:
-            return wire.results(self._post(self._messages.search(part, k)), len(part))
+            return wire.results(self._exchange(self._messages.search(part, k)), len(part))
 
         if len(parts) == 1:
             return ask(parts[0])
@@ -165,7 +140,7 @@ class Http:
                 return ask(part)
 
         try:
-            with ThreadPoolExecutor(self._concurrency) as threads:
+            with ThreadPoolExecutor(self.concurrency) as threads:
                 return [one for found in threads.map(ask_beside_others, parts) for one in found]
         finally:
             measured.join()
@@ -177,7 +152,7 @@ class Http:
             if self._service_lock.waited >= 0.1
             else {}
         )
-        return {**self._usage.counts, **waited}
+        return {**super().report(), **waited}
 
     def release(self) -> bool:
         """Let others use a service that holds one haystack; whether it is to be indexed again."""
@@ -199,32 +174,59 @@ class Http:
         if self._indexed and self._several and not self._gone:
             # Whether it minds is its own affair; that it is gone will be seen at the next message.
             with suppress(urllib3.exceptions.HTTPError, ValueError):
-                self._post(self._messages.close())
+                self._exchange(self._messages.close())
         self._indexed = False
         self._service_lock.release()
 
-    def _post(self, message: Message) -> Reply:
-        """The reply to a message. Raises RunError where the service was never there."""
-        import orjson
+    def _exchange(self, message: Message) -> Reply:
+        """Returns the reply to a message. Raises RunError where the service was never there."""
         import urllib3
 
         place = f"{self._url}/{message_type(message)}"
-        body = encode(message)
-        searching = isinstance(message, Search)
-        limit = self._timeout if searching else self._index_timeout
-
-        away = False
         if self._gone:
             raise ConnectionError(f"{place}: the service was gone before, see there")
+        try:
+            response, was_away = self._send(message, place)
+        except urllib3.exceptions.HTTPError as error:
+            if not self._reached:
+                raise RunError(
+                    f"retriever 'http': nothing answers at {place}: {_reason(error)}; "
+                    "start the service, or mend the url"
+                ) from None
+            # What is gone is not asked again, with all retries, for every question of a haystack.
+            gone = isinstance(error, urllib3.exceptions.NewConnectionError)
+            self._gone = self._gone or (gone and not timing.current().given_up)
+            raise
+        self._reached = True
+        if was_away and not isinstance(message, Reset):
+            self._gone = True
+            raise ConnectionError(
+                f"{place}: the service was gone and came back since it took the haystack in, and "
+                "may have lost it"
+            )
+        try:
+            return self._checked(_decoded(response, place), message)
+        except wire.NotTheReplyError:
+            self._gone = True
+            self._pool.clear()  # whatever else may come on its connections
+            raise
+
+    def _send(self, message: Message, place: str) -> tuple[_Response, bool]:
+        """Returns the response, and whether no connection could be made at first."""
+        import urllib3
+
+        body, was_away = encode(message), False
+        searching = isinstance(message, Search)
+        limit = self.timeout if searching else self.index_timeout
 
         def attempt() -> _Response:
-            nonlocal away
+            nonlocal was_away
             try:
                 answer = self._pool.request(
                     "POST", place, body=body, timeout=limit, preload_content=False
                 )
             except urllib3.exceptions.NewConnectionError:
-                away = True
+                was_away = True
                 raise
             reply = _Response(answer.status, answer.headers, _whole(answer, place))
             if reply.status in _TRY_AGAIN:
@@ -238,44 +240,9 @@ class Http:
             return not late or searching
 
         try:
-            reply = retry(attempt, self._retries, may_repeat)
+            return retry(attempt, self.retries, may_repeat), was_away
         except _RefusedError as error:
-            reply = error.reply
-        except urllib3.exceptions.HTTPError as error:
-            if not self._reached:
-                raise RunError(
-                    f"retriever 'http': nothing answers at {place}: {_reason(error)}; "
-                    "start the service, or mend the url"
-                ) from None
-            # What is gone is not asked again, with all retries, for every question of a haystack.
-            gone = isinstance(error, urllib3.exceptions.NewConnectionError)
-            self._gone = self._gone or (gone and not timing.current().given_up)
-            raise
-        self._reached = True
-        if away and not isinstance(message, Reset):
-            self._gone = True
-            raise ConnectionError(
-                f"{place}: the service was gone and came back since it took the haystack in, and "
-                "may have lost it"
-            )
-        data = reply.data
-        try:
-            content = orjson.loads(data) if data else {}
-        except orjson.JSONDecodeError:
-            content = None
-        if reply.status >= 300:
-            said = content.get("error") if isinstance(content, dict) else None
-            raise ValueError(f"{place}: status {reply.status}: {excerpt(str(said or '') or data)}")
-        if content is None:
-            raise ValueError(f"{place}: the reply is no JSON: {excerpt(data)}")
-        try:
-            checked = self._messages.checked(content, message)
-        except wire.NotTheReplyError:
-            self._gone = True
-            self._pool.clear()  # whatever else may come on its connections
-            raise
-        self._usage.add(checked)
-        return checked
+            return error.reply, was_away
 
 
 class _Response(NamedTuple):
@@ -284,6 +251,23 @@ class _Response(NamedTuple):
     status: int
     headers: Any
     data: bytes
+
+
+def _decoded(response: _Response, place: str) -> object:
+    """Returns the JSON value of a response. Raises ValueError for an error and for no JSON."""
+    import orjson
+
+    try:
+        content = orjson.loads(response.data) if response.data else {}
+    except orjson.JSONDecodeError:
+        content = None
+    if response.status >= 300:
+        said = content.get("error") if isinstance(content, dict) else None
+        shown = excerpt(str(said or "") or response.data)
+        raise ValueError(f"{place}: status {response.status}: {shown}")
+    if content is None:
+        raise ValueError(f"{place}: the reply is no JSON: {excerpt(response.data)}")
+    return content
 
 
 class _EndlessError(ValueError):

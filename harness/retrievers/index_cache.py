@@ -1,9 +1,9 @@
 """On-disk cache of indexes.
 
 An index is a folder of files below `indexes` in the cache folder. Its name is a digest of the
-documents and their order, the retriever, the parameters that it depends on, and the version of
-both. It is built aside under a lock and renamed when it is whole; its files are held against their
-checksums whenever it is opened; what does not fit is built anew, and one line says why.
+documents and their order, the retriever, the parameters that it depends on, and the versions of
+both. It is built aside under a lock and renamed when it is complete; its files are checked whenever
+it is opened. An index that is damaged, or that an older version wrote, is built again with a note.
 """
 
 from __future__ import annotations
@@ -12,24 +12,25 @@ import hashlib
 import json
 import os
 import sys
-import zlib
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TypeVar
 
-import msgspec
-from msgspec.structs import replace
-
+from harness.checksums import (
+    ChecksummedRecord,
+    block_digest,
+    read_with_checksums,
+    write_with_checksums,
+)
 from harness.dataset.prepare import home
 from harness.dataset.remote_store import Shared, shared
 from harness.errors import UsageError, near
-from harness.files import disk_errors, folder_aside, remove_leftovers
-from harness.leftovers import discard, temporary_folder
-from harness.records.base import Record, read_json_record, write_json_record
+from harness.files import disk_errors, folder_aside, replace_folder
+from harness.leftovers import TemporaryFolder, discard, sweep
+from harness.records.base import Record
 from harness.retrievers.contract import Corpus
 from harness.retrievers.locks import locked
 
@@ -38,7 +39,6 @@ INGESTED = "ingested-"
 """How the name begins of what a system of the user's saved, which may have cost money."""
 
 _ABOUT = "index.json"
-_PIECE = 1 << 24
 _GIGABYTE = 10**9
 _BOUND = 50
 """Gigabytes that all indexes together may take, unless HARNESS_INDEX_GB says another number."""
@@ -58,20 +58,19 @@ class CachedIndex:
 
 
 class IndexFile(Record):
-    """Size and CRC-32 of a file of an index."""
+    """Size and block digest of a file of an index."""
 
     bytes: int
-    crc32: int
+    digest: str
 
 
-class IndexRecord(Record):
-    """The file index.json of an index; `crc32` is that of all other fields."""
+class IndexRecord(ChecksummedRecord):
+    """The file index.json of an index."""
 
     retriever: str
     params: dict[str, object]
     documents: int
     files: dict[str, IndexFile]
-    crc32: int = 0
 
 
 class Index:
@@ -99,11 +98,11 @@ def index_of(
     """
     fingerprint = corpus.fingerprint()
     if fingerprint is None:
-        temporary = temporary_folder("index")
+        temporary = TemporaryFolder("index")
         with disk_errors(Path(temporary.name), "set TMPDIR to a folder that can be written"):
             build(Path(temporary.name))
         return Index(Path(temporary.name), temporary), opened(Path(temporary.name))
-    bound = _bound()  # a wrong one is said before a long build
+    bound = _bound()  # a wrong one is reported before a long build
     made_of = json.dumps([fingerprint, retriever, params], sort_keys=True)
     digest = hashlib.blake2b(made_of.encode(), digest_size=12).hexdigest()
     target = folder() / f"{retriever}-{digest}"
@@ -111,54 +110,50 @@ def index_of(
         target.parent.mkdir(parents=True, exist_ok=True)
         lock = target.with_name(f".{target.name}.lock")
         with locked(lock, lambda: f"another process is at {target}; waiting for it", 0.1):
-            remove_leftovers(target.parent, target.name)
-            if wrong := _wrong(target):
-                print(f"note: {target}: {wrong}; it is built anew", file=sys.stderr)
-            there = shared()
-            if wrong is not None and there is not None:
-                wrong = _fetched(there, target)
-            if wrong is None:
+            sweep(target.parent, again=True)
+            if _is_complete(target, str(target)):
                 os.utime(target / _ABOUT)
                 return Index(target), opened(target)
-            with folder_aside(target) as aside:
-                build(aside)
-                files = {path.relative_to(aside).as_posix(): path for path in _files(aside)}
-                record = IndexRecord(
-                    retriever=retriever,
-                    params=dict(params),
-                    documents=len(corpus),
-                    files={
-                        name: IndexFile(bytes=path.stat().st_size, crc32=_checksum(path))
-                        for name, path in files.items()
-                    },
-                )
-                record = replace(record, crc32=_crc32(record))
-                write_json_record(aside / _ABOUT, record)
-            if there is not None:
-                there.put(target, f"indexes/{target.name}", _ABOUT)
-            _keep_bound(target, bound)
+            store = shared()
+            if store is None or not _fetch(store, target):
+                with folder_aside(target) as aside:
+                    build(aside)
+                    files = {
+                        path.relative_to(aside).as_posix(): IndexFile(
+                            bytes=path.stat().st_size, digest=block_digest(path)
+                        )
+                        for path in _files(aside)
+                    }
+                    record = IndexRecord(
+                        retriever=retriever, params=dict(params), documents=len(corpus), files=files
+                    )
+                    write_with_checksums(aside / _ABOUT, record)
+                if store is not None:
+                    store.put(target, f"indexes/{target.name}", _ABOUT)
+                _keep_bound(target, bound)
             return Index(target), opened(target)
 
 
-def _fetched(there: Shared, target: Path) -> str | None:
-    """Take an index from what machines share, if it is whole there; as `_wrong` says it."""
+def _fetch(store: Shared, target: Path) -> bool:
+    """Copies an index from what machines share; returns whether a complete one was there."""
     name = f"indexes/{target.name}"
-    if not there.has(name, _ABOUT):
-        return ""
-    try:
-        with folder_aside(target) as aside:
-            there.get(name, aside)
-            if wrong := _wrong(aside):
-                raise _DamagedError(wrong)
-    except _DamagedError as error:
-        print(f"note: {name} in HARNESS_SHARED: {error}; it is built anew", file=sys.stderr)
-        there.remove(name, _ABOUT)
-        return ""
-    return None
+    if not store.has(name, _ABOUT):
+        return False
+    with TemporaryFolder("fetch", target.parent) as aside:
+        store.get(name, Path(aside))
+        if _is_complete(Path(aside), f"{name} in HARNESS_SHARED"):
+            replace_folder(Path(aside), target)
+            return True
+    store.remove(name, _ABOUT)
+    return False
 
 
-class _DamagedError(Exception):
-    """An index that was fetched is not whole."""
+def _is_complete(target: Path, name: str) -> bool:
+    """Tests whether an index is there and undamaged; one line says what is wrong with it."""
+    fault = _fault(target)
+    if fault:
+        print(f"note: {name}: {fault}; it is built anew", file=sys.stderr)
+    return not fault and target.is_dir()
 
 
 def folder() -> Path:
@@ -193,54 +188,36 @@ def clear(name: str = "") -> list[CachedIndex]:
         raise UsageError(f"no index {name!r} is kept{near(name, names)}")
     for one in chosen:
         _remove(folder() / one.name)
-    _remove_all_leftovers()
+    sweep(folder(), again=True)
     return chosen
 
 
 def verify() -> list[CachedIndex]:
-    """What is kept, each read whole and held against its checksums."""
+    """Lists the cached indexes after reading each one whole."""
     return [
-        CachedIndex(**{**asdict(one), "damaged": _wrong(folder() / one.name) or one.damaged})
-        for one in cached_indexes()
+        replace(one, damaged=_fault(folder() / one.name) or one.damaged) for one in cached_indexes()
     ]
 
 
-def _wrong(target: Path) -> str | None:
-    """What is wrong with an index, empty where there is none; None where it is whole."""
+def _fault(target: Path) -> str:
+    """Returns what is wrong with an index; empty for one that is right or missing."""
     if not target.is_dir():
         return ""
     try:
-        record = read_json_record(target / _ABOUT, IndexRecord)
+        record = read_with_checksums(target / _ABOUT, IndexRecord, required=True)
     except UsageError:
-        return f"{_ABOUT} is missing or damaged"
-    if record.crc32 != _crc32(record):
-        return f"{_ABOUT} is damaged (its checksum is another)"
+        return f"{_ABOUT} is missing, damaged or of another version"
     for name, file in record.files.items():
         path = target / name
         if not path.is_file() or path.stat().st_size != file.bytes:
             return f"{name} is missing or cut"
-        if _checksum(path) != file.crc32:
+        if block_digest(path) != file.digest:
             return f"{name} is damaged (its checksum is another)"
-    return None
+    return ""
 
 
 def _files(folder: Path) -> list[Path]:
     return sorted(path for path in folder.rglob("*") if path.is_file())
-
-
-def _checksum(path: Path) -> int:
-    """CRC-32 over the checksums of the file's pieces, which two threads work out."""
-    pieces = range(0, path.stat().st_size, _PIECE)
-    with open(path, "rb") as file:
-        number = file.fileno()
-        with ThreadPoolExecutor(2) as pool:
-            sums = pool.map(lambda at: zlib.crc32(os.pread(number, _PIECE, at)), pieces)
-            return zlib.crc32(b"".join(one.to_bytes(4, "little") for one in sums))
-
-
-def _crc32(record: IndexRecord) -> int:
-    """CRC-32 of all fields but `crc32`."""
-    return zlib.crc32(msgspec.json.encode(replace(record, crc32=0), order="sorted"))
 
 
 def _look(path: Path) -> CachedIndex:
@@ -248,7 +225,7 @@ def _look(path: Path) -> CachedIndex:
     used = (about if about.is_file() else path).stat().st_mtime
     size = sum(file.stat().st_size for file in _files(path))
     try:
-        record = read_json_record(about, IndexRecord)
+        record = read_with_checksums(about, IndexRecord, required=True)
         return CachedIndex(path.name, record.retriever, record.params, record.documents, size, used)
     except UsageError:
         return CachedIndex(path.name, path.name.rpartition("-")[0], {}, 0, size, used, _ABOUT)
@@ -268,23 +245,13 @@ def _bound() -> float:
 
 def _keep_bound(newest: Path, bound: float) -> None:
     """Remove what was used longest ago until all fit, but never the newest, nor what was paid."""
-    _remove_all_leftovers()
+    sweep(folder(), again=True)
     known = [one for one in cached_indexes() if not one.name.startswith(INGESTED)]
     total = sum(one.bytes for one in known)
     for one in reversed(known):
         if total > bound and one.name != newest.name:
             _remove(folder() / one.name)
             total -= one.bytes
-
-
-def _remove_all_leftovers() -> None:
-    """What killed processes left of any index that nobody is at now."""
-    from filelock import FileLock, Timeout
-
-    left = [*folder().glob(".*.new"), *folder().glob(".*.old")]
-    for name in {path.name[1:].rsplit(".", 2)[0] for path in left}:
-        with suppress(Timeout), FileLock(folder() / f".{name}.lock", timeout=0):
-            remove_leftovers(folder(), name)
 
 
 def _remove(path: Path) -> None:

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from harness.errors import UsageError
 from harness.retrievers.bert import Bert, batches, head, model_file, tokenizer
 from harness.retrievers.embedder import Embedder, VectorRetriever
-from harness.retrievers.embeddings import Vectors
-from harness.retrievers.exact_search import unit
+from harness.retrievers.exact_search import Vectors, unit
 from harness.retrievers.extras import need
 from harness.retrievers.models import Model, locate, packaged
 

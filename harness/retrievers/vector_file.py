@@ -1,30 +1,29 @@
-"""A block of vectors on disk: a .npy file that grows to 64 MB, and a file of their keys beside it.
+"""Shards of vectors on disk: .npy files that grow to 64 MB, each with a file of its keys beside it.
 
 Vectors are written first, then their keys: what has no key is not there, so that a process that is
-killed, or a disk that is full, leaves what was whole before. The vectors that were added together
-have a checksum (CRC-32) beside their keys, which is looked at when a process first reads one of
-them.
+killed, or a disk that is full, leaves what was complete before. Vectors that were added together
+have one checksum beside their keys, which is compared when a process first reads one of them.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import io
 import mmap
 import os
-import zlib
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.checksums import sums_of
 from harness.errors import UsageError
 from harness.files import write_bytes
+from harness.retrievers.exact_search import Rows, Vectors
 
-Vectors = npt.NDArray[np.float32]
 Keys = npt.NDArray[np.uint64]
 """Shape (n, 2): the first 16 bytes of a sha256."""
-Rows = npt.NDArray[np.int64]
 
 BYTES = 1 << 26
 """A block of this size is full."""
@@ -32,9 +31,15 @@ BYTES = 1 << 26
 TOGETHER = 1024
 """Most vectors under one checksum."""
 
-_RECORD = np.dtype([("key", "<u8", 2), ("start", "<u4"), ("rows", "<u4"), ("check", "<u4")])
+_RECORD = np.dtype([("key", "<u8", 2), ("start", "<u4"), ("rows", "<u4"), ("check", "<u8")])
 """One a vector: its key; first row and number of those it was added with, and their checksum."""
 _HEADER = 128
+_FEW_KEYS = 1 << 16
+"""So many keys are sorted again whenever some are added."""
+
+
+class DamagedVectorsError(UsageError):
+    """A shard is not what was written, or was written by another version."""
 
 
 class VectorShard:
@@ -63,7 +68,7 @@ class VectorShard:
     def grown(self) -> Keys:
         """Keys of the rows that came since the last call.
 
-        Raises UsageError where the files are damaged, FileNotFoundError where they are gone.
+        Raises DamagedVectorsError, and FileNotFoundError where the files are gone.
         """
         if self.rows >= self.capacity:
             return np.zeros((0, 2), np.uint64)
@@ -100,7 +105,7 @@ class VectorShard:
             part = slice(start, start + TOGETHER)
             records["start"][part] = self.rows + start
             records["rows"][part] = len(records[part])
-            records["check"][part] = zlib.crc32(stored[part].data.cast("B"))
+            records["check"][part] = _checksum(stored[part])
         with open(self.path, "r+b") as file:
             file.seek(_HEADER + self.rows * self._stride)
             file.write(stored.data.cast("B"))
@@ -117,8 +122,7 @@ class VectorShard:
     def read(self, rows: Rows, into: Vectors, at: Rows, lengths: Vectors | None = None) -> int:
         """Copy `rows`, divided by their `lengths` of shape (n, 1), into the rows `at` of `into`.
 
-        Returns how many bytes of the file are mapped for it at most. Raises UsageError, once a
-        process, for vectors that are not what was written.
+        Returns how many bytes of the file are mapped for it at most. Raises DamagedVectorsError.
         """
         checked = self._check(rows)
         first, n = int(rows[0]), len(rows)
@@ -135,7 +139,7 @@ class VectorShard:
         return checked + n * self._stride
 
     def check(self) -> None:
-        """Hold all that is there against its checksums. Raises UsageError."""
+        """Checks all vectors. Raises DamagedVectorsError."""
         if self.rows:
             self._check(np.arange(self.rows))
 
@@ -174,19 +178,19 @@ class VectorShard:
             start = self._heads[number]
             end = self._heads[number + 1] if number + 1 < len(self._heads) else self.rows
             found = self._vectors[start:end]
-            if zlib.crc32(found.data.cast("B")) != self._checks[number]:
+            if _checksum(found) != self._checks[number]:
                 raise self._damaged(f"rows {start} to {end - 1}")
-            if not np.isfinite(found).all():  # an older version kept what a model gave
-                raise self._damaged(f"no numbers in rows {start} to {end - 1}")
             self._seen[number] = True
             read += int(end - start) * self._stride
         return read
 
-    def _damaged(self, what: str) -> UsageError:
-        return UsageError(
-            f"{self.path}: damaged ({what}); remove this file, and its texts alone, at most "
-            f"{self.capacity:,}, are embedded again"
-        )
+    def _damaged(self, what: str) -> DamagedVectorsError:
+        return DamagedVectorsError(f"{self.path}: damaged ({what})")
+
+
+def _checksum(vectors: npt.NDArray[np.floating]) -> int:
+    sums = sums_of(vectors.reshape(-1).view(np.uint8))
+    return int.from_bytes(hashlib.sha256(sums.data).digest()[:8], "little")
 
 
 def _header(rows: int, dimension: int, dtype: np.dtype[np.floating]) -> bytes:
@@ -195,3 +199,56 @@ def _header(rows: int, dimension: int, dtype: np.dtype[np.floating]) -> bytes:
     shape = {"descr": dtype.str, "fortran_order": False, "shape": (rows, dimension)}
     np.lib.format.write_array_header_1_0(written, shape)
     return written.getvalue()
+
+
+class KeyTable:
+    """Keys that are looked up by bisection: most in a large table, the last ones in a small one."""
+
+    def __init__(self) -> None:
+        self._large = self._small = _Sorted(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64))
+
+    def add(self, keys: Keys, places: Rows) -> None:
+        """Take in keys with their places, both of length n."""
+        self._small = self._small.with_(keys, places)
+        if len(self._small) > max(_FEW_KEYS, len(self._large) // 4):
+            self._large = self._large.with_(self._small.keys(), self._small.places)
+            self._small = _Sorted(np.zeros((0, 2), np.uint64), np.zeros(0, np.int64))
+
+    def find(self, keys: Keys) -> Rows:
+        """The place of each key, -1 where there is none."""
+        places = self._large.find(keys)
+        return np.where(places < 0, self._small.find(keys), places)
+
+
+class _Sorted:
+    def __init__(self, keys: Keys, places: Rows) -> None:
+        order = np.argsort(keys[:, 0], kind="stable")
+        self._first, self._second = keys[order, 0], keys[order, 1]
+        self.places = places[order]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def keys(self) -> Keys:
+        return np.column_stack([self._first, self._second])
+
+    def with_(self, keys: Keys, places: Rows) -> _Sorted:
+        together = np.concatenate([self.keys(), keys])
+        return _Sorted(together, np.concatenate([self.places, places]))
+
+    def find(self, keys: Keys) -> Rows:
+        found = np.full(len(keys), -1, np.int64)
+        if not len(self):
+            return found
+        wanted = np.arange(len(keys))
+        at = np.searchsorted(self._first, keys[:, 0])
+        # Two keys of one first half stand next to each other: hardly ever more than one step.
+        while len(wanted):
+            there = at < len(self)
+            wanted, at = wanted[there], at[there]
+            there = self._first[at] == keys[wanted, 0]
+            wanted, at = wanted[there], at[there]
+            same = self._second[at] == keys[wanted, 1]
+            found[wanted[same]] = self.places[at[same]]
+            wanted, at = wanted[~same], at[~same] + 1
+        return found

@@ -134,19 +134,74 @@ class Messages:
         return _converted(content, Reply)
 
 
-def own_key(corpus: Corpus, *system: str) -> str:
-    """Computes the key of a haystack's index where none is given: of the corpus and the system."""
-    return hashlib.blake2b(
-        "\0".join([corpus.key.hex(), *system]).encode(), digest_size=16
-    ).hexdigest()
-
-
 def results(reply: Reply, n: int) -> list[Result]:
     """Returns the results in a reply to n questions. Raises ValueError for another number."""
     if reply.results is None or len(reply.results) != n:
         there = "none" if reply.results is None else len(reply.results)
         raise ValueError(f"expected {n} results, the reply has {there}")
     return [_result(one) for one in reply.results]
+
+
+class WireRetriever:
+    """A retriever that is a service or a command: what both have in common.
+
+    A subclass sends a message and returns what `checked` makes of the reply (`_exchange`), and
+    begins a haystack (`has_index`, which calls `_reset`).
+    """
+
+    def __init__(self, documents: int, *system: str) -> None:
+        """`documents` is how many a message has; `system` identifies what is called."""
+        self._batch, self._system = documents, system
+        self._messages = Messages()
+        self._begun: Corpus | None = None
+        self._is_ready = True
+        self._changes = False
+        self._usage = Usage()
+
+    def has_index(self, key: str, corpus: Corpus) -> bool:
+        """Begins a haystack; returns whether the system has kept what it was sent under the key."""
+        raise NotImplementedError
+
+    def index(self, corpus: Corpus) -> None:
+        """Begins the haystack, unless that is done, then sends the documents in their order."""
+        if self._begun is not corpus and self.has_index(self._own_key(corpus), corpus):
+            return
+        self._begun = None
+        for message in self._messages.batches(corpus, self._batch, self._changes):
+            self._is_ready = self._exchange(message).ready
+
+    def ready(self) -> bool:
+        """Whether the documents can be found: asked if the last reply said that they cannot."""
+        if not self._is_ready:
+            self._is_ready = self._exchange(self._messages.ready()).ready
+        return self._is_ready
+
+    def report(self) -> Counts:
+        """Sums what the replies say that they have cost."""
+        return self._usage.counts
+
+    def _reset(self, corpus: Corpus, key: str) -> Reply:
+        self._begun = None
+        reply = self._exchange(self._messages.reset(corpus, key))
+        self._changes = reply.changes
+        if reply.has_index:
+            self._is_ready = reply.ready
+        else:
+            self._begun = corpus
+        return reply
+
+    def _exchange(self, message: Message) -> Reply:
+        raise NotImplementedError
+
+    def _checked(self, content: object, message: Message) -> Reply:
+        reply = self._messages.checked(content, message)
+        self._usage.add(reply)
+        return reply
+
+    def _own_key(self, corpus: Corpus) -> str:
+        """Computes the key of a haystack's index, of the corpus and the system."""
+        whole = "\0".join([corpus.key.hex(), *self._system])
+        return hashlib.blake2b(whole.encode(), digest_size=16).hexdigest()
 
 
 class NotTheReplyError(ValueError):

@@ -107,9 +107,8 @@ def fill(n: int, dtype: str) -> None:
 
 def exact(n: int, dtype: str, shuffled: bool) -> None:
     """Open, check and search what `fill` kept; print what each step cost as JSON."""
-    from harness.retrievers.corpus_vectors import Passages
     from harness.retrievers.embeddings import Store, digests
-    from harness.retrievers.exact_search import PIECE, nearest
+    from harness.retrievers.exact_search import PIECE, Passages, nearest
 
     memory = Memory()
     store = Store("random", "r", dtype)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from small import Fill, prepared
 
-from harness.dataset.block_checksums import FILE as SUMS
-from harness.dataset.block_checksums import DamagedError
+from harness.checksums import BLOCK_SUMS, DamagedError
 from harness.dataset.columns import FILES
 from harness.dataset.reader import ChangedRow, Dataset
 from harness.dataset.verify import verify
@@ -53,7 +52,9 @@ def test_changes_are_read_by_haystack_as_rows_in_time_order(tmp_path: Path) -> N
 def test_who_has_no_changes_has_no_table_of_them(tmp_path: Path, sample: Dataset) -> None:
     dataset = prepared(tmp_path / "data", talk())
     assert set(dataset.manifest.files) == set(FILES)
-    assert sorted(path.name for path in dataset.folder.glob("*.arrow")) == sorted([*FILES, SUMS])
+    assert sorted(path.name for path in dataset.folder.glob("*.arrow")) == sorted(
+        [*FILES, BLOCK_SUMS]
+    )
     assert not dataset.has_changes
     assert dataset.changes(0) == []
     assert "changes" not in dataset.manifest.counts

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.dataset.block_checksums import BLOCK, DamagedError, sums_of
+from harness.checksums import BLOCK, DamagedError, sums_of
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.dataset.verify import verify

@@ -15,8 +15,7 @@ from harness.records.run import DatasetRef, QueryCounts, RetrieverRecord, RunRec
 from harness.retrievers import ann
 from harness.retrievers.ann import Approximate
 from harness.retrievers.embedder import VectorRetriever
-from harness.retrievers.exact_search import nearest
-from harness.retrievers.vector_file import Vectors
+from harness.retrievers.exact_search import Vectors, nearest
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.standard_normal((20, 16), np.float32)

@@ -139,10 +139,10 @@ def test_a_service_that_hangs_costs_one_message(home: Path) -> None:
     with serving(slow) as (url, _):
         service = Http(url, retries=0)
         service.index(corpus(["a", "b"]))
-        service._timeout, patient = 0.2, service._timeout
+        service.timeout, patient = 0.2, service.timeout
         with pytest.raises(Exception, match="timed out"):
             service.search([Question("hang")], 5)
-        service._timeout = patient
+        service.timeout = patient
         assert service.search([Question("go on")], 5) == [Result(["d1"], [2.5])]
         over.set()
 
@@ -289,10 +289,10 @@ def test_two_runs_at_once_and_two_workers_get_the_answers_of_one_alone(
 def test_what_waits_for_its_turn_says_so_and_is_not_charged_for_it(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.retrievers.service_lock._SILENT", 0.05)
+    monkeypatch.setattr("harness.retrievers.locks._SILENT", 0.05)
     gc.collect()  # what another test let go of in a cycle holds its service yet
     code = (
-        "import sys, time; from harness.retrievers.service_lock import ServiceLock; "
+        "import sys, time; from harness.retrievers.locks import ServiceLock; "
         "lock = ServiceLock(sys.argv[1]); lock.acquire(); print('mine', flush=True); "
         "time.sleep(3600)"
     )

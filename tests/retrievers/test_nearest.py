@@ -11,7 +11,7 @@ import pytest
 from counting import Counting
 from notes import corpus
 
-from harness.retrievers import corpus_vectors, embedder, exact_search
+from harness.retrievers import embedder, exact_search
 from harness.retrievers.contract import Question
 from harness.retrievers.embedder import VectorRetriever
 from harness.retrievers.embeddings import cached_vectors
@@ -70,8 +70,8 @@ def test_a_corpus_that_is_read_from_the_cache_has_the_answers_of_one_that_is_hel
     held = answers()
     # Other texts come between, so that the corpus lies in parts and in another order.
     VectorRetriever(Counting(tmp_path / "other"), "", "", "dot", dtype).index(corpus(["a", "b"]))
-    monkeypatch.setattr(corpus_vectors, "HELD", 0)
-    monkeypatch.setattr(corpus_vectors, "PIECE", 16)
+    monkeypatch.setattr(exact_search, "HELD", 0)
+    monkeypatch.setattr(exact_search, "PIECE", 16)
     monkeypatch.setattr(embedder, "_PART", 32)
     assert answers() == held
     texts.reverse()

@@ -15,7 +15,7 @@ from polling import wait_until
 
 import harness as package_itself
 from harness.files import folder_aside, write_bytes
-from harness.leftovers import mark, sweep
+from harness.leftovers import lock_of, sweep
 
 SLOW = """
 import os, time
@@ -104,17 +104,14 @@ def test_the_next_command_removes_what_killed_ones_left_half_made(
     assert len(list(results.iterdir())) == 2  # what was left before is gone by now
     dies_in(results / "other", "with file_aside(folder / 'a.json') as p: p.touch(); die()")
     assert not (results / "kept").exists()
-    young, old = (results / f".c.0123abcd-{n}-00000000.new" for n in (1, 2))
-    for path in (young, old):
-        path.mkdir()
-    os.utime(old, (1, 1))
-    mine = results / f".d.{mark()}.new"
+    mine = results / ".d.0123abcd.new"
     mine.mkdir()
     theirs = results / ".hidden.new"
     theirs.mkdir()
-    assert harness("runs", "--results", results).status == 0
+    with lock_of(mine):
+        assert harness("runs", "--results", results).status == 0
     left = {path.name for path in results.iterdir()}
-    assert left == {"kept", "other", young.name, mine.name, ".hidden.new"}
+    assert left == {"kept", "other", mine.name, ".hidden.new"}
     assert (results / "kept" / "mine.txt").read_text() == "mine"
 
 
@@ -146,22 +143,22 @@ def test_a_run_that_was_killed_before_its_first_answer_leaves_nothing(
     assert list((tmp_path / "results").iterdir()) == []
 
 
-def test_no_temporary_folder_of_the_package_is_without_the_mark_of_its_process() -> None:
+def test_every_temporary_folder_of_the_package_is_locked_by_its_process() -> None:
     package = Path(package_itself.__file__).parent
     raw = [
         f"{path.relative_to(package)}: {line.strip()}"
         for path in sorted(package.rglob("*.py"))
         for line in path.read_text().splitlines()
         if "TemporaryDirectory(" in line or "mkdtemp(" in line
-        if "mark()" not in line and "dir=self._home.name" not in line
+        if "dir=self._home.name" not in line
     ]
-    assert raw == ["leftovers.py: return tempfile.TemporaryDirectory("]
+    assert raw == []
 
 
 def test_what_a_killed_submission_leaves_is_swept(tmp_path: Path) -> None:
     code = (
-        "import os, sys, tempfile; from harness.leftovers import mark; "
-        "made = tempfile.TemporaryDirectory(dir=sys.argv[1], prefix=f'.add.{mark()}'); os._exit(9)"
+        "import os, sys; from pathlib import Path; from harness.leftovers import TemporaryFolder; "
+        "made = TemporaryFolder('add', Path(sys.argv[1])); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path], check=False)
     assert len([*tmp_path.iterdir()]) == 1

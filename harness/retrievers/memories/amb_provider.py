@@ -12,7 +12,7 @@ from typing import Any
 from uuid import uuid4
 
 from harness.errors import UsageError
-from harness.leftovers import temporary_folder
+from harness.leftovers import TemporaryFolder
 from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.corpus import is_handle
@@ -67,7 +67,7 @@ class Amb:
     def index(self, corpus: Corpus) -> None:
         """Begin a provider in an empty folder, and tell it the documents in time order."""
         self.close()
-        self._folder = temporary_folder("amb")
+        self._folder = TemporaryFolder("amb")
         self._user = f"haystack-{uuid4().hex}"
         self._provider = self._make(**self._options)
         for name, given in (

@@ -12,15 +12,15 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 from harness.errors import RunError, UsageError
-from harness.leftovers import temporary_folder
+from harness.leftovers import TemporaryFolder
 from harness.masking import masked, refuse_address
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.environments import revision
 from harness.retrievers.extras import need
+from harness.retrievers.locks import ServiceLock
 from harness.retrievers.memories import mcp_forms as forms
 from harness.retrievers.memories.mcp_forms import Call
 from harness.retrievers.memories.mcp_session import TOKEN, Session, at, started
-from harness.retrievers.service_lock import ServiceLock
 
 NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
 
@@ -157,7 +157,7 @@ class Mcp:
     async def _open(self) -> Session:
         if self._url:
             return await Session.opened(at(self._url, self._timeout), self._timeout)
-        self._folder = temporary_folder("mcp")
+        self._folder = TemporaryFolder("mcp")
         place = {"folder": self._folder.name}
         command = self._command.replace("{folder}", shlex.quote(self._folder.name))
         return await Session.opened(started(command, forms.filled(self._env, place)), self._timeout)

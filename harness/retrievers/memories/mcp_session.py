@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import IO, Any
 
 from harness.errors import RunError
-from harness.leftovers import temporary_folder
+from harness.leftovers import TemporaryFolder
 from harness.masking import from_environment, masked
 from harness.records.base import convert
 from harness.retrievers.memories.mcp_forms import ToolSchema
@@ -147,7 +147,7 @@ def started(command: str, variables: Mapping[str, str]) -> Callable[[IO[str]], A
 def _alive() -> Iterator[str]:
     """The name of a pipe that is written to at the end of this block; where nothing was written
     before it is closed, this process was killed."""
-    with temporary_folder("pipe") as folder:
+    with TemporaryFolder("pipe") as folder:
         path = os.path.join(folder, "alive")
         os.mkfifo(path)
         end = os.open(path, os.O_RDWR)

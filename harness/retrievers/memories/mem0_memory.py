@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
 from harness.errors import UsageError
-from harness.leftovers import temporary_folder
+from harness.leftovers import TemporaryFolder
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.embedder import Embedder
 from harness.retrievers.extras import need, there
@@ -59,7 +59,7 @@ class Mem0:
         self._told = self._kept = 0
         self._client: Any = None
         self._memory: Any = None
-        self._home = temporary_folder("mem")
+        self._home = TemporaryFolder("mem")
         # Read by mem0 when it is imported: nobody is told of the run, and nothing is left at home.
         os.environ["MEM0_TELEMETRY"] = "False"
         os.environ["MEM0_DIR"] = self._home.name

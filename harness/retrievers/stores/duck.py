@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from harness.retrievers.embeddings import Vectors
+from harness.retrievers.exact_search import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
 from harness.retrievers.stores.vector_store import Found, VectorStore, numbered_rows

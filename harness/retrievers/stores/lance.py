@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 
 from harness.errors import near
-from harness.leftovers import temporary_folder
+from harness.leftovers import TemporaryFolder
 from harness.masking import from_environment, refuse_address
-from harness.retrievers.embeddings import Vectors
+from harness.retrievers.exact_search import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
 from harness.retrievers.stores.vector_store import Found, VectorStore, numbered_rows
@@ -60,7 +60,7 @@ class Lance(VectorStore):
         self._nprobes, self._refine_factor = nprobes, refine_factor
         refuse_address("retriever 'lancedb'", uri)
         if not uri:
-            self._folder = temporary_folder("lancedb")
+            self._folder = TemporaryFolder("lancedb")
         options: dict[str, object] = {}
         if uri.startswith("db://"):
             options = {"api_key": from_environment(api_key_env), "region": region}

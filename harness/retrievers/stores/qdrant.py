@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.masking import from_environment, refuse_address
-from harness.retrievers.embeddings import Vectors
+from harness.retrievers.exact_search import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
 from harness.retrievers.stores.server import reach

@@ -15,7 +15,7 @@ import pyarrow as pa
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.dense import MODEL, Dense
 from harness.retrievers.embedder import VectorRetriever
-from harness.retrievers.embeddings import Vectors
+from harness.retrievers.exact_search import Vectors
 from harness.retrievers.minilm import PACKAGED, MiniLM
 
 Positions = npt.NDArray[np.int64]

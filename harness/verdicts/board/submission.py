@@ -13,7 +13,6 @@ submission is refused.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import replace_folder
-from harness.leftovers import mark
+from harness.leftovers import TemporaryFolder
 from harness.rankings.rankings import best_first, read_rankings
 from harness.records.base import read_json_record
 from harness.records.scores import ScoreReport
@@ -62,7 +61,7 @@ def add(
     asked = check_asked(queries, dataset) if queries.is_file() else None
     results.mkdir(parents=True, exist_ok=True)
     # Beside the runs, and only then among them: one of the same rankings may be there already.
-    with tempfile.TemporaryDirectory(dir=results, prefix=f".add.{mark()}") as aside:
+    with TemporaryFolder("add", results) as aside:
         rankings = _rankings(folder, dataset, Path(aside))
         made = import_rankings(
             rankings,

@@ -11,7 +11,7 @@ from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
 from harness.dataset.verify import verify as verify_content
 from harness.errors import UsageError, install
-from harness.leftovers import temporary_folder
+from harness.leftovers import TemporaryFolder
 from harness.records.scores import ChangesResult, KnowledgeUpdateResult
 from harness.verdicts.verify import changes, sections
 from harness.verdicts.verify.blocks import SESSIONS, Block, Material, Values, answer_values
@@ -72,7 +72,7 @@ def verify(path: Path, *, source: str | None = None, program: Path | None = None
     dataset = _dataset(folder, source)
     name, run = _rankings(folder)
     texts = len({d for ranking in run.values() for d in ranking.documents}) <= _TEXTS
-    with temporary_folder("verify") as aside:
+    with TemporaryFolder("verify") as aside:
         witnesses = tools(program, Path(aside))
         named = {query: [*ranking.documents, query] for query, ranking in run.items()}
         export_key(dataset, Path(aside), named, texts=texts)

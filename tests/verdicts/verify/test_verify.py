@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from edited_scores import edit_scores, result
 
-from harness.dataset.block_checksums import read_sums, write_sums
+from harness.checksums import read_sums, write_sums
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
