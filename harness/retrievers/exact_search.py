@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.retrievers.contract import Result
-from harness.retrievers.embeddings import Vectors
+
+if TYPE_CHECKING:
+    from harness.retrievers.embeddings import Vectors
 
 BLOCK = 65_536
 """Documents a block where scores are made of all documents with each other."""
