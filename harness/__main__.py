@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from harness.cli import parser
+from harness.cli.parser import build_parser
 from harness.errors import FileUnavailableError, HarnessError, UsageError, require_names
 from harness.leftovers import sweep
 from harness.masking import without_forms
@@ -30,7 +30,7 @@ def _command(arguments: Sequence[str] | None) -> int:
     if "_ARGCOMPLETE" in os.environ:  # a shell asks what may come next
         from harness.cli.completion import complete
 
-        complete(parser())
+        complete(build_parser(load_all=True))
     given = sys.argv[1:] if arguments is None else arguments
     options = argparse.Namespace()
     try:
@@ -68,10 +68,10 @@ def _command(arguments: Sequence[str] | None) -> int:
 def _parsed(given: Sequence[str]) -> argparse.Namespace:
     """The options; where help was asked for it is printed, and there are none."""
     if not given:
-        parser().print_help()
+        build_parser().print_help()
         return argparse.Namespace()
     try:
-        return parser(given[0]).parse_args(given)
+        return build_parser(given[0]).parse_args(given)
     except SystemExit as end:
         if end.code:
             raise

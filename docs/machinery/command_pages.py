@@ -6,14 +6,14 @@ import argparse
 import re
 from collections.abc import Iterator
 
-from harness.cli import parser
+from harness.cli.parser import build_parser
 
 _SPECIAL = re.compile(r"([*_<>|\[\]])")
 
 
 def verbs() -> dict[str, argparse.ArgumentParser]:
     """Every command below `harness`, in the order of `harness --help`."""
-    return _commands(parser())
+    return _commands(build_parser(load_all=True))
 
 
 def command(name: str) -> str:
@@ -23,7 +23,7 @@ def command(name: str) -> str:
 
 def command_list() -> str:
     """A table of all commands: what each is for, with a link to its page."""
-    said = _help(parser())
+    said = _help(build_parser(load_all=True))
     rows = [f"| [`harness {name}`]({name}.md) | {text(said[name])} |" for name in verbs()]
     return "\n".join(["| command | what it does |", "|---|---|", *rows])
 

@@ -1,26 +1,21 @@
-"""harness abtest: reports a running or finished A/B test."""
+"""Report an A/B test from its event log.
+
+Print the report of an A/B test from the event log that ABTest writes; the test may be running. The
+test itself is created in Python: from harness import ABTest.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Verbs, number
+from harness.cli.options import number
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError, near
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "abtest",
-        help="the report of an A/B test from its event log",
-        description=(
-            "Print the report of an A/B test from the event log that ABTest writes; the test may "
-            "be running. The test itself is created in Python: from harness import ABTest."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument(
         "log", metavar="LOG", help="an event log, or a folder with event logs (*.jsonl)"
     )
@@ -32,10 +27,9 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument("--level", type=number, default=0.95, help="of the intervals, 0.95")
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Prints the report of each event log."""
     from harness.online.abtest.ab_test import report
     from harness.online.abtest.report import SplitReport

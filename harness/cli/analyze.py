@@ -1,25 +1,20 @@
-"""harness analyze: why evidence was missed, one cause for each piece."""
+"""Say why a run missed what it missed.
+
+Give every piece of evidence that is not in the top k one cause, by stated rules (--rules), from the
+rankings, the dataset and its judgements alone.
+"""
 
 from __future__ import annotations
 
 import argparse
 
-from harness.cli.options import Verbs, add_results, load_plugins, run_folder
+from harness.cli.options import add_results, load_plugins, run_folder
 from harness.cli.output import add_output, plain, print_json, refuse
 from harness.errors import UsageError
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "analyze",
-        help="say why a run missed what it missed",
-        description=(
-            "Give every piece of evidence that is not in the top k one cause, by stated rules "
-            "(--rules), from the rankings, the dataset and its judgements alone."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="a run: its folder or name")
     add_results(parser)
     parser.add_argument("--k", type=int, default=10, help="where evidence counts as missed (10)")
@@ -35,10 +30,9 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers datasets")
     parser.add_argument("--source", metavar="PATH", help="a local copy of the raw files to read")
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Analyze and print."""
     if options.rules:
         if options.run is not None:

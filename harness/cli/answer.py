@@ -1,4 +1,9 @@
-"""harness answer: a reader model answers every question from what a run returned."""
+"""Let a reader model answer from what a run returned, and from baselines.
+
+Asks a model every question with the results of a run as context, and with four baselines: no
+context, the newest documents, random documents, and the evidence only. Or imports the answers that
+a system gave itself, from a file.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.options import Verbs, add_results, number, run_folder
+from harness.cli.options import add_results, number, run_folder
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError, near
 
@@ -27,19 +32,9 @@ _READER_OPTIONS = (
 _FILE_OPTIONS = ("dataset", "granularity", "name", "repeats", "strict")
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "answer",
-        help="let a reader model answer from what a run returned, and from baselines",
-        description=(
-            "Asks a model every question with the results of a run as context, and with four "
-            "baselines: no context, the newest documents, random documents, and the evidence "
-            "only. Or imports the answers that a system gave itself, from a file."
-        ),
-        epilog="Replies are cached; run the same command to resume.",
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
+    parser.epilog = "Replies are cached; run the same command to resume."
     parser.add_argument(
         "run", metavar="RUN", help="a run, or a file of answers (LongMemEval's, LoCoMo's, mem0's)"
     )
@@ -82,7 +77,6 @@ def add(verbs: Verbs) -> None:
         "--out", metavar="FOLDER", help="the folder of the answers (beside the runs)"
     )
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
@@ -124,7 +118,7 @@ def request_options(options: argparse.Namespace) -> RequestOptions:
     )
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Asks or imports, scores and prints."""
     path = Path(options.run)
     if path.is_file():

@@ -1,4 +1,9 @@
-"""harness board: the boards as a site."""
+"""Publish the boards as a site of files.
+
+Write the boards of the runs as a folder that any server of files shows, GitHub Pages too, below any
+address: the page, its parts, leaderboard.json. Texts of datasets are in none of it. A site that was
+published there before is replaced, whole.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +12,12 @@ import shlex
 from pathlib import Path
 
 from harness.cli.leaderboard import claims_of, say_broken, say_unscored
-from harness.cli.options import Verbs, add_results
+from harness.cli.options import add_results
 from harness.cli.output import add_output, print_json
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "board",
-        help="publish the boards as a site of files",
-        description=(
-            "Write the boards of the runs as a folder that any server of files shows, GitHub Pages "
-            "too, below any address: the page, its parts, leaderboard.json. Texts of datasets are "
-            "in none of it. A site that was published there before is replaced, whole."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("verb", choices=("publish",), help="write the site")
     parser.add_argument("folder", metavar="FOLDER", help="where it is written")
     parser.add_argument(
@@ -38,10 +33,9 @@ def add(verbs: Verbs) -> None:
     )
     add_results(parser)
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Write the site, and say where."""
     from harness.pages.site import publish
     from harness.scoring.uncertainty import counted

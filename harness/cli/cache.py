@@ -1,4 +1,7 @@
-"""harness cache: what is kept so that nothing is embedded, indexed or asked of a model twice."""
+"""List, verify or clear the kept vectors, indexes and replies of models.
+
+Without a command: the vectors of each model, the indexes, the replies, and their sizes.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from harness.cli.options import Verbs, add_inner
+from harness.cli.options import add_inner
 from harness.cli.output import add_output, plain, print_json
 from harness.errors import UsageError
 
@@ -18,20 +21,13 @@ if TYPE_CHECKING:
     from harness.runs.answering.replies import Replies
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command and its own commands."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "cache",
-        help="list, verify or clear the kept vectors, indexes and replies of models",
-        description="Without a command: the vectors of each model, the indexes, the replies, and "
-        "their sizes.",
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     add_output(parser)
-    parser.set_defaults(call=call_list)
+
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, about, call in (
-        ("list", "the vectors of each model, the indexes, the replies, their sizes", call_list),
+        ("list", "the vectors of each model, the indexes, the replies, their sizes", main),
         ("verify", "read all that is kept, and hold it against its checksums", call_verify),
         ("clear", "forget the vectors of a model, an index, or all of both; replies", call_clear),
     ):
@@ -46,7 +42,7 @@ def add(verbs: Verbs) -> None:
         one.set_defaults(call=call)
 
 
-def call_list(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Print what is kept."""
     from harness.retrievers import embeddings, index_cache
 

@@ -1,4 +1,7 @@
-"""harness check: does a retriever keep the contract?"""
+"""Check a retriever against the contract.
+
+Index and ask small corpora, say what is wrong. Status 1 when a check fails.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +9,21 @@ import argparse
 import shlex
 from dataclasses import asdict
 
-from harness.cli.options import Verbs, parameters, retriever_spec
+from harness.cli.options import parameters, retriever_spec
 from harness.cli.output import add_output, print_json
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "check",
-        help="check a retriever against the contract",
-        description="Index and ask small corpora, say what is wrong. Status 1 when a check fails.",
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("retriever", metavar="RETRIEVER", help="as for `harness run --retriever`")
     parser.add_argument(
         "--param", action="append", default=[], metavar="KEY=VALUE", help="for its constructor"
     )
     parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers retrievers")
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Check and print, a line a check."""
     from harness.testing.conformance.checks import CHECKS, FAILED, NOTED, PASSED, check
 

@@ -1,4 +1,9 @@
-"""harness claims: what others say of their systems, and whether pages and files agree with it."""
+"""List what others say of their systems, and hold pages and files against it.
+
+List a registry of claims. With --check: every figure that pages state about a claimed system must
+be there, or on a board. With --score: published rankings are scored again and must give what stands
+in it. Status 1 where something disagrees.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import structs
 
-from harness.cli.options import Verbs, parameters
+from harness.cli.options import parameters
 from harness.cli.output import add_output, plain, print_json, refuse
 from harness.errors import UsageError, near
 from harness.leftovers import TemporaryFolder
@@ -44,18 +49,8 @@ class ClaimsScoreOutput(Output, tag="harness.claims-score/1"):
     claims: list[RescoredClaim]
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "claims",
-        help="list what others say of their systems, and hold pages and files against it",
-        description=(
-            "List a registry of claims. With --check: every figure that pages state about a "
-            "claimed system must be there, or on a board. With --score: published rankings are "
-            "scored again and must give what stands in it. Status 1 where something disagrees."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument(
         "file", nargs="?", metavar="FILE.toml", help="the registry (results/claims.toml)"
     )
@@ -79,10 +74,9 @@ def add(verbs: Verbs) -> None:
         help="with --score: a local copy of a dataset's raw files; repeatable",
     )
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """List, check or score. Status 1 where pages or files disagree with the claims."""
     from harness.verdicts.claims import on_dataset, read_claims
 

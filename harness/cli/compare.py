@@ -1,4 +1,9 @@
-"""harness compare: which run is better, and can one believe it."""
+"""Compare runs: intervals, paired tests, what could have been shown.
+
+Compare scored run folders query by query. Runs on other data, at another granularity, protocol or
+query set are refused, with each difference named; of runs at another depth, the metrics that depth
+could change.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.options import Verbs, add_results, number, run_folder
+from harness.cli.options import add_results, number, run_folder
 from harness.cli.output import add_output, plain, print_json, refuse
 from harness.errors import UsageError
 
@@ -17,18 +22,8 @@ if TYPE_CHECKING:
 _FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "compare",
-        help="compare runs: intervals, paired tests, what could have been shown",
-        description=(
-            "Compare scored run folders query by query. Runs on other data, at another "
-            "granularity, protocol or query set are refused, with each difference named; of runs "
-            "at another depth, the metrics that depth could change."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="runs, two or more: OLD NEW")
     parser.add_argument("--protocol", action="append", metavar="NAME", help="(those in common)")
     parser.add_argument("--metrics", metavar="M,M,...", help="metrics to test and show")
@@ -67,10 +62,9 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--force", action="store_true", help="compare only within groups")
     parser.add_argument("--format", choices=_FORMATS, default="terminal")
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Compare and print."""
     from harness.runs.answering.folder import is_answers
     from harness.runs.folder.run_folder import require_run

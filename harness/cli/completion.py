@@ -1,4 +1,9 @@
-"""harness completion: commands, options, runs, datasets and retrievers at the Tab key."""
+"""Print what makes a shell complete commands, runs and datasets.
+
+Print a script for a shell, by argcomplete (the extra `completion`). For bash: eval "$(harness
+completion bash)" in ~/.bashrc; zsh likewise; for fish: harness completion fish >
+~/.config/fish/completions/harness.fish
+"""
 
 from __future__ import annotations
 
@@ -7,30 +12,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.cli.options import Verbs
 from harness.cli.output import add_output, print_json
 
 _SHELLS = ("bash", "zsh", "fish")
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "completion",
-        help="print what makes a shell complete commands, runs and datasets",
-        description=(
-            "Print a script for a shell, by argcomplete (the extra `completion`). For bash: "
-            'eval "$(harness completion bash)" in ~/.bashrc; zsh likewise; for fish: '
-            "harness completion fish > ~/.config/fish/completions/harness.fish"
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("shell", choices=_SHELLS)
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Print the script."""
     from harness.retrievers.extras import need
 

@@ -1,4 +1,7 @@
-"""harness datasets: what there is, prepare, verify, info, export."""
+"""List, prepare, verify, describe and export datasets.
+
+Without a command: what there is, and what is on this machine.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import DatasetArguments, Verbs, add_inner, add_view, view_arguments
+from harness.cli.options import DatasetArguments, add_inner, add_view, view_arguments
 from harness.cli.output import add_output, plain, print_json, refuse
 from harness.errors import UsageError
 from harness.records.output import Output, OutputPart
@@ -17,16 +20,10 @@ if TYPE_CHECKING:
     from harness.dataset.reader import Dataset
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command and its own commands."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "datasets",
-        help="list, prepare, verify, describe and export datasets",
-        description="Without a command: what there is, and what is on this machine.",
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     add_output(parser)
-    parser.set_defaults(call=call_list)
+
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for name, about, call in (
         ("prepare", "download (or read --source) and normalise into the cache", call_prepare),
@@ -66,7 +63,7 @@ class DatasetsOutput(Output, tag="harness.datasets/1"):
     datasets: list[ListedDataset]
 
 
-def call_list(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Every dataset that can be listed."""
     from harness.dataset.prepare import own_names, prepared_folders
     from harness.dataset.registry import listing

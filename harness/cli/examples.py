@@ -1,28 +1,23 @@
-"""harness examples: where the examples are that the documentation speaks of."""
+"""List the examples, or print where one is.
+
+Examples that come with the harness: services, stores, A/B tests, CI.
+"""
 
 from __future__ import annotations
 
 import argparse
 
-from harness.cli.options import Verbs
 from harness.cli.output import add_output, print_json
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "examples",
-        help="list the examples, or print where one is",
-        description="Examples that come with the harness: services, stores, A/B tests, CI.",
-        epilog='A copy to change: cp "$(harness examples command.py)" .',
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
+    parser.epilog = 'A copy to change: cp "$(harness examples command.py)" .'
     parser.add_argument("name", nargs="?", metavar="NAME", help="print the path of this one")
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Print the list, or one path alone."""
     from harness.cli.bundled import about, files, folder, table
     from harness.errors import UsageError, near

@@ -1,27 +1,22 @@
-"""harness explain: what a signature says."""
+"""Say what a signature means.
+
+Every number carries a signature; this takes one apart.
+"""
 
 from __future__ import annotations
 
 import argparse
 
-from harness.cli.options import Verbs
 from harness.cli.output import add_output, print_json
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "explain",
-        help="say what a signature means",
-        description="Every number carries a signature; this takes one apart.",
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("signature", metavar="SIGNATURE", help="the whole string, in quotes")
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Print part by part, then the metric's formula and the protocol's rules."""
     from harness.scoring.protocols import PROTOCOLS
     from harness.scoring.signature import Signature

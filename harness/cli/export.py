@@ -1,4 +1,10 @@
-"""harness export: a run's rankings as one file for other tools."""
+"""Write a run's rankings for other tools.
+
+Write a run's rankings as one file: TREC's lines, Parquet, JSON lines, or the log that LongMemEval's
+own scripts read; or answers as the hypotheses that they judge. It appears whole or not at all; one
+that is there already is not written over. (`harness datasets export` writes documents, queries and
+judgements.)
+"""
 
 from __future__ import annotations
 
@@ -6,24 +12,12 @@ import argparse
 import sys
 from pathlib import Path
 
-from harness.cli.options import Verbs, add_results, run_folder
+from harness.cli.options import add_results, run_folder
 from harness.cli.output import add_output, print_json, refuse
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "export",
-        help="write a run's rankings for other tools",
-        description=(
-            "Write a run's rankings as one file: TREC's lines, Parquet, JSON lines, or the log "
-            "that LongMemEval's own scripts read; or answers as the hypotheses that they judge. "
-            "It appears whole or not at all; one that is there already is not written over. "
-            "(`harness datasets export` writes documents, "
-            "queries and judgements.)"
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument(
         "run", metavar="RUN", help="its folder or its name; for hypotheses a folder of answers"
     )
@@ -36,10 +30,9 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--source", metavar="PATH", help="the raw file, for a log of LongMemEval")
     add_results(parser)
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Write the file, and say where it is."""
     from harness.runs.answering.folder import export_hypotheses
     from harness.runs.folder.export import export_run

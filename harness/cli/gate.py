@@ -1,4 +1,9 @@
-"""harness gate: is a run good enough, and no worse than the one before?"""
+"""Hold a run against thresholds and a baseline.
+
+Thresholds by metric, ability and slice, and no significant drop against a baseline run. Status 1,
+with a table of what fell, when one is missed. A check is open where no drop could have been shown:
+status 2 when its number fell beyond what is allowed.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.options import Verbs, add_results, run_folder
+from harness.cli.options import add_results, run_folder
 from harness.cli.output import print_json
 from harness.errors import UsageError
 
@@ -17,18 +22,8 @@ if TYPE_CHECKING:
     from harness.verdicts.gate import Check
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "gate",
-        help="hold a run against thresholds and a baseline",
-        description=(
-            "Thresholds by metric, ability and slice, and no significant drop against a baseline "
-            "run. Status 1, with a table of what fell, when one is missed. A check is open where "
-            "no drop could have been shown: status 2 when its number fell beyond what is allowed."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("run", metavar="RUN", help="a scored run: its folder or name")
     parser.add_argument("--config", metavar="FILE.toml", required=True, help="the thresholds")
     parser.add_argument("--baseline", metavar="RUN", help="the run that it must not fall below")
@@ -38,10 +33,9 @@ def add(verbs: Verbs) -> None:
     form.add_argument("--json", action="store_true", help="print JSON instead of tables")
     form.add_argument("--csv", action="store_true", help="print CSV instead of tables")
     parser.add_argument("--quiet", action="store_true", help="print what fell or is open alone")
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Check, print, write. Status 1 when a check failed, 2 when an open one has not passed."""
     from harness.verdicts.gate import Rules, gate, status, write_junit
 

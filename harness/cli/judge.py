@@ -1,4 +1,9 @@
-"""harness judge: a judge says whether answers are correct."""
+"""Let a model judge answers, and attribute errors to retrieval or reader.
+
+Asks a model whether each answer is correct, and keeps its judgements beside the answers. Another
+judge, or the same one again, asks no reader. Failed answers are wrong; undecided replies are
+counted, and excluded.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.answer import add_model_options, print_answers, request_options
-from harness.cli.options import Verbs
 from harness.cli.output import add_output, refuse
 from harness.errors import UsageError
 
@@ -17,18 +21,8 @@ if TYPE_CHECKING:
     from harness.runs.answering.folder import AnswersFolder
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "judge",
-        help="let a model judge answers, and attribute errors to retrieval or reader",
-        description=(
-            "Asks a model whether each answer is correct, and keeps its judgements beside the "
-            "answers. Another judge, or the same one again, asks no reader. Failed answers are "
-            "wrong; undecided replies are counted, and excluded."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument(
         "answers", metavar="ANSWERS", nargs="+", help="folders that `harness answer` made"
     )
@@ -49,10 +43,9 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument("--source", metavar="PATH", help="the raw files of the dataset")
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Judges, scores and prints."""
     from harness.dataset.prepare import home
     from harness.runs.answering.client import ModelClient

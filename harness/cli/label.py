@@ -1,4 +1,8 @@
-"""harness label: judge a set of one's own, alone or together, until it is a dataset."""
+"""Label a set of your own: pool systems, judge, agree, export.
+
+Pool the top k of several systems, judge the candidates in a browser or a terminal, alone or
+together, and export a dataset for `--dataset labelled`.
+"""
 
 from __future__ import annotations
 
@@ -22,17 +26,8 @@ _PARAMETERS = re.compile(r":(?=[A-Za-z_]\w*=)")
 _NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command and its own commands."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "label",
-        help="label a set of your own: pool systems, judge, agree, export",
-        description=(
-            "Pool the top k of several systems, judge the candidates in a browser, "
-            "alone or together, and export a dataset for `--dataset labelled`."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     subverbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_start(subverbs)
     _add_open(subverbs)

@@ -1,4 +1,8 @@
-"""harness leaderboard: leaderboard.json from the run folders."""
+"""Gather run folders into leaderboard.json and a page.
+
+One row a run, abilities x metrics with n; building it again gives no diff. The same as a page,
+leaderboard.html, is written beside it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.options import Verbs, add_results
+from harness.cli.options import add_results
 from harness.cli.output import add_output, print_json, refuse
 from harness.cli.published import OF_A_PUBLISHED_FILE, add_published_file, take_in_published
 from harness.errors import UsageError
@@ -17,17 +21,8 @@ if TYPE_CHECKING:
     from harness.pages.board import Claims
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "leaderboard",
-        help="gather run folders into leaderboard.json and a page",
-        description=(
-            "One row a run, abilities x metrics with n; building it again gives no diff. The same "
-            "as a page, leaderboard.html, is written beside it."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("verb", nargs="?", choices=("add",), help="take in a run from elsewhere")
     parser.add_argument(
         "path",
@@ -44,10 +39,9 @@ def add(verbs: Verbs) -> None:
     )
     parser.add_argument("--format", choices=("terminal", "markdown"), default="terminal")
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Build, write, print."""
     from harness.pages.board import write_board
     from harness.records.base import read_json_record

@@ -1,4 +1,8 @@
-"""harness monitor: follows a log, with rolling numbers, alerts and a page."""
+"""Follow a log of requests: rolling scores, drift, alerts, Prometheus.
+
+Follow a log file or a folder of logs, through rotation, and score requests against labels as they
+come. Ctrl-C ends it; with --state the next start continues from there.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from harness.cli.options import Verbs, add_view, check_port, view_arguments
+from harness.cli.options import add_view, check_port, view_arguments
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
@@ -18,17 +22,8 @@ if TYPE_CHECKING:
     from harness.online.monitor.tail import LogTailer
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "monitor",
-        help="follow a log of requests: rolling scores, drift, alerts, Prometheus",
-        description=(
-            "Follow a log file or a folder of logs, through rotation, and score requests against "
-            "labels as they come. Ctrl-C ends it; with --state the next start continues from there."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("log", metavar="LOG", help="a log file, or a folder of logs")
     parser.add_argument("--dataset", metavar="NAME", help="the labelled queries (none: no scores)")
     add_view(parser)
@@ -64,10 +59,9 @@ def add(verbs: Verbs) -> None:
         "--port", type=int, help="of the page and /metrics; 0 takes a free one (9464)"
     )
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Follows a log. With --once: status 1 if an alert is active at the end."""
     from harness.dataset.prepare import open_dataset
     from harness.online.logs.field_mapping import FieldMapping

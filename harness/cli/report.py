@@ -1,27 +1,21 @@
-"""harness report: a run, or two, or a history of nights, as a page."""
+"""Write a run, two side by side, or a history as one HTML page.
+
+Write one self-contained HTML file: abilities with intervals, metrics against k, risk against
+coverage, time, prompt cost, and every question with its evidence; of a history lines over time.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Verbs, add_results, load_plugins, run_folder
+from harness.cli.options import add_results, load_plugins, run_folder
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "report",
-        help="a run, two side by side, or a history, as one HTML page",
-        description=(
-            "Write one self-contained HTML file: abilities with intervals, metrics against k, risk "
-            "against coverage, time, prompt cost, and every question with its evidence; of a "
-            "history lines over time."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument(
         "runs",
         nargs="+",
@@ -43,10 +37,9 @@ def add(verbs: Verbs) -> None:
         "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
     )
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Make and write."""
     folders = [run_folder(options, run, "run folder or history") for run in options.runs]
     if (history := _history(folders)) is not None:

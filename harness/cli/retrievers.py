@@ -1,4 +1,7 @@
-"""harness retrievers: what can be put under test by name."""
+"""List retrievers and their parameters.
+
+Retrievers that need no path, with their parameters and defaults.
+"""
 
 from __future__ import annotations
 
@@ -7,22 +10,15 @@ from typing import Any
 
 from msgspec import structs
 
-from harness.cli.options import Verbs, load_plugins
+from harness.cli.options import load_plugins
 from harness.cli.output import add_output, plain, print_json
 from harness.records.output import Output, OutputPart
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "retrievers",
-        help="list retrievers and their parameters",
-        description="Retrievers that need no path, with their parameters and defaults.",
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers retrievers")
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
 class ListedRetriever(OutputPart):
@@ -42,7 +38,7 @@ class RetrieversOutput(Output, tag="harness.retrievers/1"):
     retrievers: list[ListedRetriever]
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Print the list."""
     import inspect
 

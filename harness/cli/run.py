@@ -1,4 +1,7 @@
-"""harness run: a retriever over a dataset, scored."""
+"""Run a retriever over a dataset and score it.
+
+Run a retriever over a dataset, score it by ability, leave a folder.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.options import (
-    Verbs,
     add_matching,
     add_scoring,
     add_view,
@@ -29,14 +31,8 @@ if TYPE_CHECKING:
     from harness.testing.nightly.records import NightSummary
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "run",
-        help="run a retriever over a dataset and score it",
-        description="Run a retriever over a dataset, score it by ability, leave a folder.",
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument(
         "--dataset",
         action="append",
@@ -144,10 +140,10 @@ def add(verbs: Verbs) -> None:
         "the harness (--config alone lists those)",
     )
     add_output(parser)
-    parser.set_defaults(call=call, params={}, nightly=False, published=False)
+    parser.set_defaults(params={}, nightly=False, published=False)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Run, score, print. Status 1 when a query failed, or a haystack came out empty."""
     if options.config == "":
         return _shipped_configs()

@@ -19,7 +19,6 @@ from harness.cli.options import (
     scoring_choices,
     view_arguments,
 )
-from harness.cli.published import run_published
 from harness.cli.timeout import in_time, seconds
 from harness.errors import UsageError
 
@@ -97,6 +96,8 @@ def _spec(options: argparse.Namespace) -> RetrieverSpec:
 def run_one(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
     """Run and score, within the timeout; gives the folder, scores.json and run.json."""
     if options.published:
+        from harness.cli.published import run_published
+
         return run_published(options)
     if options.backend == "ray":
         return in_time(options, _run_on_cluster, apart=True)

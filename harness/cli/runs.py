@@ -1,4 +1,8 @@
-"""harness runs: which runs there are, and what to do with one."""
+"""List runs, show one, verify, rename, archive and remove them.
+
+Without a command: the runs, newest first. A run is named by its folder, by what it is called (mine,
+mine@locomo), by its id, or by a beginning of one that is unique.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Verbs, add_inner, add_results, run_folder
+from harness.cli.options import add_inner, add_results, run_folder
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 from harness.records.output import Output, OutputPart
@@ -30,20 +34,11 @@ class RunsVerifyOutput(Output, tag="harness.runs-verify/1"):
     runs: list[RunDamage]
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command and its own commands."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "runs",
-        help="list runs, show one, verify, rename, archive and remove them",
-        description=(
-            "Without a command: the runs, newest first. A run is named by its folder, by what it "
-            "is called (mine, mine@locomo), by its id, or by a beginning of one that is unique."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("--archived", action="store_true", help="list the archived ones")
     _add_common(parser)
-    parser.set_defaults(call=call_list)
+
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     for verb, about, call in (
         ("show", "what a run is, and what lies in its folder", call_show),
@@ -72,7 +67,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     add_output(parser)
 
 
-def call_list(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Every run, newest first."""
     from harness.runs.folder.listing import list_runs
     from harness.runs.folder.tidy import drop_empty

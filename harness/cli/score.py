@@ -1,4 +1,10 @@
-"""harness score: rankings that any system wrote, by the same protocols."""
+"""Score a run file or a run folder.
+
+Score rankings that carry the dataset's own ids: a TREC run file, JSONL, JSON, CSV or Parquet (.gz
+too), or the folder of an earlier run; and rankings as other projects publish them (--format). With
+--qrels instead of --dataset: trec_eval's metrics on any qrels file. With --expected: texts against
+texts, where there are no ids. With --log: requests that a system logged.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +17,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.options import (
-    Verbs,
     add_matching,
     add_results,
     add_scoring,
@@ -34,20 +39,8 @@ if TYPE_CHECKING:
     from harness.scoring.protocols import Choices
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "score",
-        help="score a run file or a run folder",
-        description=(
-            "Score rankings that carry the dataset's own ids: a TREC run file, JSONL, JSON, CSV or "
-            "Parquet (.gz too), or the folder of an earlier run; and rankings as other projects "
-            "publish them (--format). With --qrels instead of --dataset: trec_eval's metrics on "
-            "any qrels file. With --expected: texts against texts, where there are no ids. With "
-            "--log: requests that a system logged."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("run", metavar="RUNFILE", help="a run file; a run folder, or a run's name")
     add_results(parser)
     parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
@@ -65,10 +58,9 @@ def add(verbs: Verbs) -> None:
         "--strict", action="store_true", help="refuse unknown queries and repeated documents"
     )
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Score and print."""
     from harness.runs.answering.folder import is_answers
 

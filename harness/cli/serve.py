@@ -1,4 +1,8 @@
-"""harness serve: the board and the reports in a browser, while runs go on."""
+"""Show the board and the reports in a browser, while runs go on.
+
+Serve the board of a results folder, each run's report and the progress of unfinished runs on
+127.0.0.1; the page follows the folder by itself. Ctrl-C ends it.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +10,22 @@ import argparse
 from functools import partial
 from pathlib import Path
 
-from harness.cli.options import Verbs, add_results, check_port, listening, load_plugins
+from harness.cli.options import add_results, check_port, listening, load_plugins
 from harness.cli.output import add_output, print_json, until_ctrl_c
 from harness.errors import UsageError
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "serve",
-        help="show the board and the reports in a browser, while runs go on",
-        description=(
-            "Serve the board of a results folder, each run's report and the progress of unfinished "
-            "runs on 127.0.0.1; the page follows the folder by itself. Ctrl-C ends it."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     add_results(parser)
     parser.add_argument("--port", type=int, default=8765, help="0 takes a free one (8765)")
     parser.add_argument(
         "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
     )
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Serve until stopped."""
     results = Path(options.results)
     if not results.is_dir():

@@ -68,7 +68,7 @@ def _published(record: RunRecord) -> Iterator[str]:
 
 
 def _approximate(record: RunRecord) -> list[str]:
-    from harness.verdicts.board.entries import embedder_reports  # knows all of scoring
+    from harness.records.run import embedder_reports
 
     reported = embedder_reports(record.reported)
     checked = [one for one in reported if one.checked_questions]
@@ -187,7 +187,7 @@ def _times(record: RunRecord) -> Line | None:
 
 def _embeddings(record: RunRecord) -> Line | None:
     """How many texts came from the cache of vectors, and its size."""
-    from harness.verdicts.board.entries import embedder_reports  # knows all of scoring
+    from harness.records.run import embedder_reports
 
     reported = embedder_reports(record.reported)
     asked = sum(one.texts_asked for one in reported)

@@ -1,4 +1,8 @@
-"""harness sweep: which setting is best, and how good is it on questions it was not chosen by?"""
+"""Try settings: chosen on one part, reported on another.
+
+Run a retriever with every setting, choose the best on a development part of the questions, and
+report it on the part that was held out.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +11,7 @@ import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import Verbs, add_view, number, parameters, retriever_spec, view_arguments
+from harness.cli.options import add_view, number, parameters, retriever_spec, view_arguments
 from harness.cli.output import add_output, plain, print_json
 from harness.errors import UsageError
 
@@ -16,17 +20,8 @@ if TYPE_CHECKING:
     from harness.verdicts.sweep.sweep import Chosen, Sweep
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "sweep",
-        help="try settings: chosen on one part, reported on another",
-        description=(
-            "Run a retriever with every setting, choose the best on a development part of the "
-            "questions, and report it on the part that was held out."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument("--dataset", metavar="NAME", required=True, help="see `harness datasets`")
     parser.add_argument("--retriever", metavar="NAME", required=True, help="as for `harness run`")
     parser.add_argument(
@@ -55,10 +50,9 @@ def add(verbs: Verbs) -> None:
     parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (1)")
     parser.add_argument("--out", metavar="FOLDER", default="results/sweep", help="for its runs")
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Sweep and print."""
     from harness.dataset.manifest import AS_OF
     from harness.dataset.prepare import open_dataset

@@ -1,28 +1,22 @@
-"""harness verify: a run's numbers again, by another way than the harness's own scorer."""
+"""Recompute a run's published numbers by another way.
+
+Make the numbers of scores.json again from the run's rankings and an export of the judgements, by
+plain Python of their definitions, and by pytrec_eval and trec_eval where those are installed; say
+what agrees to how many digits, and what was not looked at. Nothing of it is the harness's scorer.
+Status 1 when a number differs, or the folder's files do not belong together.
+"""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from harness.cli.options import Verbs, add_results, load_plugins, run_folder
+from harness.cli.options import add_results, load_plugins, run_folder
 from harness.cli.output import add_output, plain, print_json
 
 
-def add(verbs: Verbs) -> None:
-    """Register the command."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "verify",
-        help="recompute a run's published numbers by another way",
-        description=(
-            "Make the numbers of scores.json again from the run's rankings and an export of the "
-            "judgements, by plain Python of their definitions, and by pytrec_eval and trec_eval "
-            "where those are installed; say what agrees to how many digits, and what was not "
-            "looked at. Nothing of it is the harness's scorer. Status 1 when a number differs, or "
-            "the folder's files do not belong together."
-        ),
-        allow_abbrev=False,
-    )
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
     parser.add_argument(
         "run", metavar="RUN", help="a scored run: its folder or name; or a submission"
     )
@@ -35,10 +29,9 @@ def add(verbs: Verbs) -> None:
         "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
     )
     add_output(parser)
-    parser.set_defaults(call=call)
 
 
-def call(options: argparse.Namespace) -> int:
+def main(options: argparse.Namespace) -> int:
     """Verify and print. Status 1 when something does not agree."""
     from harness.verdicts.verify.render import as_json, lines
     from harness.verdicts.verify.verify import verify

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.checksums import DamagedError
 from harness.dataset.adapter import Adapter, DatasetConfig, SourceFiles, Variant
@@ -21,7 +22,9 @@ from harness.dataset.registry import find
 from harness.errors import FileUnavailableError, UsageError, near, require_names
 from harness.files import digest, disk_errors, folder_aside, replace_folder
 from harness.leftovers import sweep, sweep_below
-from harness.rankings.tables import Frame
+
+if TYPE_CHECKING:
+    from harness.rankings.tables import Frame
 
 _REVISION = re.compile(r"hf://|https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/")
 """Where a URL names the revision, a file from there is the publisher's, whatever its hash."""

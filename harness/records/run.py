@@ -7,7 +7,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.records.base import ChecksummedRecord, Record
+from harness.errors import UsageError
+from harness.records.base import ChecksummedRecord, Record, convert
 
 PlainValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """A parameter of a retriever, as JSON or TOML has it."""
@@ -391,3 +392,20 @@ class RunStart(Record):
     system: str
     started: str
     name: str | None = None
+
+
+def embedder_reports(reported: PlainValue) -> list[EmbedderReport]:
+    """Finds the reports of embedders at any depth: a retriever's holds those of its parts.
+
+    A retriever reports what it likes, so what only looks like one is none.
+    """
+    if isinstance(reported, dict):
+        if "texts_asked" in reported:
+            try:
+                return [convert(reported, EmbedderReport, "reported")]
+            except UsageError:
+                return []
+        reported = list(reported.values())
+    if not isinstance(reported, list):
+        return []
+    return [found for one in reported for found in embedder_reports(one)]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,6 @@ from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import Rankings, Run, read_rankings, without_queries
-from harness.rankings.tables import Frame
 from harness.records.scores import (
     ProtocolResult,
     ScorableQueries,
@@ -50,6 +50,9 @@ from harness.scoring.sections import Sections
 from harness.scoring.signature import Signature, digest
 from harness.scoring.slices import Answered, slices
 from harness.scoring.uncertainty import with_intervals, with_macro_category
+
+if TYPE_CHECKING:
+    from harness.rankings.tables import Frame
 
 _NO_RANKING = "no ranking in the run"
 NOT_ASKED = "not asked in this run"

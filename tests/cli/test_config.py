@@ -12,7 +12,7 @@ import pytest
 from output import protocols
 from places import ROOT
 
-from harness.cli import parser
+from harness.cli.parser import build_parser
 from harness.dataset.prepare import choose_config
 from harness.dataset.registry import find
 from harness.retrievers.registry import RetrieverSpec
@@ -131,7 +131,7 @@ def test_every_shipped_config_names_what_there_is(
     from harness.cli.suite import expand
 
     monkeypatch.setenv("HARNESS_DATA", "/somewhere")
-    options = parser().parse_args(["run", "--config", str(file)])
+    options = build_parser(load_all=True).parse_args(["run", "--config", str(file)])
     known = set(vars(options)) - {"call", "config", "param", "params", "json", "resume"}
     for one in expand(options, str(file), known):
         _, variant, name = find(one.dataset)

@@ -14,8 +14,8 @@ import orjson
 import pytest
 from jsonschema import Draft202012Validator
 
-from harness.cli import parser
 from harness.cli.output import output_schema
+from harness.cli.parser import build_parser
 from harness.scoring.grid import grid
 
 Harness = Callable[..., Any]
@@ -100,7 +100,7 @@ def _leaves(top: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
 def test_every_command_has_json_and_quiet() -> None:
     without = {
         one.prog
-        for one in _leaves(parser())
+        for one in _leaves(build_parser(load_all=True))
         for option in ("--json", "--quiet")
         if not any(option in action.option_strings for action in one._actions)
     }

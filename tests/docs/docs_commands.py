@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Iterator
 from functools import cache
 
-from harness.cli import parser
+from harness.cli.parser import build_parser
 
 _OURS = re.compile(r"(?:.*/)?harness")
 _PYTHON = re.compile(r"(?:.*/)?python3?(?:\.\d+)?")
@@ -21,7 +21,7 @@ _SETUP = re.compile(r"\bpip install\b|-m venv\b|\bvenv/bin/activate\b")
 @cache
 def the_parser() -> argparse.ArgumentParser:
     """The parser of all commands, made once."""
-    return parser()
+    return build_parser(load_all=True)
 
 
 def logical_lines(code: str) -> list[str]:

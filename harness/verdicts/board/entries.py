@@ -7,9 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import asdict
 
-from harness.errors import UsageError
-from harness.records.base import convert
-from harness.records.run import EmbedderReport, Measured, Params, PlainValue
+from harness.records.run import Measured, Params, PlainValue, embedder_reports
 from harness.records.scores import MetricResult, ProtocolResult
 from harness.schema import Ability
 from harness.verdicts.board.records import (
@@ -42,23 +40,6 @@ def read_board(folder: Path) -> Board:
         scoring=ScoringVersion(harness=scores.harness, version=scores.version),
         entries=[_entry(run)],
     )
-
-
-def embedder_reports(reported: PlainValue) -> list[EmbedderReport]:
-    """Finds the reports of embedders at any depth: a retriever's holds those of its parts.
-
-    A retriever reports what it likes, so what only looks like one is none.
-    """
-    if isinstance(reported, dict):
-        if "texts_asked" in reported:
-            try:
-                return [convert(reported, EmbedderReport, "reported")]
-            except UsageError:
-                return []
-        reported = list(reported.values())
-    if not isinstance(reported, list):
-        return []
-    return [found for one in reported for found in embedder_reports(one)]
 
 
 def labels(entries: Sequence[Entry]) -> list[str]:

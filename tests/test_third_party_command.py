@@ -1,0 +1,104 @@
+"""A package of somebody else adds a command, as an installation leaves it on the path."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+COMMAND = '''
+    """Count the documents of a run.
+
+    Say how many documents lie in a run folder, 100% of them.
+    """
+
+
+    def add_arguments(parser):
+        parser.add_argument("run", help="a run folder")
+        parser.add_argument("--double", action="store_true")
+
+
+    def main(args):
+        print(f"{args.run}: {2 if args.double else 1}")
+        return 3
+'''
+
+
+def _install(folder: Path, package: str, commands: dict[str, str], **modules: str) -> None:
+    """Lay out a package the way pip does: its modules, and its entry points beside them."""
+    info = folder / f"{package}-1.2.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
+    lines = [f"{name} = {target}" for name, target in commands.items()]
+    (info / "entry_points.txt").write_text("\n".join(["[harness.commands]", *lines, ""]))
+    home = folder / package
+    home.mkdir()
+    (home / "__init__.py").write_text("import sys\nsys.stderr.write('package imported\\n')\n")
+    for name, source in modules.items():
+        (home / f"{name}.py").write_text(dedent(source).strip() + "\n")
+
+
+def _harness(folder: Path, *arguments: str) -> tuple[int, str, str]:
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH", "")]))
+    done = subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": path},
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_an_installed_package_adds_a_command(tmp_path: Path) -> None:
+    _install(tmp_path, "acme", {"count": "acme.counting"}, counting=COMMAND)
+
+    status, out, err = _harness(tmp_path, "--help")
+    assert (status, err) == (0, "")  # its help is read, and nothing of it imported
+    assert "    count      count the documents of a run\n" in out
+
+    status, out, _ = _harness(tmp_path, "count", "--help")
+    assert status == 0
+    assert "Say how many documents lie in a run folder, 100% of them." in out
+    assert "--double" in out
+
+    assert _harness(tmp_path, "count", "mine", "--double") == (3, "mine: 2\n", "package imported\n")
+    status, _, err = _harness(tmp_path, "count")
+    assert status == 2
+    assert "harness count: the following arguments are required: run" in err
+
+
+def test_a_command_that_breaks_names_its_package(tmp_path: Path) -> None:
+    _install(
+        tmp_path,
+        "acme",
+        {"broken": "acme.broken", "gone": "acme.gone", "empty": "acme.empty"},
+        broken='"""Break."""\nraise ValueError("two\\nlines")',
+        empty="",
+    )
+    status, _, err = _harness(tmp_path, "broken")
+    assert status == 2
+    assert err.splitlines()[1:] == [
+        "harness: command 'broken' of the package acme 1.2: acme.broken: ValueError: two lines"
+    ]
+    assert "acme 1.2: acme.gone: ModuleNotFoundError" in _harness(tmp_path, "gone")[2]
+    assert "acme 1.2: acme.empty has no add_arguments" in _harness(tmp_path, "empty")[2]
+    status, out, err = _harness(tmp_path, "--help")
+    assert (status, err) == (0, "")
+    assert "    broken     break\n" in out
+    assert _harness(tmp_path, "retrievers", "--quiet") == (0, "", "")
+
+
+def test_two_packages_with_one_command_are_both_named(tmp_path: Path) -> None:
+    _install(tmp_path, "acme", {"count": "acme.counting"}, counting=COMMAND)
+    _install(tmp_path, "other", {"count": "other.counting", "runs": "other.counting"})
+    status, _, err = _harness(tmp_path, "count", "mine")
+    assert status == 2
+    assert "command 'count': two packages declare it, " in err
+    assert "acme 1.2" in err
+    assert "other 1.2" in err
+    assert "memory-retrieval-harness" in _harness(tmp_path, "runs")[2]
+    assert "two packages declare it" in _harness(tmp_path, "--help")[1].replace("\n", " ")
+    assert _harness(tmp_path, "retrievers", "--quiet") == (0, "", "")
