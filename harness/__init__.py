@@ -40,6 +40,7 @@ _HOME = {
     "Scores": "harness.scoring.scores",
     "Choices": "harness.scoring.protocols",
     "Metric": "harness.scoring.metrics",
+    "MetricDefinition": "harness.scoring.metrics",
     "evaluate": "harness.scoring.evaluate",
     "semantic_accuracy": "harness.runs.folder.semantic",
     # verdicts
@@ -57,6 +58,7 @@ __all__ = [
     "Choices",
     "Hit",
     "Metric",
+    "MetricDefinition",
     "Monitor",
     "Result",
     "Retriever",
@@ -96,7 +98,7 @@ if TYPE_CHECKING:
     from harness.runs.runner import run
     from harness.schema import Ability
     from harness.scoring.evaluate import evaluate
-    from harness.scoring.metrics import Metric
+    from harness.scoring.metrics import Metric, MetricDefinition
     from harness.scoring.protocols import Choices
     from harness.scoring.score import score
     from harness.scoring.scores import Scores

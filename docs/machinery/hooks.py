@@ -14,7 +14,7 @@ from typing import Any
 
 from api_pages import api, module, package, returned, vocabulary
 from command_pages import command, command_list
-from listing_pages import aliases, datasets, protocol, retrievers
+from listing_pages import aliases, datasets, metrics, protocol, retrievers
 from schema_pages import log_document_names, log_names, schema
 
 PARTS: dict[str, Callable[..., str]] = {
@@ -29,6 +29,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "datasets": datasets,
     "log-document-names": log_document_names,
     "log-names": log_names,
+    "metrics": metrics,
     "protocol": protocol,
     "retrievers": retrievers,
     "schema": schema,

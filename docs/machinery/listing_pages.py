@@ -56,9 +56,22 @@ def retrievers() -> str:
 
 def aliases() -> str:
     """Names that other tools use, and ours."""
-    from harness.scoring.metrics import ALIASES
+    from harness.scoring.metrics.registry import ALIASES
 
     return table(("name", "is"), [(f"`{name}`", f"`{ours}`") for name, ours in ALIASES.items()])
+
+
+def metrics(*heading: str) -> str:
+    """The metrics of a section, with formula and source."""
+    from harness.scoring.metrics.described import DESCRIBED
+    from harness.scoring.metrics.registry import METRICS
+
+    rows = [
+        (f"`{one.name}`", one.formula, one.source, one.elsewhere)
+        for one in (*METRICS.values(), *DESCRIBED)
+        if one.section == " ".join(heading)
+    ]
+    return table(("metric", "formula", "source", "elsewhere"), rows)
 
 
 def protocol(name: str) -> str:

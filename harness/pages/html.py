@@ -14,6 +14,7 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from html import escape
@@ -29,6 +30,8 @@ _PLOT = tuple(
     for code, name in (("d3-7.9.0.min.js", "d3"), ("plot-0.6.17.umd.min.js", "plot"))
 )
 """Observable Plot and its licence, for pages with charts: SVG takes the colours of the page."""
+
+_GLOSSARY = ASSETS / "shared" / "glossary.js"
 
 _LEVEL = 9  # of gzip
 
@@ -57,7 +60,8 @@ def page(
     """
     own = ASSETS / name
     libs = [_library(code, licence) for code, licence in _PLOT] if charts else []
-    module = "\n".join(modules(own / f"{name}.js").values())
+    scripts = modules(own / f"{name}.js")
+    module = "\n".join(scripts.values())
     allowed = " ".join(_hash(script) for script in (*libs, module))
     policy = (
         f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src {allowed}; "
@@ -70,6 +74,7 @@ def page(
         (own / f"{name}.html").read_text("utf-8"),
         _packed("data", data),
         *(_packed(name, part) for name, part in (parts or {}).items()),
+        *([_glossary()] if _GLOSSARY in scripts else []),
         *(f"<script>{lib}</script>" for lib in libs),
         f'<script type="module">{module}</script>',
         "</body>",
@@ -87,6 +92,16 @@ def _packed(name: str, data: object) -> str:
     raw = orjson.dumps(data, default=to_tree, option=orjson.OPT_SERIALIZE_NUMPY)
     packed = base64.b64encode(gzip.compress(raw, _LEVEL, mtime=0)).decode("ascii")
     return f'<script type="application/gzip" id="{escape(name)}">{packed}</script>'
+
+
+def _glossary() -> str:
+    """What each metric means, by name, as glossary.js reads it."""
+    from harness.scoring.metrics.described import DESCRIBED
+    from harness.scoring.metrics.registry import METRICS
+
+    meanings = {one.name: one.about for one in (*DESCRIBED, *METRICS.values())}
+    text = json.dumps(meanings, ensure_ascii=False).replace("<", "\\u003c")
+    return f'<script type="application/json" id="glossary">{text}</script>'
 
 
 def refusal(words: str, home: str = "") -> bytes:

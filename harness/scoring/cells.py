@@ -128,10 +128,10 @@ def document_columns(
     for metric in metrics:
         finish = _finisher(protocol, metric, scored)
         best = worst = expected = None
-        if orders.any:
+        if orders.any and (mean := orders.expected(metric)) is not None:
             low, high = (finish(values) for values in reversed(orders.bounds(metric)))
             if np.nanmax(high - low, initial=0) > 1e-12:
-                best, worst, expected = high, low, finish(orders.expected(metric))
+                best, worst, expected = high, low, finish(mean)
         baseline = random_baseline(metric, ranked, present, sizes) if sized else None
         top = upper_bounds(metric)
         columns.append(
@@ -140,11 +140,11 @@ def document_columns(
                 finish(metric(ranked)),
                 np.ones(ranked.n, bool),
                 None if baseline is None else finish(baseline),
-                finish(top.values),
+                None if top is None else finish(top.values),
                 best,
                 worst,
                 expected,
-                top.exact,
+                None if top is None else top.exact,
                 depth_sensitive=None if stable is None else depth_sensitive(metric, ranked, stable),
             )
         )

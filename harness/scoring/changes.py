@@ -22,7 +22,7 @@ from harness.dataset.reader import ChangedRow, Dataset
 from harness.records.scores import ChangesResult
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Ints, Values, mean, ratio
-from harness.scoring.random_baseline import none_found
+from harness.scoring.metrics.probability import none_found
 from harness.scoring.ranks import NOT_RETRIEVED
 from harness.scoring.resolve import Resolved
 from harness.scoring.rollup import haystack_sizes

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from harness.rankings.rankings import Rankings
-from harness.scoring.arrays import Flags, Ints, count_by
+from harness.scoring.arrays import Flags, Ints
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, of_width
 
@@ -58,16 +58,15 @@ def _last_equals(rankings: Rankings, ties: Ties) -> Ints:
     return found
 
 
-def depth_sensitive(metric: Metric, ranked: Ranked, stable: Ints, cut: Ints | None = None) -> Flags:
+def depth_sensitive(
+    metric: Metric, ranked: Ranked, stable: Ints, cutoff: Ints | None = None
+) -> Flags:
     """Whether deeper rankings could change the metric of each query, (n,).
 
-    A metric with a cut-off k looks at ranks to k, R-precision to the number of relevant documents,
-    any other at all ranks. `stable` as of `stable_depth`; `cut`, (n,), replaces the cut-off by one
-    of each query's own.
+    A metric with a cutoff k looks at ranks to k, R-precision to the number of relevant documents,
+    any other at all ranks. `stable` as of `stable_depth`; `cutoff`, (n,), replaces the metric's by
+    one of each query's own.
     """
-    if cut is None and metric.name == "rprec":
-        relevant = ranked.first_of_document & (ranked.grade >= metric.rel)
-        cut = count_by(ranked.query[relevant], ranked.n)
-    if cut is None:
-        cut = np.full(ranked.n, NOT_RETRIEVED if metric.k is None else metric.k)
-    return np.asarray(cut > stable)
+    if cutoff is None:
+        cutoff = metric.definition.cutoffs(metric.with_relevance(ranked), metric.k)
+    return np.asarray(cutoff > stable)

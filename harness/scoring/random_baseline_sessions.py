@@ -72,7 +72,7 @@ class SessionBaseline:
         """Expected value of each query, (n,), NaN where it does not count or has nothing relevant;
         and how it was come by, where it is not exact."""
         at = self._ks.index(metric.k or 0)
-        if metric.name.startswith("ndcg"):
+        if metric.definition.graded:
             if metric.name not in self._means:
                 self._means[metric.name] = self._simulated(metric.name)
             return self._means[metric.name][:, at], f"from {DRAWS} random orders a query"

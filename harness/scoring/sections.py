@@ -22,7 +22,7 @@ from harness.scoring.arrays import Flags, Ints, Values, count_by, mean, ratio
 from harness.scoring.budget import BUDGETS, TOKENIZER, TokenBudget, TokenCounts, token_summary
 from harness.scoring.changes import after_changes
 from harness.scoring.metrics import Metric
-from harness.scoring.random_baseline import none_found
+from harness.scoring.metrics.probability import none_found
 from harness.scoring.random_baseline_mc import ORDERS, recall_random_baseline
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved

@@ -8,7 +8,6 @@ signatures agree.
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from typing import Any
@@ -17,6 +16,7 @@ from urllib.parse import unquote
 from harness.errors import UsageError
 from harness.records.scores import quote_part
 from harness.scoring.metrics import Metric
+from harness.scoring.metrics.described import DESCRIBED, OF_ANSWERS
 from harness.scoring.protocols import PROTOCOLS
 
 _MEANING = {
@@ -39,62 +39,6 @@ _MEANING = {
     "judge": "of judged answers: which prompt was put to which model",
 }
 
-_OTHER_METRICS = {
-    "update_ranked_first": "share of queries whose newest gold document was returned above "
-    "every older one",
-    "update_recall": "share of queries with a gold document of the latest date in the top k",
-    "stale_only_rate": "share of queries with an older gold document in the top k, and none of "
-    "the latest date",
-    "outdated_returned": "share of questions with a document in the top k that an update had "
-    "replaced by then, and that is judged 0",
-    "outdated_above": "share of questions with such a document in the top k, and what replaced it "
-    "not above it",
-    "forgotten_returned": "share of questions with a document in the top k that was to be "
-    "forgotten by then",
-    "future_returned": "share of questions with a document in the top k that was said after they "
-    "were asked",
-    "recall_in_tokens": "recall of the longest prefix of the ranking that costs at most that many "
-    "tokens",
-    "false_positive_rate": "share of queries without an answer for which documents were returned",
-    "as_returned": "precision, recall and F1 of abstaining, by silence or by saying so",
-    "auroc": "chance that an answerable query has a higher confidence than one without an answer, "
-    "ties half",
-    "at_threshold": "precision, recall and F1 of abstaining below a cross-validated threshold",
-    "success": "share of queries with an answer that stands in one of the top k texts, both "
-    "normalised as SQuAD does",
-    "exact_match": "best of the top k texts: equal to an answer, normalised as SQuAD does",
-    "token_f1": "best of the top k texts: SQuAD's F1 of words with an answer",
-    "rouge_l": "best of the top k texts: ROUGE-L F with an answer, as rouge_score without stemming",
-    "bleu": "best of the top k texts: sentence BLEU with an answer, as sacrebleu, over 100",
-    "bleu1": "best of the top k texts: BLEU of single words with an answer, 13a tokens, lower case",
-    "semantic_recall": "pieces of evidence that a text of the top k is similar to / pieces of "
-    "evidence; similar is a cosine of at least `match`",
-    "semantic_precision": "texts of the top k that are similar to a text of the evidence / k",
-    "semantic_precision_returned": "texts of the top k that are similar to a text of the evidence "
-    "/ texts returned there",
-    "soft_recall": "mean over pieces of evidence of the highest cosine with a text of the top k",
-    "soft_precision": "mean over the top k of the highest cosine with a text of the evidence",
-    "accuracy": "share of answers that the judge called right",
-    "containment": "share of answers in which the reference stands, both normalised as SQuAD does",
-    "correct_given_evidence": "share of answers that are correct with all of the evidence in the "
-    "context",
-    "correct_without_evidence": "share of answers that are correct without all of the evidence",
-    "reader_error": "share of answers that are wrong with all of the evidence in the context",
-    "wrong_abstention": "share of answers that abstain with all of the evidence in the context",
-    "partial_retrieval_error": "share of answers that are wrong with a part of the evidence",
-    "retrieval_error": "share of answers that are wrong with none of the evidence",
-    "correct_abstention": "share of answers to unanswerable questions that are correct",
-    "hallucinated": "share of answers to unanswerable questions that are wrong",
-    "accuracy_given_evidence": "accuracy of the answers with all of the evidence in the context",
-    "accuracy_given_no_evidence": "accuracy of the answers with none of the evidence",
-    "retrieval_headroom": "share of answers that are wrong without all of the evidence: the most "
-    "that better retrieval can add with this reader",
-    "reader_headroom": "share of answers that are wrong with all of the evidence: the most that a "
-    "better reader can add with this retrieval",
-    "abstained": "share of answers that say that the answer is not known",
-    "f1": "F1 of stemmed words with the reference, by LoCoMo's rule for its category",
-    "aurc": "area under the risk-coverage curve: mean share of wrong answers among the surest 1..n",
-}
 _OTHER_PROTOCOLS = {
     "knowledge-update": "updates whose gold documents have different dates",
     "changes": "questions asked after an update or a forgetting of a document that is judged for "
@@ -179,9 +123,9 @@ class Signature:
     def formula(self) -> str:
         """What the metric computes. Raises UsageError for one that nobody knows."""
         name = self.metric.partition("@")[0]
-        if name in _OTHER_METRICS:
-            return _OTHER_METRICS[name]
-        return inspect.getdoc(Metric.parse(self.metric).function) or ""
+        others = OF_ANSWERS if self.reader else DESCRIBED
+        found = next((one for one in others if one.name == name), None)
+        return (found or Metric.parse(self.metric).definition).formula_and_source
 
     @property
     def rules(self) -> str:

@@ -41,18 +41,22 @@ class UpperBounds:
         self._ranked, self._present = ranked, present
         self._covers: dict[int, dict[int, Cover]] = {}
 
-    def __call__(self, metric: Metric) -> UpperBound:
-        """The upper bound of a metric."""
-        if metric.name in ("recall", "recall_all", "hit") and self._ranked.shares_evidence:
+    def __call__(self, metric: Metric) -> UpperBound | None:
+        """The upper bound of a metric; None for one that has none."""
+        definition = metric.definition
+        if not definition.has_upper_bound:
+            return None
+        if definition.piece_value is not None and self._ranked.shares_evidence:
             return self._of_pieces(metric)
-        least = 1 if metric.name.startswith("ndcg") else metric.rel
-        best = ideal(self._ranked, self._present, 0 if metric.name == "judged" else least)
-        return UpperBound(metric(best), np.ones(self._ranked.n, bool))
+        ranked = metric.with_relevance(self._ranked)
+        best = ideal(ranked, self._present, definition.least_grade)
+        values = definition.function(best, definition.cutoffs(best, metric.k))
+        return UpperBound(values, np.ones(ranked.n, bool))
 
     def of_sessions(self, metric: Metric) -> UpperBound:
         """The same where `ranked` is of turns scored as sessions (rollup.py), the piece of evidence
         being the session: k is k distinct sessions, and one turn brings a session."""
-        if not metric.name.startswith("ndcg"):
+        if metric.definition.piece_value is not None:
             return self._of_pieces(metric)
         # Gold first, best grade first, is ideal at any effective k, unless some of it is missing:
         # then what can be reached hangs on where the sessions end.
@@ -64,26 +68,25 @@ class UpperBounds:
         return UpperBound(values, (there == total) | (there == 0))
 
     def _of_pieces(self, metric: Metric) -> UpperBound:
-        """Recall, recall_all or hit, by pieces."""
+        """A metric of pieces of evidence, where documents share them."""
+        value = metric.definition.piece_value
+        assert value is not None
         values = np.full(self._ranked.n, np.nan)
         exact = np.ones(self._ranked.n, bool)
-        for query, cover in self._cover(metric.rel).items():
-            most, least = cover.of(metric.k)
-            if metric.name == "recall":
-                high, low = most / cover.pieces, least / cover.pieces
-            elif metric.name == "recall_all":
-                high, low = float(most == cover.pieces), float(least == cover.pieces)
-            else:
-                high, low = float(most > 0), float(least > 0)
+        for query, cover in self._cover(metric).items():
+            pieces = np.full(2, cover.pieces)
+            high, low = value(np.array(cover.of(metric.k), float), pieces).tolist()
             values[query], exact[query] = high, high == low
         return UpperBound(values, exact)
 
-    def _cover(self, rel: int) -> dict[int, Cover]:
+    def _cover(self, metric: Metric) -> dict[int, Cover]:
         """What the documents of each query that has relevant ones can carry."""
-        if rel not in self._covers:
-            found = pieces_of(self._ranked, self._ranked.grade >= rel, self._present)
-            self._covers[rel] = {query: Cover.of_query(pieces) for query, pieces in found.items()}
-        return self._covers[rel]
+        if metric.rel not in self._covers:
+            ranked = metric.with_relevance(self._ranked)
+            found = pieces_of(ranked, ranked.grade >= 1, self._present)
+            covers = {query: Cover.of_query(pieces) for query, pieces in found.items()}
+            self._covers[metric.rel] = covers
+        return self._covers[metric.rel]
 
 
 class Cover(NamedTuple):

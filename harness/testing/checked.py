@@ -10,7 +10,8 @@ from typing import Any
 
 from harness.errors import UsageError, near
 from harness.scoring.answers import ANSWERS
-from harness.scoring.metrics import ALIASES, FUNCTIONS, Metric
+from harness.scoring.metrics import Metric
+from harness.scoring.metrics.registry import ALIASES, METRICS, find_metric
 from harness.testing import PlainCheck
 
 WORST = 3
@@ -177,7 +178,7 @@ def metric_of(name: str, protocol: str = "") -> str:
     if protocol == ANSWERS.name:
         return text
     if not _known(text):
-        names = [*AT_MOST, *(f"{metric}_at_10" for metric in [*FUNCTIONS, *ALIASES]), "mrr", "map"]
+        names = [*AT_MOST, *(f"{metric}_at_10" for metric in [*METRICS, *ALIASES]), "mrr", "map"]
         raise UsageError(f"unknown metric {name!r}{near(name, names)}")
     return str(Metric.parse(text))
 
@@ -201,4 +202,4 @@ def limits(thresholds: Mapping[str, object], protocol: str = "") -> list[Limit]:
 def _known(text: str) -> bool:
     """Whether the name before the cut-off is one."""
     name = re.split(r"[@(]", text, maxsplit=1)[0].strip().lower()
-    return ALIASES.get(name, name) in FUNCTIONS
+    return find_metric(name) is not None

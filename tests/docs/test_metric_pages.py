@@ -11,20 +11,18 @@ import pytest
 from docs_blocks import ROOT
 from docs_tables import documented
 
-from harness import Metric
 from harness.errors import UsageError
 from harness.records.scores import ScoreReport
 from harness.runs.folder.run_folder import read_scores
-from harness.scoring.metrics import FUNCTIONS
+from harness.scoring.metrics.described import DESCRIBED, OF_ANSWERS
+from harness.scoring.metrics.registry import METRICS
 from harness.scoring.protocols import PROTOCOLS
 from harness.scoring.ranks import Ties
 from harness.scoring.signature import Signature
 
 PAGES = ROOT / "docs" / "reference"
-METRICS, PROTOCOL_PAGE = PAGES / "metrics.md", PAGES / "protocols.md"
+METRIC_PAGE, PROTOCOL_PAGE = PAGES / "metrics.md", PAGES / "protocols.md"
 SIGNATURES = PAGES / "signatures.md"
-OF_TEXTS = ("Of updates", "Of changes", "Of abstention", "Of cost", "Of texts against answers",
-            "By similarity of texts")  # fmt: skip
 
 
 def _signature(metric: str) -> str:
@@ -33,22 +31,21 @@ def _signature(metric: str) -> str:
     return f"{metric}|protocol:memory/1|{rest}|depth:1|missing:zero|v:0.1.0"
 
 
-def _known(metric: str) -> bool:
-    try:
-        return bool(Signature.parse(_signature(metric)).formula)
-    except UsageError:
-        return False
+def test_the_page_has_the_tables_of_all_metrics() -> None:
+    text = METRIC_PAGE.read_text("utf-8")
+    for one in (*METRICS.values(), *DESCRIBED):
+        assert f"\n## {one.section}\n" in text, one.name
+        assert f"<!-- generated: metrics {one.section} -->" in text, one.name
 
 
-def test_every_metric_of_documents_is_on_the_page() -> None:
-    assert set(documented(METRICS, "Of documents")) == set(FUNCTIONS)
-
-
-def test_every_other_metric_of_the_page_is_one_that_signatures_have() -> None:
-    for heading in OF_TEXTS:
-        for name in documented(METRICS, heading):
-            assert _known(name), name
-    assert not _known("no_such_metric")
+def test_signatures_say_what_every_described_metric_is() -> None:
+    for one in DESCRIBED:
+        assert Signature.parse(_signature(one.name)).formula == one.formula_and_source
+    for one in OF_ANSWERS:
+        signature = _signature(one.name) + "|reader:plain"
+        assert Signature.parse(signature).formula == one.formula_and_source
+    with pytest.raises(UsageError):
+        assert Signature.parse(_signature("no_such_metric")).formula
 
 
 @pytest.mark.usefixtures("home", "weights")
@@ -78,9 +75,7 @@ def test_every_metric_of_a_scored_run_is_on_the_page(
     (folder,) = (path for path in (tmp_path / "results").iterdir())
     again = ("score", str(folder), *source, "--answers", "--semantic", "--quiet")
     assert harness(*again).status == 0
-    known = {
-        name for heading in ("Of documents", *OF_TEXTS) for name in documented(METRICS, heading)
-    }
+    known = {*METRICS, *(one.name for one in DESCRIBED)}
     printed = _signatures(read_scores(folder))
     seen = {Signature.parse(one).metric.partition("@")[0] for one in printed}
     assert seen <= known
@@ -117,11 +112,6 @@ def test_every_part_of_a_signature_is_on_the_page_in_its_order() -> None:
 
 
 def test_metrics_that_need_a_cut_off_are_named() -> None:
-    needing = set()
-    for name in FUNCTIONS:
-        try:
-            Metric.parse(name)
-        except UsageError:
-            needing.add(name)
-    words = METRICS.read_text("utf-8").partition("need a cut-off")[0].rpartition("counts;")[2]
+    needing = {name for name, one in METRICS.items() if one.needs_cutoff}
+    words = METRIC_PAGE.read_text("utf-8").partition("need a cut-off")[0].rpartition("counts;")[2]
     assert {word.strip("`\n ,") for word in words.replace(" and ", ",").split(",")} == needing

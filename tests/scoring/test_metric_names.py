@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import inspect
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from small import ranked, value
 
 from harness.errors import UsageError
-from harness.scoring.metrics import ALIASES, FUNCTIONS, NEEDS_K, Metric, parse_metrics
+from harness.scoring.metrics import Metric, parse_metrics
+from harness.scoring.metrics.described import DESCRIBED, OF_ANSWERS
+from harness.scoring.metrics.registry import ALIASES, METRICS
 
 
-@given(st.sampled_from(sorted(FUNCTIONS)), st.none() | st.integers(1, 10**9), st.integers(1, 99))
+@given(st.sampled_from(sorted(METRICS)), st.none() | st.integers(1, 10**9), st.integers(1, 99))
 def test_parse_and_print_are_inverse(name: str, k: int | None, rel: int) -> None:
-    if name in NEEDS_K and k is None:
+    if METRICS[name].needs_cutoff and k is None:
         k = 1
     metric = Metric(name, None if name == "rprec" else k, rel)
     assert Metric.parse(str(metric)) == metric
@@ -29,7 +29,7 @@ def test_other_tools_names_stand_for_ours() -> None:
     assert [str(m) for m in parse_metrics(trec_eval)] == [
         *("ndcg@10", "precision@5", "recall@1000", "map@100", "hit@1", "mrr", "map", "rprec")
     ]
-    assert set(ALIASES.values()) <= set(FUNCTIONS)
+    assert set(ALIASES.values()) <= set(METRICS)
 
 
 @pytest.mark.parametrize(
@@ -54,10 +54,16 @@ def test_a_metric_that_cannot_be_is_refused_in_one_line(text: str, says: str) ->
     assert "\n" not in str(error.value)
 
 
-def test_every_metric_says_what_it_is() -> None:
-    for name, function in FUNCTIONS.items():
-        assert len(inspect.getdoc(function) or "") > 30, name
-        assert Metric(name, 1).function is function
+def test_every_metric_is_one_entry_that_says_what_it_is() -> None:
+    descriptions = [*METRICS.values(), *DESCRIBED, *OF_ANSWERS]
+    for one in descriptions:
+        assert len(one.about) > 20, one.name
+        assert one.formula, one.name
+        assert "\n" not in one.about + one.formula + one.source + one.elsewhere, one.name
+    for name, definition in METRICS.items():
+        assert Metric(name, 1).definition is definition
+    names = [one.name for one in (*METRICS.values(), *DESCRIBED)]
+    assert len(names) == len(set(names))
 
 
 def test_the_three_recalls_and_the_precisions_are_what_their_docstrings_say() -> None:

@@ -12,11 +12,12 @@ from hypothesis import strategies as st
 
 from harness.rankings.rankings import best_first, read_rankings
 from harness.scoring.evaluate import evaluate
-from harness.scoring.metrics import FUNCTIONS, NEEDS_K, Metric
+from harness.scoring.metrics import Metric
+from harness.scoring.metrics.registry import METRICS
 from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Ties, in_order, rank_dicts, rank_judged
 
-NAMES = [f"{name}@3" if name in NEEDS_K else name for name in FUNCTIONS]
+NAMES = [f"{name}@3" if METRICS[name].needs_cutoff else name for name in METRICS]
 IDS = ["a", "B", "b", "é", "10", "9", "日本"]
 
 

@@ -9,14 +9,15 @@ import pytest
 from small import one_corpus
 
 from harness.rankings.rankings import read_rankings
-from harness.scoring.metrics import FUNCTIONS, NEEDS_K, Metric
+from harness.scoring.metrics import Metric
+from harness.scoring.metrics.registry import METRICS
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Ties, rank_dicts, rank_judged
 from harness.scoring.score import score
 
-EVERY = [f"{name}@{k}" for name in FUNCTIONS if name != "rprec" for k in (1, 3, 10)]
-EVERY += [name for name in FUNCTIONS if name not in NEEDS_K]
+EVERY = [f"{name}@{k}" for name in METRICS if name != "rprec" for k in (1, 3, 10)]
+EVERY += [name for name in METRICS if not METRICS[name].needs_cutoff]
 
 
 def test_constant_scores_give_one_order_to_every_metric_whatever_was_inserted_first() -> None:

@@ -15,7 +15,8 @@ from small import lists, prepared, ranked, value
 from harness.dataset.writer import DatasetWriter
 from harness.records.scores import MetricResult
 from harness.scoring import upper_bound
-from harness.scoring.metrics import FUNCTIONS, NEEDS_K, Metric
+from harness.scoring.metrics import Metric
+from harness.scoring.metrics.registry import METRICS
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import Qrels, from_dict
 from harness.scoring.random_baseline import random_baseline
@@ -36,10 +37,10 @@ def haystacks(draw: st.DrawFn) -> tuple[list[str], dict[str, int]]:
 
 NAMES = [
     name + level + cut
-    for name in FUNCTIONS
+    for name in METRICS
     for level in ("", "(rel=2)")
     for cut in ("", "@1", "@2", "@3", "@5", "@8")
-    if (cut == "" and name not in NEEDS_K) or (cut and name != "rprec")
+    if (cut == "" and not METRICS[name].needs_cutoff) or (cut and name != "rprec")
 ]
 
 

@@ -5,78 +5,67 @@ quoted under one name in the field ("R@k") and differ by tens of points; here ea
 count *pieces of evidence*: a relevant document is its own piece, unless the judgements name units
 (schema.Qrel); a piece is found when any document that carries it is. The others count
 documents: precision over k and over what was returned, F1, R-precision, the judged share.
+
+In a random order of N documents with R relevant ones the number of relevant documents in the top k
+is hypergeometric: every random baseline follows from that.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.scoring.arrays import Flags, Ints, Values, count_by, ratio, sum_by
+from harness.scoring.metrics.definition import MetricDefinition, RandomOrders, TiedDocuments
+from harness.scoring.metrics.probability import all_found, none_found
 from harness.scoring.ranks import Ranked
 
+_MOST_SETS = 16
+"""Queries whose pieces lie in more different sets of documents than this get no random level of
+recall_all."""
 
-def recall(ranked: Ranked, cut: Ints) -> Values:
-    """Pieces of evidence in the top k / pieces of evidence (trec_eval's recall_k)."""
-    found, pieces = _pieces(ranked, cut)
+
+# -- Pieces of evidence ----------------------------------------------------------------------------
+
+
+def _any_found(found: Values, pieces: Ints) -> Values:
+    return np.asarray(found > 0, float)
+
+
+def _all_found(found: Values, pieces: Ints) -> Values:
+    return np.asarray(found == pieces, float)
+
+
+def _recall(ranked: Ranked, cutoff: Ints) -> Values:
+    found, pieces = _pieces(ranked, cutoff)
     return ratio(found, pieces)
 
 
-def hit(ranked: Ranked, cut: Ints) -> Values:
-    """1 when any piece of evidence is in the top k, else 0 (success_k; LongMemEval recall_any)."""
-    found, pieces = _pieces(ranked, cut)
-    return np.where(pieces > 0, (found > 0).astype(float), np.nan)
+def _hit(ranked: Ranked, cutoff: Ints) -> Values:
+    found, pieces = _pieces(ranked, cutoff)
+    return np.where(pieces > 0, _any_found(found, pieces), np.nan)
 
 
-def recall_all(ranked: Ranked, cut: Ints) -> Values:
-    """1 when every piece of evidence is in the top k, else 0 (LongMemEval recall_all)."""
-    found, pieces = _pieces(ranked, cut)
-    return np.where(pieces > 0, (found == pieces).astype(float), np.nan)
+def _recall_all(ranked: Ranked, cutoff: Ints) -> Values:
+    found, pieces = _pieces(ranked, cutoff)
+    return np.where(pieces > 0, _all_found(found, pieces), np.nan)
 
 
-def precision(ranked: Ranked, cut: Ints) -> Values:
-    """Relevant documents in the top k / k, also when fewer were returned (trec_eval's P_k)."""
-    found, relevant = _counts(ranked, cut)
-    return np.where(relevant > 0, found / cut, np.nan)
-
-
-def precision_returned(ranked: Ranked, cut: Ints) -> Values:
-    """Relevant documents in the top k / documents returned there; 0 when nothing was returned."""
-    found, relevant = _counts(ranked, cut)
-    shown = np.minimum(ranked.returned, cut)
-    value = ratio(found, shown, 0.0)
-    return np.where(relevant > 0, value, np.nan)
-
-
-def f1(ranked: Ranked, cut: Ints) -> Values:
-    """Harmonic mean of precision@k and recall@k: 2 * found / (k + relevant), over documents."""
-    found, relevant = _counts(ranked, cut)
-    return np.where(relevant > 0, 2 * found / (cut + relevant), np.nan)
-
-
-def r_precision(ranked: Ranked, cut: Ints) -> Values:
-    """Precision at R, the number of relevant documents of the query (trec_eval's Rprec)."""
-    once = _once(ranked)
-    relevant = count_by(ranked.query[once], ranked.n)
-    inside = ranked.rank[once] <= relevant[ranked.query[once]]
-    found = sum_by(ranked.query[once], inside, ranked.n)
-    return ratio(found, relevant)
-
-
-def judged(ranked: Ranked, cut: Ints) -> Values:
-    """Share of the top k that somebody judged (grade 0 or more); 0 when nothing was returned.
-
-    Low values say that other metrics undercount: unjudged documents count as not relevant
-    (Judged@k, as ir_measures has it).
-    """
-    known = ranked.first_of_document & (ranked.grade >= 0) & (ranked.rank <= cut[ranked.query])
-    shown = np.minimum(ranked.returned, cut)
-    seen = sum_by(ranked.query, known, ranked.n)
-    any_judged = count_by(ranked.query, ranked.n) > 0
-    value = ratio(seen, shown, 0.0)
-    return np.where(any_judged, value, np.nan)
+def _pieces(ranked: Ranked, cutoff: Ints) -> tuple[Values, Ints]:
+    """Pieces found in the top k, and pieces there are; each (n,)."""
+    relevant = ranked.grade >= 1
+    query, unit, rank = ranked.query[relevant], ranked.unit[relevant], ranked.rank[relevant]
+    found = rank <= cutoff[query]
+    units, first, of = np.unique(unit, return_index=True, return_inverse=True)
+    if len(units) < len(unit):
+        found = np.bincount(of, weights=found) > 0
+        query = query[first]
+    return sum_by(query, found, ranked.n), count_by(query, ranked.n)
 
 
 def pieces_of(ranked: Ranked, relevant: Flags, present: Flags) -> dict[int, list[set[int]]]:
@@ -89,26 +78,254 @@ def pieces_of(ranked: Ranked, relevant: Flags, present: Flags) -> dict[int, list
     return {query: list(units.values()) for query, units in found.items()}
 
 
-def _pieces(ranked: Ranked, cut: Ints) -> tuple[Values, Ints]:
-    """Pieces found in the top k, and pieces there are; each (n,)."""
-    relevant = ranked.grade >= 1
-    query, unit, rank = ranked.query[relevant], ranked.unit[relevant], ranked.rank[relevant]
-    found = rank <= cut[query]
-    units, first, of = np.unique(unit, return_index=True, return_inverse=True)
-    if len(units) < len(unit):
-        found = np.bincount(of, weights=found) > 0
-        query = query[first]
-    return sum_by(query, found, ranked.n), count_by(query, ranked.n)
+def _random_recall(orders: RandomOrders) -> Values:
+    return ratio(orders.inside, orders.total) * ratio(orders.top, orders.size, 0.0)
 
 
-def _counts(ranked: Ranked, cut: Ints) -> tuple[Values, Ints]:
+def _random_hit(orders: RandomOrders) -> Values:
+    return 1 - none_found(orders.size, orders.inside, orders.top)
+
+
+def _random_recall_all(orders: RandomOrders) -> Values:
+    every = all_found(orders.size, orders.inside, orders.top)
+    return np.where(orders.inside == orders.total, every, 0.0)
+
+
+def _random_recall_of_pieces(pieces: Sequence[frozenset[int]], size: int, top: int) -> float:
+    return _share_found(size, tuple(map(len, pieces)), top)
+
+
+def _random_recall_all_of_pieces(
+    pieces: Sequence[frozenset[int]], size: int, top: int
+) -> float | None:
+    """P(each piece has a document in the top k), by inclusion and exclusion over the different sets
+    of documents; None where those are more than _MOST_SETS."""
+    sets = set(pieces)
+    if len(sets) > _MOST_SETS:
+        return None
+    if frozenset() in sets:
+        return 0.0
+    total = 0.0
+    for taken in range(len(sets) + 1):
+        for chosen in combinations(sets, taken):
+            together = len(frozenset().union(*chosen))
+            total += (-1) ** taken * _missed(size, together, top)
+    return max(0.0, total)
+
+
+@lru_cache(maxsize=1 << 16)
+def _share_found(size: int, documents: tuple[int, ...], top: int) -> float:
+    """Expected share of the pieces that so many documents each carry in the top k of N."""
+    return float(np.mean([1 - _missed(size, carried, top) for carried in documents]))
+
+
+@lru_cache(maxsize=1 << 16)
+def _missed(size: int, documents: int, top: int) -> float:
+    """P(none of so many documents is in the top k of N) = C(N - documents, k) / C(N, k)."""
+    i = np.arange(documents)
+    return float(np.prod(np.maximum(size - top - i, 0) / np.maximum(size - i, 1)))
+
+
+def _tied_recall(tied: TiedDocuments) -> Values:
+    return ratio(tied.found, tied.total)
+
+
+def _tied_hit(tied: TiedDocuments) -> Values:
+    groups, missed = tied.groups, np.ones(tied.ranked.n)
+    none = none_found(groups.tied, groups.relevant, groups.inside)
+    np.multiply.at(missed, groups.query, none)
+    return 1 - missed
+
+
+def _tied_recall_all(tied: TiedDocuments) -> Values:
+    groups, found = tied.groups, np.ones(tied.ranked.n)
+    np.multiply.at(found, groups.query, all_found(groups.tied, groups.relevant, groups.inside))
+    return np.where(count_by(tied.query, tied.ranked.n) == tied.total, found, 0.0)
+
+
+# -- Documents -------------------------------------------------------------------------------------
+
+
+def _precision(ranked: Ranked, cutoff: Ints) -> Values:
+    found, relevant = _counts(ranked, cutoff)
+    return np.where(relevant > 0, found / cutoff, np.nan)
+
+
+def _precision_returned(ranked: Ranked, cutoff: Ints) -> Values:
+    found, relevant = _counts(ranked, cutoff)
+    value = ratio(found, np.minimum(ranked.returned, cutoff), 0.0)
+    return np.where(relevant > 0, value, np.nan)
+
+
+def _f1(ranked: Ranked, cutoff: Ints) -> Values:
+    found, relevant = _counts(ranked, cutoff)
+    return np.where(relevant > 0, 2 * found / (cutoff + relevant), np.nan)
+
+
+def _r_precision(ranked: Ranked, cutoff: Ints) -> Values:
+    return ratio(*_counts(ranked, cutoff))
+
+
+def _number_relevant(ranked: Ranked) -> Ints:
+    return count_by(ranked.query[_once(ranked)], ranked.n)
+
+
+def _judged(ranked: Ranked, cutoff: Ints) -> Values:
+    known = ranked.first_of_document & (ranked.grade >= 0) & (ranked.rank <= cutoff[ranked.query])
+    seen = sum_by(ranked.query, known, ranked.n)
+    value = ratio(seen, np.minimum(ranked.returned, cutoff), 0.0)
+    return np.where(count_by(ranked.query, ranked.n) > 0, value, np.nan)
+
+
+def _counts(ranked: Ranked, cutoff: Ints) -> tuple[Values, Ints]:
     """Relevant documents in the top k, and relevant documents; each (n,)."""
     once = _once(ranked)
     query = ranked.query[once]
-    inside = ranked.rank[once] <= cut[query]
+    inside = ranked.rank[once] <= cutoff[query]
     return sum_by(query, inside, ranked.n), count_by(query, ranked.n)
 
 
 def _once(ranked: Ranked) -> npt.NDArray[np.bool_]:
     """Judgements of relevant documents, each document once however many units it carries."""
     return ranked.first_of_document & (ranked.grade >= 1)
+
+
+def _random_precision(orders: RandomOrders) -> Values:
+    return orders.share * orders.top / orders.cutoff
+
+
+def _random_share(orders: RandomOrders) -> Values:
+    return orders.share
+
+
+def _random_f1(orders: RandomOrders) -> Values:
+    return ratio(2 * orders.top * orders.share, orders.cutoff + orders.total, 0.0)
+
+
+def _random_r_precision(orders: RandomOrders) -> Values:
+    return ratio(orders.share * np.minimum(orders.total, orders.size), orders.total)
+
+
+def _tied_precision(tied: TiedDocuments) -> Values:
+    return tied.found / tied.cutoff
+
+
+def _tied_share(tied: TiedDocuments) -> Values:
+    return ratio(tied.found, np.minimum(tied.ranked.returned, tied.cutoff), 0.0)
+
+
+def _tied_f1(tied: TiedDocuments) -> Values:
+    return 2 * tied.found / (tied.cutoff + tied.total)
+
+
+# -- Their definitions -----------------------------------------------------------------------------
+
+COUNTED = (
+    MetricDefinition(
+        name="recall",
+        about="of the evidence of a question, the share that is among the first k documents; the "
+        "mean over questions",
+        formula="pieces of evidence in the top k / pieces of evidence",
+        source="trec_eval `recall_k`",
+        elsewhere="R@k, Recall@k; LoCoMo's recall",
+        function=_recall,
+        random_baseline=_random_recall,
+        random_pieces=_random_recall_of_pieces,
+        expected_over_ties=_tied_recall,
+        piece_value=ratio,
+        needs_cutoff=True,
+        aliases=("r",),
+        reference="recall",
+    ),
+    MetricDefinition(
+        name="hit",
+        about="the share of questions with at least one piece of evidence among the first k "
+        "documents",
+        formula="1 where any piece of evidence is in the top k, else 0",
+        source="trec_eval `success_k`",
+        elsewhere="success@k, hit rate, Recall@k of question answering; LongMemEval's "
+        "`recall_any@k`",
+        function=_hit,
+        random_baseline=_random_hit,
+        expected_over_ties=_tied_hit,
+        piece_value=_any_found,
+        needs_cutoff=True,
+        aliases=("success", "recall_any"),
+        reference="success",
+    ),
+    MetricDefinition(
+        name="recall_all",
+        about="the share of questions with all of their evidence among the first k documents",
+        formula="1 where every piece of evidence is in the top k, else 0",
+        source="LongMemEval `recall_all@k`",
+        elsewhere="full recall, all-gold recall",
+        function=_recall_all,
+        random_baseline=_random_recall_all,
+        random_pieces=_random_recall_all_of_pieces,
+        expected_over_ties=_tied_recall_all,
+        piece_value=_all_found,
+        needs_cutoff=True,
+    ),
+    MetricDefinition(
+        name="precision",
+        about="of the first k documents, the share that is evidence; where there is one piece, it "
+        "cannot exceed 1 / k",
+        formula="relevant documents in the top k / k, also where fewer were returned",
+        source="trec_eval `P_k`",
+        elsewhere="P@k",
+        function=_precision,
+        random_baseline=_random_precision,
+        expected_over_ties=_tied_precision,
+        needs_cutoff=True,
+        aliases=("p",),
+        reference="P",
+    ),
+    MetricDefinition(
+        name="precision_returned",
+        about="as precision, over the documents that were returned where those are fewer than k",
+        formula="relevant documents in the top k / documents returned there; 0 where nothing was",
+        elsewhere="precision of RAG tools, where k varies",
+        function=_precision_returned,
+        random_baseline=_random_share,
+        expected_over_ties=_tied_share,
+        needs_cutoff=True,
+    ),
+    MetricDefinition(
+        name="f1",
+        about="the harmonic mean of precision and recall at k",
+        formula="2 × relevant documents in the top k / (k + relevant documents)",
+        source="the harmonic mean of precision@k and recall@k",
+        elsewhere="F1@k",
+        function=_f1,
+        random_baseline=_random_f1,
+        expected_over_ties=_tied_f1,
+        needs_cutoff=True,
+    ),
+    MetricDefinition(
+        name="rprec",
+        about="of the first n documents, the share that is evidence, where n is how many pieces "
+        "there are",
+        formula="relevant documents in the top n, n the number of relevant documents, / n",
+        source="trec_eval `Rprec`",
+        elsewhere="R-precision",
+        function=_r_precision,
+        own_cutoff=_number_relevant,
+        random_baseline=_random_r_precision,
+        expected_over_ties=_tied_recall,
+        aliases=("r-precision",),
+        reference="Rprec",
+    ),
+    MetricDefinition(
+        name="judged",
+        about="of the first k documents, the share that somebody has judged",
+        formula="documents of the top k with a judgement of grade 0 or more / documents returned "
+        "there; 0 where nothing was",
+        source="ir_measures `Judged@k`",
+        elsewhere="judged@k; where it is low, other metrics undercount",
+        function=_judged,
+        of_judged=True,
+        random_baseline=_random_share,
+        expected_over_ties=_tied_share,
+        needs_cutoff=True,
+    ),
+)

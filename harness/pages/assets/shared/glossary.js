@@ -1,26 +1,9 @@
 // One sentence for each number, for who has never seen it. Heads of tables take theirs from here.
 
-import { distinct, el } from "./page.js";
+import { distinct, el, find } from "./page.js";
 
-const METRICS = {
-  recall:
-    "of the evidence of a question, the share that is among the first k documents; the mean over questions",
-  hit: "the share of questions with at least one piece of evidence among the first k documents",
-  recall_all: "the share of questions with all of their evidence among the first k documents",
-  precision:
-    "of the first k documents, the share that is evidence; where there is one piece, it cannot exceed 1 / k",
-  precision_returned:
-    "as precision, over the documents that were returned where those are fewer than k",
-  f1: "the harmonic mean of precision and recall at k",
-  mrr: "1 / rank of the first piece of evidence, 0 where it is below k; the mean over questions",
-  map: "precision at the rank of each piece of evidence, as a mean over the pieces, then over questions",
-  ndcg: "how far up the evidence stands, against the best order of the same documents: 1 is the best, and low ranks count less",
-  ndcg_exp: "as nDCG, with higher grades counting more steeply",
-  ndcg_b2: "as nDCG, with ranks 1 and 2 counting the same; LongMemEval's own form",
-  rprec:
-    "of the first n documents, the share that is evidence, where n is how many pieces there are",
-  judged: "of the first k documents, the share that somebody has judged",
-};
+/** What each metric means, by name: from the registry of metrics, written when the page is made. */
+const METRICS = JSON.parse(find("glossary").textContent);
 
 const TERMS = {
   n: "how many questions the mean is over",
@@ -44,25 +27,6 @@ const TERMS = {
   "first found": "the rank of the first piece of evidence",
   ability: "what a question asks of a memory, as its dataset or its annotators say",
   slice: "a part of the questions",
-  "false positive rate":
-    "of the questions that have no answer, the share for which documents were returned all the same",
-  auroc:
-    "how often the system is surer of a question with an answer than of one without; 0.5 is a guess",
-  aurc: "the share of wrong answers among the surest questions, as a mean over all shares; lower is better",
-  "update recall":
-    "of the questions on facts that changed, the share with the newest fact among the first documents",
-  "stale only rate":
-    "of the questions on facts that changed, the share with an older fact alone among the first documents",
-  "update ranked first":
-    "of the questions on facts that changed, the share in which the newest stands above every older one",
-  "outdated returned":
-    "of the questions asked after a fact was corrected, the share with what no longer holds among the first documents; lower is better",
-  "outdated above":
-    "of the questions asked after a fact was corrected, the share with what no longer holds among the first documents, and above what does; lower is better",
-  "forgotten returned":
-    "of the questions asked after something was to be forgotten, the share with it among the first documents; lower is better",
-  "future returned":
-    "of the questions asked before the last document was said, the share with a later one among the first documents; lower is better",
 };
 
 /** What a term or a metric means; undefined for others. "A recall@10" is recall at 10. */

@@ -1,0 +1,159 @@
+"""What a metric is: one record with its functions, and with what is said of it.
+
+The table of metrics in the documentation, the glossary of the pages, `harness explain` and the
+property tests are made from these records. See `registry` for how they are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked
+
+
+@dataclass(frozen=True)
+class MetricDescription:
+    """What is said of a metric.
+
+    `about` is one sentence for readers of a page, in which `k` stands for the cutoff. `formula` and
+    `source` are for those who compute it themselves; `elsewhere` has the names of other tools.
+    `section` is the heading of its table in the documentation, `unit` the range of its values.
+    """
+
+    name: str
+    about: str
+    formula: str
+    source: str = "ours"
+    elsewhere: str = ""
+    section: str = "Of documents"
+    unit: str = "0 to 1"
+
+    @property
+    def formula_and_source(self) -> str:
+        """The formula, with its source in brackets."""
+        return self.formula if self.source == "ours" else f"{self.formula} ({self.source})"
+
+
+@dataclass(frozen=True)
+class RandomOrders:
+    """Random orders of the N documents of each query's haystack; every array has shape (n,).
+
+    `size` is N. Of the `total` relevant documents the haystack holds `inside`, whose judgements are
+    `rows`, (inside,). `cutoff` is as asked for, `top` the same but at most N.
+    """
+
+    ranked: Ranked
+    size: Ints
+    total: Ints
+    inside: Ints
+    rows: Ints
+    cutoff: Ints
+    top: Ints
+
+    @property
+    def share(self) -> Values:
+        """The share of the haystack that is relevant."""
+        return ratio(self.inside, self.size, 0.0)
+
+
+@dataclass(frozen=True)
+class TiedDocuments:
+    """Relevant documents that were returned, each in its group of documents with equal scores.
+
+    A group of t equals below `above` others fills the ranks above + 1 to above + t, each document
+    with probability 1 / t at each. Shapes (rows,): `rows` of the judgements, `query`, `above`,
+    `tied` (t), and `inside`, how many ranks of the group are within the cutoff. Shapes (n,):
+    `cutoff`, and `total` relevant documents of each query.
+    """
+
+    ranked: Ranked
+    cutoff: Ints
+    total: Ints
+    rows: Ints
+    query: Ints
+    above: Ints
+    tied: Ints
+    inside: Ints
+
+    @cached_property
+    def found(self) -> Values:
+        """The expected number of relevant documents within the cutoff; (n,)."""
+        return sum_by(self.query, self.inside / self.tied, self.ranked.n)
+
+    @cached_property
+    def groups(self) -> TieGroups:
+        """The groups of equals that hold these documents."""
+        order = np.lexsort((self.above, self.query))
+        query, above = self.query[order], self.above[order]
+        new = (np.diff(query, prepend=-1) != 0) | (np.diff(above, prepend=-1) != 0)
+        begins = np.flatnonzero(new)
+        query, above, tied = query[begins], above[begins], self.tied[order][begins]
+        relevant = np.diff(np.append(begins, len(order)))
+        inside = np.clip(self.cutoff[query] - above, 0, tied)
+        return TieGroups(query, above, tied, relevant, inside)
+
+
+@dataclass(frozen=True)
+class TieGroups:
+    """Groups of equals by query and rank, each with `relevant` documents; shapes (groups,)."""
+
+    query: Ints
+    above: Ints
+    tied: Ints
+    relevant: Ints
+    inside: Ints
+
+
+@dataclass(frozen=True, kw_only=True)
+class MetricDefinition(MetricDescription):
+    """A metric of rankings: its functions, and how it is asked for.
+
+    `function` gives one value from 0 to 1 a query, NaN where the query has nothing relevant, from
+    the ranks of its judged documents and a cutoff for each query. `random_baseline` is the expected
+    value over random orders, `expected_over_ties` that over orders of equal scores; without them a
+    result has neither. `has_upper_bound`: no ranking is better than the relevant documents alone,
+    best grade first.
+
+    Of metrics of pieces of evidence `piece_value` is the value from how many pieces were found and
+    how many there are, and `random_pieces` the expected value where documents share pieces: from
+    the documents of each piece, the size of the haystack and the cutoff.
+
+    `graded` metrics weigh grades, and take no `(rel=N)`; `of_judged` ones count judged documents,
+    relevant or not. `needs_cutoff`: it means nothing without `@k`; `own_cutoff` gives the cutoff of
+    each query where it takes no `@k`. `aliases` are names of other tools. `reference` is the
+    measure of trec_eval that gives the same values.
+    """
+
+    function: Callable[[Ranked, Ints], Values]
+    random_baseline: Callable[[RandomOrders], Values] | None = None
+    expected_over_ties: Callable[[TiedDocuments], Values] | None = None
+    has_upper_bound: bool = True
+    piece_value: Callable[[Values, Ints], Values] | None = None
+    random_pieces: Callable[[Sequence[frozenset[int]], int, int], float | None] | None = None
+    graded: bool = False
+    of_judged: bool = False
+    needs_cutoff: bool = False
+    own_cutoff: Callable[[Ranked], Ints] | None = None
+    aliases: tuple[str, ...] = ()
+    reference: str = ""
+
+    @property
+    def least_grade(self) -> int:
+        """The grade from which on a document counts, once grades below `rel` are 0."""
+        return 0 if self.of_judged else 1
+
+    def cutoffs(self, ranked: Ranked, k: int | None) -> Ints:
+        """Returns the cutoff of each query, (n,); behind every rank without one."""
+        if self.own_cutoff is not None:
+            return self.own_cutoff(ranked)
+        return np.full(ranked.n, k if k is not None else NOT_RETRIEVED - 1)
+
+    def where_defined(self, values: Values, ranked: Ranked, total: Ints) -> Values:
+        """Returns the values, and NaN where a query has nothing that counts (`total` is 0)."""
+        known = (count_by(ranked.query, ranked.n) if self.of_judged else total) > 0
+        return np.where(known, values, np.nan)
