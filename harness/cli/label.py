@@ -1,6 +1,6 @@
 """Label a set of your own: pool systems, judge, agree, export.
 
-Pool the top k of several systems, judge the candidates in a browser or a terminal, alone or
+Pool the top k of several systems, judge the candidates in a browser, alone or
 together, and export a dataset for `--dataset labelled`.
 """
 
