@@ -15,6 +15,7 @@ import {
 import { contents, el, facts, find, replace, reveal, select } from "../shared/page.js";
 import { table } from "../shared/tables.js";
 import { abilities } from "./abilities.js";
+import { addedSections } from "./added.js";
 import { answered } from "./answered.js";
 import { causes } from "./causes.js";
 import {
@@ -246,6 +247,7 @@ reveal(() => {
   for (const [draw] of PARTS) draw();
   causes();
   answered();
+  addedSections();
   others();
   find("words-said").replaceChildren(explained(words()));
   contents(find("contents"));
