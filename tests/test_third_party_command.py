@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import gzip
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
+
+import orjson
 
 COMMAND = '''
     """Count the documents of a run.
@@ -26,13 +33,41 @@ COMMAND = '''
 '''
 
 
-def _install(folder: Path, package: str, commands: dict[str, str], **modules: str) -> None:
+SECTION = """
+    from harness.pages.records import ReportSection
+
+
+    def section(report):
+        (folder,) = report.folders
+        if report.share:
+            return None
+        files = sorted(path.name for path in folder.iterdir())
+        return ReportSection(
+            title="Files of the run",
+            text=[f"{report.dataset.name} was asked {len(report.asked)} queries."],
+            columns=["file", "letters"],
+            rows=[[name, len(name)] for name in files],
+        )
+
+
+    def broken(report):
+        raise KeyError("none")
+"""
+
+
+def _install(
+    folder: Path,
+    package: str,
+    entries: dict[str, str],
+    group: str = "harness.commands",
+    **modules: str,
+) -> None:
     """Lay out a package the way pip does: its modules, and its entry points beside them."""
     info = folder / f"{package}-1.2.dist-info"
     info.mkdir(parents=True)
     (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {package}\nVersion: 1.2\n")
-    lines = [f"{name} = {target}" for name, target in commands.items()]
-    (info / "entry_points.txt").write_text("\n".join(["[harness.commands]", *lines, ""]))
+    lines = [f"{name} = {target}" for name, target in entries.items()]
+    (info / "entry_points.txt").write_text("\n".join([f"[{group}]", *lines, ""]))
     home = folder / package
     home.mkdir()
     (home / "__init__.py").write_text("import sys\nsys.stderr.write('package imported\\n')\n")
@@ -80,9 +115,10 @@ def test_a_command_that_breaks_names_its_package(tmp_path: Path) -> None:
     )
     status, _, err = _harness(tmp_path, "broken")
     assert status == 2
-    assert err.splitlines()[1:] == [
+    (line,) = err.splitlines()[1:]
+    assert line.startswith(
         "harness: command 'broken' of the package acme 1.2: acme.broken: ValueError: two lines"
-    ]
+    )
     assert "acme 1.2: acme.gone: ModuleNotFoundError" in _harness(tmp_path, "gone")[2]
     assert "acme 1.2: acme.empty has no add_arguments" in _harness(tmp_path, "empty")[2]
     status, out, err = _harness(tmp_path, "--help")
@@ -102,3 +138,34 @@ def test_two_packages_with_one_command_are_both_named(tmp_path: Path) -> None:
     assert "memory-retrieval-harness" in _harness(tmp_path, "runs")[2]
     assert "two packages declare it" in _harness(tmp_path, "--help")[1].replace("\n", " ")
     assert _harness(tmp_path, "retrievers", "--quiet") == (0, "", "")
+
+
+def _page_data(page: Path) -> Any:
+    found = re.search(
+        r'<script type="application/gzip" id="data">([^<]*)</script>', page.read_text()
+    )
+    assert found
+    return orjson.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+def test_an_installed_package_adds_a_section_to_the_report(
+    tmp_path: Path, sample_run: Callable[..., Path]
+) -> None:
+    run, group = sample_run("bm25"), "harness.report_sections"
+    _install(tmp_path, "acme", {"files": "acme.sections:section"}, group, sections=SECTION)
+    page = tmp_path / "report.html"
+    status, _, err = _harness(tmp_path, "report", str(run), "--out", str(page), "--quiet")
+    assert (status, err) == (0, "package imported\n")
+    (section,) = _page_data(page)["sections"]
+    assert (section["name"], section["title"]) == ("files", "Files of the run")
+    assert section["text"] == ["sample was asked 321 queries."]
+    assert ["run.json", 8] in section["rows"]
+
+    more = ["--out", str(page), "--quiet", "--share"]
+    assert _harness(tmp_path, "report", str(run), *more)[0] == 0
+    assert _page_data(page)["sections"] == []
+
+    _install(tmp_path, "other", {"worse": "other.sections:broken"}, group, sections=SECTION)
+    status, _, err = _harness(tmp_path, "report", str(run), "--out", str(page), "--quiet")
+    assert status == 2
+    assert "report section 'worse' of the package other 1.2: KeyError: 'none'" in err

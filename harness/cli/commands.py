@@ -16,7 +16,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
-from harness.errors import HarnessError, PluginError, UsageError
+from harness.errors import PluginError, UsageError
 
 GROUP = "harness.commands"
 
@@ -57,25 +57,24 @@ class Command:
         """
         if twice := self._declared_twice():
             raise UsageError(f"command {self.name!r}: {twice}; uninstall one of them")
+        from harness.retrievers.plugins import load_entry_point, package_of
+
         (entry,) = self.entry_points
-        origin = f"command {self.name!r} of the package {_package(entry)}"
-        try:
-            loaded = entry.load()
-        except HarnessError:
-            raise
-        except Exception as error:
-            message = " ".join(str(error).split())
-            raise PluginError(
-                f"{origin}: {entry.value}: {type(error).__name__}: {message}"
-            ) from error
+        loaded = load_entry_point(entry, "command")
         if not callable(getattr(loaded, "add_arguments", None)):
-            raise PluginError(f"{origin}: {entry.value} has no add_arguments(parser)")
+            raise PluginError(
+                f"command {self.name!r} of the package {package_of(entry)}: {entry.value} has no "
+                "add_arguments(parser)"
+            )
         return loaded
 
     def _declared_twice(self) -> str:
         if len(self.entry_points) == 1:
             return ""
-        return f"two packages declare it, {' and '.join(map(_package, self.entry_points))}"
+        from harness.retrievers.plugins import package_of
+
+        packages = " and ".join(map(package_of, self.entry_points))
+        return f"two packages declare it, {packages}"
 
 
 def find_commands() -> dict[str, Command]:
@@ -90,10 +89,6 @@ def find_commands() -> dict[str, Command]:
         raise UsageError("no commands: install the harness (pip install -e .)")
     names = [*(name for name in _FIRST if name in entries), *sorted({*entries} - {*_FIRST})]
     return {name: Command(name, tuple(entries[name])) for name in names}
-
-
-def _package(entry: EntryPoint) -> str:
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
 
 
 def _docstring(module: str) -> str:

@@ -13,11 +13,14 @@ from harness.pages.material import Material, Texts
 from harness.pages.records import (
     AnswerResult,
     AnswersProtocol,
+    AnswersSection,
     JudgeCounts,
     QueryAnswers,
     ReaderRow,
+    ReportSection,
     Verdicts,
 )
+from harness.pages.sections import ReportContext
 from harness.records.base import convert
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.runs.answering.context import BASELINES, RETRIEVED
@@ -37,6 +40,23 @@ from harness.scoring.scores import range_over_judges
 _SLICES = ("all", *(str(ability) for ability in Ability))
 _CONDITIONS = ("own", "imported", RETRIEVED, *BASELINES)
 _OF_TEXTS = ("exact_match", "token_f1", "containment", "abstained")
+
+
+def section(context: ReportContext) -> ReportSection | None:
+    """Return the answers beside the runs of a report, where there are any."""
+    folders_of = [answers_of(folder) for folder in context.folders]
+    if not any(folders_of):
+        return None
+    return ReportSection(
+        title="From what was retrieved to what was answered",
+        data=AnswersSection(
+            readers=[answered(folders) for folders in folders_of],
+            queries=[
+                by_question(material, folders, context.asked, context.texts)
+                for material, folders in zip(context.materials, folders_of, strict=True)
+            ],
+        ),
+    )
 
 
 def answers_of(run: Path) -> list[AnswersFolder]:

@@ -10,7 +10,6 @@ import orjson
 from msgspec.structs import replace
 
 from harness.files import read_json
-from harness.pages.answered import by_question
 from harness.pages.causes import CauseOf
 from harness.pages.material import Material, Shelf, Texts, moment
 from harness.pages.records import (
@@ -22,7 +21,6 @@ from harness.pages.records import (
     ReportQueries,
 )
 from harness.rankings.raw import read_lines
-from harness.runs.answering.folder import AnswersFolder
 from harness.runs.folder.run_folder import scores_by_query
 from harness.scoring.arrays import Flags, Values
 from harness.scoring.matching.hits import by_query
@@ -38,18 +36,17 @@ def questions(
     shown: int,
     names: Sequence[str],
     causes: Sequence[CauseOf],
-    answers: Sequence[Sequence[AnswersFolder]],
+    texts: Texts,
     *,
     share: bool,
 ) -> ReportQueries:
     """Returns every query that was asked, with the first `shown` documents of each ranking.
 
-    `names` are those of all causes, `causes` and `answers` have an entry for each run: the causes
-    of missed documents, and folders of answers.
+    `names` are those of all causes, `causes` has those of missed documents for each run.
+    `texts` are those that the page holds; others may be added to them later.
     """
     dataset = materials[0].dataset
     asked = np.flatnonzero(materials[0].answered.asked)
-    texts = Texts(share=share)
     shelf = Shelf(dataset, texts, share=share)
     table = dataset.query_table
     columns = QueryColumns(
@@ -72,10 +69,6 @@ def questions(
         rankings=[_ranking(material, asked, shown, shelf) for material in materials],
         runs=[_outcomes(material, asked, texts, share=share) for material in materials],
         protocols=_values(materials, asked),
-        answered=[
-            by_question(material, folders, asked, texts)
-            for material, folders in zip(materials, answers, strict=True)
-        ],
         documents=shelf.columns(),
         texts=texts.all,
     )

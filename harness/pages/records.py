@@ -423,6 +423,13 @@ class QueryAnswers(Record):
     verdicts: list[Verdicts]
 
 
+class AnswersSection(Record):
+    """For each run, the readers of its rankings, and what each answered to every query."""
+
+    readers: list[list[ReaderRow]]
+    queries: list[list[QueryAnswers]]
+
+
 # -- Reports: queries ------------------------------------------------------------------------------
 
 
@@ -509,9 +516,23 @@ class ReportQueries(Record):
     rankings: list[RankingColumns]
     runs: list[QueryOutcomes]
     protocols: list[QueryValues]
-    answered: list[list[QueryAnswers]]
     documents: DocumentColumns
     texts: list[str]
+
+
+class ReportSection(Record):
+    """A section of a report that an entry point adds: paragraphs, and a table below them.
+
+    `data` is instead of those where a module of the page draws the section; `name` is the name of
+    the entry point.
+    """
+
+    title: str
+    text: list[str] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    rows: list[list[str | int | float | None]] = field(default_factory=list)
+    data: Record | None = None
+    name: str = ""
 
 
 class ReportData(Record):
@@ -540,7 +561,7 @@ class ReportData(Record):
     risk: list[RiskCurve | None]
     latency: Latency | None
     queries: ReportQueries
-    answered: list[list[ReaderRow]]
+    sections: list[ReportSection]
     causes: MissCauses | None
 
     @property

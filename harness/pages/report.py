@@ -8,17 +8,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.pages.answered import answered, answers_of
 from harness.pages.causes import causes
 from harness.pages.comparison import pair_result, setting_rows
 from harness.pages.curves import by_k, by_tokens, latency, risk
 from harness.pages.html import page
-from harness.pages.material import Material
+from harness.pages.material import Material, Texts
 from harness.pages.questions import questions
 from harness.pages.records import PairResult, ReportData, ReportProtocol, ReportRun, ReportSlice
+from harness.pages.sections import ReportContext, added_sections
 from harness.records.scores import ProtocolResult
 from harness.schema import Ability
 from harness.scoring.protocols import PROTOCOLS
@@ -60,8 +62,10 @@ def report_data(
     drawn = _drawn(shared, first)
     missed, causes_of = causes(materials)
     asked = materials[0].answered.asked
-    folders_of = [answers_of(material.run.folder) for material in materials]
     names = missed.names if missed else []
+    texts = Texts(share=share)
+    queries = questions(materials, shown, names, causes_of, texts, share=share)
+    context = ReportContext(materials, np.flatnonzero(asked), texts, share)
     return ReportData(
         harness=harness.__version__,
         share=share,
@@ -81,8 +85,8 @@ def report_data(
         tokenizer=first.scores.tokens.tokenizer if first.scores.tokens else None,
         risk=[risk(material) for material in materials],
         latency=latency(materials),
-        queries=questions(materials, shown, names, causes_of, folders_of, share=share),
-        answered=[answered(folders) for folders in folders_of],
+        queries=queries,
+        sections=added_sections(context),
         causes=missed,
     )
 

@@ -51,14 +51,15 @@ def test_answers_stand_in_the_report_and_texts_stay_out_of_a_shared_one(
     run: Path, sample: Dataset
 ) -> None:
     data = to_tree(report_data([run], sample))
-    (rows,) = data["answered"]
+    (answers,) = (section["data"] for section in data["sections"])
+    (rows,) = answers["readers"]
     names = ["bm25", "no context", "newest documents", "random documents", "evidence only"]
     assert [row["system"] for row in rows] == names
     scores = read_scores(next(run.parent.glob("*-bm25.plain-*")))
     cell = scores.protocols[-1].slices["all"].metrics["accuracy"]
     shown = rows[0]["protocols"][-1]["slices"]["all"]["accuracy"]
     assert (shown["value"], shown["n"]) == (cell.value, cell.n)
-    (questions,) = data["queries"]["answered"]
+    (questions,) = answers["queries"]
     texts, own = data["queries"]["texts"], questions[0]
     assert all(len(own[name]) == data["asked"] == 30 for name in ("answer", "context"))
     for at in range(30):
@@ -102,7 +103,8 @@ def test_failed_answers_are_wrong_and_the_answered_only_stand_beside(
     only = {"value": cell.answered_only.value, "n": 18}
 
     data = to_tree(report_data([run], sample))
-    rows, found = data["answered"][0], data["queries"]["answered"][0]
+    (answers,) = (section["data"] for section in data["sections"])
+    rows, found = answers["readers"][0], answers["queries"][0]
     (at,) = (i for i, row in enumerate(rows) if row["reader"] == "plain/1(n)")
     shown = rows[at]["protocols"][-1]["slices"]["all"]["accuracy"]
     assert (shown["value"], shown["answered_only"]) == (cell.value, only)
@@ -137,7 +139,7 @@ def test_answers_of_other_rankings_are_not_shown(run: Path, sample: Dataset) -> 
         record["run"]["rankings_sha256"] = "0" * 64
         path.write_bytes(orjson.dumps(record))
         reseal(path.parent)
-    assert to_tree(report_data([run], sample))["answered"] == [[]]
+    assert to_tree(report_data([run], sample))["sections"] == []
 
 
 @pytest.mark.browser

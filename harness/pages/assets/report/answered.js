@@ -4,7 +4,7 @@ import { againstCost } from "../shared/cost.js";
 import { answeredOnly, count, many, plain, span } from "../shared/numbers.js";
 import { el, find } from "../shared/page.js";
 import { table } from "../shared/tables.js";
-import { data, who } from "./data.js";
+import { added, who } from "./data.js";
 
 /** The labels of the classes of answers, in their order. */
 export const CLASSES = {
@@ -25,13 +25,13 @@ const BESIDE = {
 };
 
 export function answered() {
-  const there = data.answered.some((rows) => rows.length);
-  find("answers").hidden = !there;
-  if (!there) return;
+  const answers = added("answers");
+  find("answers").hidden = !answers;
+  if (!answers) return;
   find("answers-how").textContent =
     "A reader model answered from what was retrieved, and from baselines in its place: no context, the newest documents, as many random documents, and the evidence only. Each number is of one reader and one judge.";
   find("answers-said").replaceChildren(
-    ...data.answered.flatMap((rows, run) =>
+    ...answers.readers.flatMap((rows, run) =>
       [...new Set(rows.map(({ reader }) => reader))].flatMap((reader) =>
         ofReader(
           run,
@@ -151,8 +151,9 @@ function noVerdicts(protocol, rows) {
 
 /** What became of one question, in a panel: the answer of each reader, and every verdict. */
 export function answersOf(run, at, text) {
-  const rows = data.answered[run] ?? [];
-  const found = data.queries.answered[run] ?? [];
+  const answers = added("answers");
+  const rows = answers?.readers[run] ?? [];
+  const found = answers?.queries[run] ?? [];
   return rows.flatMap((row, place) => {
     const { answer, failed, context, verdicts } = found[place];
     const said = answer[at] >= 0 ? text(answer[at]) : failed.includes(at) ? "(failed)" : null;

@@ -22,6 +22,9 @@ export const FAMILY = {
   ndcg: "nDCG",
 };
 
+/** The data of a section that an entry point added, and that a module here draws. */
+export const added = (name) => data.sections.find((section) => section.name === name)?.data;
+
 const main = data.protocols[data.main];
 export const chosen = choices({
   protocol: main ? protocolOf(main) : "",

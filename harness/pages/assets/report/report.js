@@ -16,6 +16,7 @@ import { contents, el, facts, find, replace, reveal, select } from "../shared/pa
 import { legend } from "../shared/save_chart.js";
 import { table } from "../shared/tables.js";
 import { abilities } from "./abilities.js";
+import { addedSections } from "./added.js";
 import { answered } from "./answered.js";
 import { causes } from "./causes.js";
 import {
@@ -248,6 +249,7 @@ reveal(() => {
   for (const [draw] of PARTS) draw();
   causes();
   answered();
+  addedSections();
   others();
   find("words-said").replaceChildren(explained(words()));
   contents(find("contents"));
