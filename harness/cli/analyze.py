@@ -60,9 +60,9 @@ def main(options: argparse.Namespace) -> int:
     dataset = dataset_of_run(folder, source=options.source)
     embed = None
     if options.semantic:
-        from harness.retrievers.minilm import unit_vectors
+        from harness.entry_points import provided
 
-        embed = unit_vectors("harness analyze --semantic")
+        embed = provided("text_vectors")("harness analyze --semantic")
     found = analyze(folder, dataset, options.k, errata=options.errata, embed=embed)
     texts = None if options.share else Texts(RunFolder(folder), dataset, found.depth)
     if options.json:

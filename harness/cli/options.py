@@ -102,7 +102,7 @@ def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> Re
     """
     from harness.cli.project import plugins
     from harness.retrievers.plugins import iter_strings, registered_in
-    from harness.retrievers.registry import BUILT_IN, RetrieverSpec, named, sibling_file
+    from harness.retrievers.registry import RetrieverSpec, is_ours, named, sibling_file
 
     given = tuple(options.plugin or ())
     if getattr(options, "isolate", False):
@@ -112,7 +112,7 @@ def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> Re
                 f"--isolate imports nothing of yours here, so that {name!r} cannot be looked up in "
                 f"{file}: name it as {file}:Class"
             )
-        if name not in BUILT_IN and ":" not in name:
+        if not is_ours(name) and ":" not in name:
             given = (*project, *given)
         return RetrieverSpec(name, params, given)
     load_plugins(options)

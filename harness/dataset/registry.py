@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from importlib.metadata import entry_points
 
+from harness import entry_points
 from harness.dataset.adapter import Adapter, Variant
 from harness.errors import UsageError, near
 
@@ -46,7 +46,7 @@ def register_adapter(family: str) -> Callable[[type[Adapter]], type[Adapter]]:
 
 def families() -> list[str]:
     """All known families: those that come with the harness, then others, sorted."""
-    others = {*_registered, *(entry.name for entry in entry_points(group=ENTRY_POINTS))}
+    others = {*_registered, *entry_points.names(ENTRY_POINTS)}
     return [*BUILT_IN, *sorted(others - set(BUILT_IN))]
 
 
@@ -55,8 +55,9 @@ def adapter(family: str) -> Adapter:
     if family in BUILT_IN and family not in _registered:
         import_module(BUILT_IN[family])
     if family not in _registered:
-        for entry in entry_points(group=ENTRY_POINTS, name=family):
-            _registered.setdefault(family, entry.load())
+        entry = entry_points.find(ENTRY_POINTS, family)
+        if entry is not None:
+            _registered.setdefault(family, entry_points.load(entry, "adapter"))
     if family not in _registered:
         raise UsageError(f"unknown dataset {family!r}{near(family, families())}")
     return _registered[family]()

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
+from harness import entry_points
 from harness.errors import HarnessError, PluginError, RunError, UsageError, near
 from harness.files import not_finite
 from harness.masking import filled_in, refuse_in, refuse_text
@@ -46,31 +47,14 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "harness.retrievers"
+"""The group by which packages add retrievers, our own extensions among them (pyproject.toml)."""
 
 BUILT_IN = {
     "bm25": "harness.retrievers.bm25:BM25",
     "bm25-okapi": "harness.retrievers.okapi:Okapi",
     "tfidf": "harness.retrievers.tfidf:TfIdf",
-    "minilm": "harness.retrievers.minilm:MiniLM",
-    "dense": "harness.retrievers.dense:Dense",
-    "qdrant": "harness.retrievers.stores.qdrant:Qdrant",
-    "chroma": "harness.retrievers.stores.chroma:Chroma",
-    "lancedb": "harness.retrievers.stores.lance:Lance",
-    "duckdb": "harness.retrievers.stores.duck:Duck",
-    "tantivy": "harness.retrievers.stores.tantivy_engine:Tantivy",
-    "graph": "harness.retrievers.graph.retriever:Graph",
     "hybrid": "harness.retrievers.hybrid:Hybrid",
-    "rerank": "harness.retrievers.rerank:Rerank",
     "recency-weighted": "harness.retrievers.recency_weighted:RecencyWeighted",
-    "langchain": "harness.retrievers.frameworks.langchain_bridge:LangChain",
-    "llamaindex": "harness.retrievers.frameworks.llamaindex_bridge:LlamaIndex",
-    "mem0": "harness.retrievers.memories.mem0_memory:Mem0",
-    "graphiti": "harness.retrievers.memories.graphiti_memory:Graphiti",
-    "mcp": "harness.retrievers.memories.mcp_memory:Mcp",
-    "amb": "harness.retrievers.memories.amb_provider:Amb",
-    "beir": "harness.retrievers.beir_models:Beir",
-    "mteb": "harness.retrievers.frameworks.mteb_bridge:Mteb",
-    "pyterrier": "harness.retrievers.frameworks.pyterrier_bridge:PyTerrier",
     "http": "harness.retrievers.http:Http",
     "command": "harness.retrievers.command:Command",
     "recency": "harness.retrievers.baselines:Recency",
@@ -123,7 +107,7 @@ class RetrieverSpec:
             serves = wrapper_for(built)
             built = serves() if serves is not None else built
         except (TypeError, ValueError) as error:
-            said = str(error) if self.name in BUILT_IN else raised_at(error)
+            said = str(error) if is_ours(self.name) else raised_at(error)
             raise UsageError(f"retriever {self.name!r}: {said}") from error
         except HarnessError:
             raise
@@ -214,7 +198,7 @@ def sibling_file(name: str) -> Path | None:
     """`mine.py` of this folder for a `mine` that is no built-in, installed or registered name."""
     file = Path(f"{name}.py")
     known = name in BUILT_IN or name in registered or len(file.parts) > 1 or ":" in name
-    if known or not file.is_file() or plugin_entry_points(name):
+    if known or not file.is_file() or entry_points.find(ENTRY_POINTS, name):
         return None
     return file
 
@@ -235,11 +219,8 @@ def find(name: str) -> Callable[..., Any]:
     """
     if name in BUILT_IN:
         return _attribute(BUILT_IN[name])
-    for entry in plugin_entry_points(name):
-        try:
-            loaded: Callable[..., Any] = entry.load()
-        except FAILURES as error:
-            raise PluginError(f"retriever {name!r} ({entry.value}): {raised_at(error)}") from error
+    if (entry := entry_points.find(ENTRY_POINTS, name)) is not None:
+        loaded: Callable[..., Any] = entry_points.load(entry, "retriever")
         return loaded
     if name in registered:
         return registered[name]
@@ -261,15 +242,21 @@ def find(name: str) -> Callable[..., Any]:
     raise UsageError(f"unknown retriever {name!r}{near(name, names())}{here}")
 
 
-def plugin_entry_points(name: str) -> list[EntryPoint]:
-    """The entry points by which installed packages bring a retriever of this name."""
-    return [] if name in BUILT_IN else [*entry_points(group=ENTRY_POINTS, name=name)]
+def is_ours(name: str) -> bool:
+    """Return whether a name is a retriever of this distribution, in the core or an extension."""
+    entry = None if name in BUILT_IN else entry_points.find(ENTRY_POINTS, name)
+    return name in BUILT_IN or (entry is not None and entry_points.is_ours(entry))
+
+
+def plugin_entry_point(name: str) -> EntryPoint | None:
+    """Return the entry point by which another package adds a retriever; None without one."""
+    entry = None if name in BUILT_IN else entry_points.find(ENTRY_POINTS, name)
+    return None if entry is None or entry_points.is_ours(entry) else entry
 
 
 def names() -> list[str]:
-    """Names of all retrievers that need no path, sorted."""
-    installed = (entry.name for entry in entry_points(group=ENTRY_POINTS))
-    return sorted({*BUILT_IN, *installed, *registered})
+    """Return the names of all retrievers that need no path, sorted."""
+    return sorted({*BUILT_IN, *entry_points.names(ENTRY_POINTS), *registered})
 
 
 def _attribute(path: str) -> Callable[..., Any]:

@@ -25,7 +25,7 @@ from harness.retrievers.registry import (
     RetrieverSpec,
     factory_of,
     files_of,
-    plugin_entry_points,
+    plugin_entry_point,
 )
 from harness.retrievers.sources import digests, file_of, module_files
 
@@ -130,7 +130,7 @@ def _own_files(spec: RetrieverSpec) -> list[Path]:
     """Files that a spec names by their paths, and those of `package.module:Class`, which may stand
     behind a name that a package brought."""
     given = [*iter_strings([spec.name, spec.params])]
-    given += [entry.value for one in given for entry in plugin_entry_points(one)]
+    given += [entry.value for one in given if (entry := plugin_entry_point(one)) is not None]
     modules = (one.partition(":")[0] for one in given if ":" in one)
     own = (module_files(name) for name in modules if not name.endswith(".py"))
     return [*map(Path, named_files(spec)), *chain.from_iterable(own)]

@@ -16,7 +16,6 @@ from harness.rankings.published.form import (
     ids_of,
     listed,
     marked,
-    register_run_format,
     text_of,
 )
 from harness.rankings.published.locomo_ids import session_ids
@@ -25,7 +24,6 @@ _SESSIONS = "retrieved_session_ids"
 _PLACE = re.compile(r"[0-9]{1,6}")
 
 
-@register_run_format("agent-memory-benchmarks")
 class AgentMemoryBenchmarks:
     """Reader of results.jsonl."""
 

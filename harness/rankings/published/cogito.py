@@ -13,12 +13,10 @@ from harness.rankings.published.form import (
     ids_of,
     listed,
     marked,
-    register_run_format,
     text_of,
 )
 
 
-@register_run_format("cogito")
 class Cogito:
     """Reader of per_question.json; the second stage unless the first is asked for."""
 

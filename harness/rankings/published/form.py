@@ -1,37 +1,25 @@
-"""What a reader of published rankings is, and the forms that are known, by their names.
+"""Formats in which projects publish rankings: the protocol of a reader, and the readers by name.
 
-A published file holds a record a question. A form says which records those are, how a record names
-its question, and what was found for it, in ids as the datasets of this project have them; it knows
-no dataset. What is doubled, broken or unknown is counted above it (runs/folder/published.py).
+A published file holds a record a question. A format says which records those are, how a record
+names its question, and what was found for it, in ids as the datasets of this project have them; it
+knows no dataset. What is doubled, broken or unknown is counted above it (runs/folder/published.py).
 
-Forms come from `BUILT_IN`, from the entry point group `harness.run_formats` of any installed
-package, and from `@register_run_format` in a plug-in file.
+Formats come from the entry point group `harness.run_formats`, ours too, and from
+`@register_run_format` in a plug-in file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
+from harness import entry_points
 from harness.errors import UsageError, near
 from harness.rankings.raw import read_bytes
 
 ENTRY_POINTS = "harness.run_formats"
-
-BUILT_IN = {
-    "longmemeval": "longmemeval_log",
-    "mempalace": "mempalace",
-    "agent-memory-benchmarks": "agent_memory_benchmarks",
-    "memory-core-eval": "memory_core_eval",
-    "cogito": "cogito",
-    "mem0": "mem0",
-    "retrieved-texts": "retrieved_texts",
-}
-"""Module of each form in this folder."""
 
 _HEAD = 1 << 20  # a record of the official log carries its whole haystack
 
@@ -114,21 +102,20 @@ def register_run_format(name: str) -> Callable[[type[RunFormat]], type[RunFormat
 
 
 def formats() -> list[str]:
-    """Names of all known forms."""
-    others = {*_registered, *(entry.name for entry in entry_points(group=ENTRY_POINTS))}
-    return [*BUILT_IN, *sorted(others - set(BUILT_IN))]
+    """Return the names of all known formats."""
+    known = entry_points.names(ENTRY_POINTS)
+    return [*known, *sorted(set(_registered) - set(known))]
 
 
 def run_format(name: str) -> RunFormat:
-    """The form of that name. Raises UsageError, with the near names, where there is none."""
-    if name in BUILT_IN and name not in _registered:
-        import_module(f"harness.rankings.published.{BUILT_IN[name]}")
-    if name not in _registered:
-        for entry in entry_points(group=ENTRY_POINTS, name=name):
-            _registered.setdefault(name, entry.load())
-    if name not in _registered:
+    """Return the format of that name. Raises UsageError, with the near names, without one."""
+    if name in _registered:
+        return _registered[name]()
+    entry = entry_points.find(ENTRY_POINTS, name)
+    if entry is None:
         raise UsageError(f"unknown --format {name!r}{near(name, formats())}")
-    return _registered[name]()
+    form: type[RunFormat] = entry_points.load(entry, "run format")
+    return form()
 
 
 def recognised(path: Path) -> str | None:

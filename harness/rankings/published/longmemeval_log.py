@@ -17,12 +17,10 @@ from harness.rankings.published.form import (
     list_of,
     listed,
     marked,
-    register_run_format,
     text_of,
 )
 
 
-@register_run_format("longmemeval")
 class LongMemEvalLog:
     """Reader of the log; sessions or turns, whichever its ids are."""
 

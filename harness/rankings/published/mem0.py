@@ -17,7 +17,6 @@ from harness.rankings.published.form import (
     Question,
     list_of,
     marked,
-    register_run_format,
     text_of,
 )
 
@@ -26,7 +25,6 @@ _PLACE = "conversation"
 _NUMBER = re.compile(r"[0-9]{1,6}")
 
 
-@register_run_format("mem0")
 class Mem0:
     """Reader of memories by conversation."""
 

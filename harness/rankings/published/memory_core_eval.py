@@ -14,12 +14,10 @@ from harness.rankings.published.form import (
     ids_of,
     listed,
     marked,
-    register_run_format,
     text_of,
 )
 
 
-@register_run_format("memory-core-eval")
 class MemoryCoreEval:
     """Reader of its JSON files."""
 

@@ -13,13 +13,11 @@ from harness.rankings.published.form import (
     ids_of,
     listed,
     marked,
-    register_run_format,
     text_of,
 )
 from harness.rankings.published.locomo_ids import session_ids
 
 
-@register_run_format("mempalace")
 class MemPalace:
     """Reader of results_locomo_*.json."""
 

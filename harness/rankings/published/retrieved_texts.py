@@ -16,7 +16,6 @@ from harness.rankings.published.form import (
     list_of,
     listed,
     marked,
-    register_run_format,
     text_of,
 )
 
@@ -24,7 +23,6 @@ _FIELDS = ("retrieved_contents", "retrieved_memories", "retrieved_texts")
 _TEXTS = ("memory", "text", "content", "used_content")
 
 
-@register_run_format("retrieved-texts")
 class RetrievedTexts:
     """Reader of texts, which are then held against the documents."""
 

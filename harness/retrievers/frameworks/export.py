@@ -20,7 +20,7 @@ from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.extras import need
 from harness.retrievers.nested import CandidateRanking, CandidateRetriever
 from harness.retrievers.plugins import iter_strings
-from harness.retrievers.registry import BUILT_IN, RetrieverSpec, files_of
+from harness.retrievers.registry import RetrieverSpec, files_of, is_ours
 from harness.retrievers.wrap import wrapper_for
 
 Named = str | RetrieverSpec | Retriever
@@ -183,7 +183,7 @@ def _known_as(given: Named, built: Retriever, seed: int) -> tuple[str, str]:
         return (said if isinstance(said, str) else type(built).__qualname__), uuid4().hex
     # What parameters name beside, such as a file or a service, may be another one tomorrow.
     elsewhere = any(":" in one or files_of(one) for one in iter_strings(spec.params))
-    if spec.name not in BUILT_IN or elsewhere:
+    if elsewhere or not is_ours(spec.name):
         return spec.name, uuid4().hex
     weights = str(getattr(built, "revision", ""))
     about = [harness.__version__, spec.name, dict(spec.params), weights, seed]

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset
+from harness.entry_points import provided
 from harness.errors import UsageError
 from harness.files import disk_errors, folder_aside
 from harness.rankings.rankings import Rankings, read_rankings
@@ -79,9 +80,7 @@ def resolve_into(
     settings = matching or Matching()
     embed = None
     if settings.semantic is not None:
-        from harness.retrievers.minilm import unit_vectors
-
-        embed = unit_vectors("matching by meaning")
+        embed = provided("text_vectors")("matching by meaning")
     resolve_hits(dataset, hits, settings, embed)
     write_hits(dataset, hits, folder / "hits.parquet")
     rankings: dict[int, Ranking] = {}

@@ -11,6 +11,7 @@ import pyarrow as pa
 from msgspec.structs import replace as msgspec_replace
 
 from harness.dataset.reader import Dataset
+from harness.entry_points import provided
 from harness.errors import UsageError
 from harness.files import disk_errors, write_bytes
 from harness.rankings.rankings import read_rankings
@@ -55,8 +56,7 @@ def score_run(
     scores = score(dataset, read_rankings(run.rankings), choices, depth=depth, answered=known)
     report, by_text = scores.report, None
     if semantic is not None:
-        from harness.runs.folder.semantic import semantic_of_run
-
+        semantic_of_run = provided("semantic_accuracy")
         result, by_text = semantic_of_run(run, dataset, known, choices or Choices(), semantic)
         report = msgspec_replace(report, semantic=result)
     elif earlier is not None and earlier.semantic is not None and _same_run(earlier, report):
