@@ -63,6 +63,11 @@ def provided(name: str) -> Any:
     return load(entry, "provider")
 
 
+def provided_or_none(name: str) -> Any | None:
+    """Return what an extension provides under a name; None where none is installed."""
+    return None if find(PROVIDERS, name) is None else provided(name)
+
+
 def is_ours(entry: EntryPoint) -> bool:
     """Return whether an entry point belongs to this distribution."""
     return entry.value.startswith(OURS)

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from harness.dataset.reader import Dataset
     from harness.runs.answering.answer import AnswerJob, AnswerPlan
     from harness.runs.answering.client import RequestOptions
-    from harness.runs.answering.context import Baseline
-    from harness.runs.answering.records import AnswersRecord
+    from harness.runs.answering.records import AnswersRecord, Baseline
 
 _BASELINES: tuple[Baseline, ...] = ("none", "newest", "random", "evidence")
 _READER_OPTIONS = (

@@ -9,16 +9,15 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import add_inner
 from harness.cli.output import add_output, plain, print_json
+from harness.entry_points import provided_or_none
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.retrievers.embeddings import CachedVectors
     from harness.retrievers.index_cache import CachedIndex
-    from harness.runs.answering.replies import Replies
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,10 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print what is kept."""
-    from harness.retrievers import embeddings, index_cache
+    from harness.retrievers import index_cache
 
+    vectors = provided_or_none("vector_cache")
     _print(
-        embeddings.cached_vectors(),
+        vectors.cached_vectors() if vectors else [],
         index_cache.cached_indexes(),
         _replies(),
         options,
@@ -68,15 +68,15 @@ def _damaged_replies() -> int:
 
 
 @contextmanager
-def _open_replies() -> Iterator[Replies | None]:
+def _open_replies() -> Iterator[Any]:
     """The replies that are kept; None where none ever were."""
     from harness.dataset.prepare import home
-    from harness.runs.answering.replies import FILE, Replies
 
-    if not (home() / FILE).is_file():
+    replies_of = provided_or_none("replies")
+    if replies_of is None or not (home() / replies_of.FILE).is_file():
         yield None
         return
-    replies = Replies(home())
+    replies = replies_of.Replies(home())
     try:
         yield replies
     finally:
@@ -97,9 +97,10 @@ def _clear_replies(options: argparse.Namespace) -> int:
 def call_verify(options: argparse.Namespace) -> int:
     """Status 1 where something is damaged. The next run that wants an index builds it anew, what
     damaged vectors are in is told, and a damaged reply is asked again."""
-    from harness.retrievers import embeddings, index_cache
+    from harness.retrievers import index_cache
 
-    vectors, indexes = embeddings.verify(), index_cache.verify()
+    cache = provided_or_none("vector_cache")
+    vectors, indexes = cache.verify() if cache else [], index_cache.verify()
     told = [one.damaged for one in vectors if one.damaged]
     replies, lost = _replies(), _damaged_replies()
     if lost:
@@ -112,7 +113,7 @@ def call_verify(options: argparse.Namespace) -> int:
 
 def call_clear(options: argparse.Namespace) -> int:
     """Forget, and print what was kept."""
-    from harness.retrievers import embeddings, index_cache
+    from harness.retrievers import index_cache
 
     if "" in (options.model, options.index):
         raise UsageError("--model and --index need a name; without them all is forgotten")
@@ -122,7 +123,8 @@ def call_clear(options: argparse.Namespace) -> int:
         return _clear_replies(options)
     if options.model and options.index:
         raise UsageError("--model forgets vectors and --index an index; name one of them")
-    vectors = [] if options.index else embeddings.clear(options.model or "")
+    cache = provided_or_none("vector_cache")
+    vectors = [] if options.index or not cache else cache.clear(options.model or "")
     indexes = [] if options.model else index_cache.clear(options.index or "")
     _print(vectors, indexes, {}, options, "there was nothing to clear")
     if (vectors or indexes) and not (options.json or options.quiet):
@@ -141,7 +143,7 @@ def call_clear(options: argparse.Namespace) -> int:
 
 
 def _print(
-    models: list[CachedVectors],
+    models: list[Any],
     indexes: list[CachedIndex],
     replies: dict[str, int],
     options: argparse.Namespace,

@@ -55,7 +55,7 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         refuse(options, "with --json", format="terminal")
     if options.verb == "add":
-        from harness.verdicts.board.submission import add as take_in
+        from harness.entry_points import provided
 
         if not options.path:
             raise UsageError("leaderboard add PATH: name the folder of the run")
@@ -65,7 +65,7 @@ def main(options: argparse.Namespace) -> int:
                 made = take_in_published(options, path, results)
             else:
                 refuse(options, "for a folder, whose run.json says it", *OF_A_PUBLISHED_FILE)
-                made = take_in(path, results, options.source, taken)
+                made = provided("submission")(path, results, options.source, taken)
                 taken[made] = path
             if not options.quiet:
                 print(f"{path}: scored from its rankings and taken in as {made}", file=sys.stderr)

@@ -13,6 +13,8 @@ from harness.cli.options import add_results, load_plugins, run_folder
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 
+_HISTORY = "history.jsonl"
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments and options."""
@@ -74,9 +76,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _history(folders: list[Path]) -> Path | None:
     """The history that is asked for. Raises UsageError for one beside something else."""
-    from harness.pages.history import history_of
-
-    found = [history_of(folder) for folder in folders if not (folder / "run.json").is_file()]
+    found = [_history_in(folder) for folder in folders if not (folder / "run.json").is_file()]
     if not any(found):
         for file in (folder for folder in folders if folder.is_file()):
             raise UsageError(f"{file}: is a file; a report takes run folders, or a history.jsonl")
@@ -86,14 +86,21 @@ def _history(folders: list[Path]) -> Path | None:
     return found[0]
 
 
+def _history_in(path: Path) -> Path | None:
+    """The history that a path names: the file, or one in the folder; None where there is none."""
+    if path.is_dir():
+        return path / _HISTORY if (path / _HISTORY).is_file() else None
+    return path if path.suffix == ".jsonl" else None
+
+
 def _write_history(options: argparse.Namespace, history: Path) -> int:
     """Lines over time; no text of a dataset is in them, so `--share` changes nothing."""
     from harness.cli.summary_notes import size
+    from harness.entry_points import provided
     from harness.files import disk_errors, write_bytes
-    from harness.pages.history import history_page
 
     refuse(options, "for a history", "source", "plugin", ranks=10)
-    page = history_page(history)
+    page: bytes = provided("history_page")(history)
     out = _file(options) or history.with_name("history.html")
     with disk_errors(out.parent, "name another file with --out"):
         write_bytes(out, page)

@@ -9,7 +9,6 @@ texts, where there are no ids. With --log: requests that a system logged.
 from __future__ import annotations
 
 import argparse
-import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -30,7 +29,8 @@ from harness.cli.options import (
 )
 from harness.cli.output import add_output, print_json, refuse
 from harness.cli.published import add_published, folder_of_published, form_of
-from harness.cli.semantic import add_semantic, score_expected, threshold
+from harness.cli.score_sources import score_sources
+from harness.entry_points import provided
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -45,12 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_results(parser)
     parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
     parser.add_argument("--qrels", metavar="FILE", help="a qrels file instead of a dataset")
-    add_log(parser)
+    for source in score_sources():
+        source.add_arguments(parser)
+    parser.add_argument(
+        "--repeats", metavar="RULE", help="of queries asked again: latest (default), first, refuse"
+    )
     add_published(parser)
     add_view(parser)
     add_matching(parser)
     add_scoring(parser)
-    add_semantic(parser)
     parser.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
     parser.add_argument("--k", type=int, help="how deep the system was asked to rank")
     parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
@@ -62,42 +65,32 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Score and print."""
-    from harness.runs.answering.folder import is_answers
-
     path = _found(options)
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
     if options.qrels and options.dataset:
         raise UsageError("--qrels and --dataset exclude each other; name one")
-    if not options.log and (options.log_config or options.lenient):
-        raise UsageError("--log-config and --lenient are for a log; say --log too")
+    for source in score_sources():
+        if source.accepts(options, path):
+            return int(source.score(options, path))
     if options.qrels:
         refuse(
-            options, "with --qrels, which are scored as they are", *_OF_A_DATASET, results="results"
+            options, "with --qrels, which are scored as they are", *OF_A_DATASET, results="results"
         )
-    elif path.is_dir() and not (options.log or options.expected):
+        if getattr(options, "semantic", None) is not None:
+            raise UsageError("--semantic needs texts: a --dataset, or --expected; qrels have none")
+        return _by_qrels(options, path)
+    if path.is_dir():
         said = ("name", "k", "out", "strict", "granularity", "text", "split", "as_of", "rebuild")
         refuse(
             options, "for a run, which says it itself", *said, "format", "ranking", "repeats", "cut"
         )
-    if path.is_dir() and is_answers(path):
-        return _of_answers(options, path)
-    if options.log and (options.qrels or options.expected):
-        raise UsageError("--log goes with a --dataset alone, not with --qrels or --expected")
-    if options.log:
-        return _of_log(options, path)
-    if options.expected:
-        return score_expected(options, path)
-    if options.qrels:
-        if options.semantic is not None:
-            raise UsageError("--semantic needs texts: a --dataset, or --expected; qrels have none")
-        return _by_qrels(options, path)
 
     from harness.runs.folder.from_hits import resolve_again
     from harness.runs.folder.imported import import_rankings
     from harness.runs.folder.run_folder import dataset_of_run
 
-    choices, semantic = scoring_choices(options), threshold(options)
+    choices, semantic = scoring_choices(options), semantic_threshold(options)
     if path.is_dir():
         dataset = dataset_of_run(path, name=options.dataset, **view_arguments(options))
         folder = path
@@ -112,7 +105,7 @@ def main(options: argparse.Namespace) -> int:
         else:
             refuse(options, "for a run file of a usual form", "repeats", "ranking", "cut")
             dataset = fitting_dataset(options)
-            with _suggesting_log(options, path):
+            with _suggesting_source(options, path):
                 folder = import_rankings(
                     path,
                     dataset,
@@ -123,39 +116,36 @@ def main(options: argparse.Namespace) -> int:
                     matching=matching(options),
                     unasked=options.missing == "zero",
                 )
-    _score(folder, dataset, choices, semantic, options)
+    score_folder(folder, dataset, choices, semantic, options)
     return 0
 
 
+def semantic_threshold(options: argparse.Namespace) -> float | None:
+    """Return the cosine of `--semantic`; None without the option, or what adds it."""
+    if getattr(options, "semantic", None) is None:
+        return None
+    value: float | None = provided("semantic_threshold")(options)
+    return value
+
+
 def _found(options: argparse.Namespace) -> Path:
-    """What is to be scored: a file or a folder, or the run of that name."""
+    """Return the file or folder to score, or the run of that name."""
     path = Path(options.run)
-    if path.exists() or options.qrels or options.expected or options.log:
+    expected = options.qrels or any(source.asked_for(options) for source in score_sources())
+    if path.exists() or expected:
         if not path.exists():
             raise UsageError(f"{path}: no such file")
         return path
     return run_folder(options, options.run, "run file or run folder")
 
 
-_OF_A_DATASET = (
+OF_A_DATASET = (
     *("plugin", "granularity", "text", "split", "source", "rebuild", "match_f1", "match_semantic"),
     *("protocol", "ks", "answers", "name", "k", "out", "full"),
 )
 
 
-def _of_answers(options: argparse.Namespace, path: Path) -> int:
-    """Score a folder of answers anew, with all that was judged of it."""
-    from harness.cli.answer import score_and_print
-    from harness.runs.answering.folder import AnswersFolder, dataset_of_answers
-
-    rest: tuple[str, ...] = ("dataset", "metrics", "ties", "missing", "semantic", "strict")
-    rest += tuple(name for name in _OF_A_DATASET if name != "source")
-    refuse(options, "for a folder of answers", *rest)
-    dataset = dataset_of_answers(AnswersFolder(path), options.source)
-    return score_and_print(options, "answer", [path], dataset)
-
-
-def _score(
+def score_folder(
     folder: Path,
     dataset: Dataset,
     choices: Choices,
@@ -174,69 +164,13 @@ def _score(
 
 
 @contextmanager
-def _suggesting_log(options: argparse.Namespace, path: Path) -> Iterator[None]:
-    """Where a file cannot be read as a run and is a log of requests, say so, and what to type."""
-    from harness.online.logs.read import is_request_log
-
+def _suggesting_source(options: argparse.Namespace, path: Path) -> Iterator[None]:
+    """Add to the error of a file that is no run what else it is, and the command for it."""
     try:
         yield
     except UsageError as error:
-        if not is_request_log(path):
-            raise
-        command = ["harness", "score", options.run, "--log", "--dataset", options.dataset or "NAME"]
-        raise UsageError(
-            f"{error}; if it is a log of requests, type: {shlex.join(command)}"
-        ) from None
-
-
-def add_log(parser: argparse.ArgumentParser) -> None:
-    """How a log of requests is read."""
-    parser.add_argument(
-        "--log", action="store_true", help="the file or folder is a log: JSON lines, OpenTelemetry"
-    )
-    parser.add_argument("--log-config", metavar="FILE.toml", help="which field of a line says what")
-    parser.add_argument(
-        "--repeats", metavar="RULE", help="of queries asked again: latest (default), first, refuse"
-    )
-    parser.add_argument("--lenient", action="store_true", help="count lines that cannot be read")
-
-
-def _of_log(options: argparse.Namespace, path: Path) -> int:
-    """Scores the log of a system."""
-    from harness.online.logs.field_mapping import FieldMapping
-    from harness.online.logs.import_log import LogImportOptions, import_log, log_lines
-    from harness.online.logs.records import FeedbackSummary
-    from harness.records.base import read_json_record
-    from harness.records.run import ImportedLog
-
-    if not options.dataset:
-        raise UsageError("--dataset is missing, the labelled queries of the log")
-    config = options.log_config
-    how = LogImportOptions(
-        FieldMapping.read(Path(config)) if config else FieldMapping(),
-        options.repeats or "latest",
-        options.lenient,
-        options.missing == "zero",
-    )
-    choices, semantic = scoring_choices(options), threshold(options)
-    dataset = fitting_dataset(options)
-    folder = import_log(
-        path,
-        dataset,
-        how,
-        out=Path(options.out or "results"),
-        name=options.name,
-        k=options.k,
-        strict=options.strict,
-        matching=matching(options),
-    )
-    record = _score(folder, dataset, choices, semantic, options)
-    if not (options.json or options.quiet):
-        path = folder / "feedback.json"
-        feedback = read_json_record(path, FeedbackSummary) if path.is_file() else None
-        if isinstance(record.imported_from, ImportedLog):
-            print("\n".join(log_lines(record.imported_from, record.queries.asked, feedback)))
-    return 0
+        found = (source.suggest(options, path) for source in score_sources())
+        raise next((UsageError(f"{error}; {text}") for text in found if text), error) from None
 
 
 def _by_qrels(options: argparse.Namespace, path: Path) -> int:
@@ -248,7 +182,7 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     metrics = options.metrics or "ndcg@10,mrr@10,map,recall@1,recall@10,recall@100,precision@10"
     if options.ties is not None and options.ties not in list(Ties):
         raise UsageError(f"unknown tie rule {options.ties!r}; known: {', '.join(Ties)}")
-    with _suggesting_log(options, path):
+    with _suggesting_source(options, path):
         result = evaluate(
             Path(options.qrels),
             path,

@@ -14,6 +14,7 @@ from harness.cli import summary_notes
 from harness.cli.options import of_kinds
 from harness.cli.output import print_json
 from harness.dataset.manifest import IDS_ONLY
+from harness.entry_points import provided
 from harness.records.run import RunRecord
 from harness.records.scores import Interval, MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
@@ -47,9 +48,7 @@ def print_scores(report: ScoreReport, record: RunRecord, folder: Path, columns: 
         print("\nalso scored as")
         print("\n".join(line for line in others if line))
     if report.semantic is not None:
-        from harness.cli.semantic import semantic_table
-
-        print(f"\n{semantic_table(report.semantic)}")
+        print(f"\n{provided('semantic_table')(report.semantic)}")
     extra = summary_notes.below(report, record)
     if extra:
         print()
@@ -106,9 +105,7 @@ def print_short(report: ScoreReport, record: RunRecord, folder: Path, columns: l
     else:
         print("\nno query could be scored; see excluded.json")
     if report.semantic is not None:
-        from harness.cli.semantic import semantic_table
-
-        print(f"\n{semantic_table(report.semantic)}")
+        print(f"\n{provided('semantic_table')(report.semantic)}")
     for answers in (one for one in report.protocols if one.protocol == "answers"):
         print(" ".join(_line(answers).split()))
     for said in (summary_notes.hits(report), summary_notes.cost(record)):

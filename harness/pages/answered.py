@@ -23,14 +23,13 @@ from harness.pages.records import (
 from harness.pages.sections import ReportContext
 from harness.records.base import convert
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
-from harness.runs.answering.context import BASELINES, RETRIEVED
+from harness.runs.answering.context import RETRIEVED
 from harness.runs.answering.folder import AnswersFolder, display_names
-from harness.runs.answering.judging import failures_as_wrong, reader_of
-from harness.runs.answering.records import JudgeRecord
+from harness.runs.answering.judging import failures_as_wrong
+from harness.runs.answering.records import BASELINES, CLASSES, JudgeRecord, reader_of
 from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.schema import Ability
 from harness.scoring.answered.error_attribution import (
-    CLASSES,
     CONDITIONAL,
     answer_classes,
     evidence_coverage,

@@ -9,18 +9,17 @@ from typing import Any, TypeVar
 
 import harness
 from harness.errors import UsageError
-from harness.pages.html import page
-from harness.pages.records import (
+from harness.pages.history_records import (
     HistoryData,
     HistoryDataset,
     HistoryNight,
     MetricSeries,
     SystemSeries,
 )
+from harness.pages.html import page
 from harness.schema import Ability
 from harness.verdicts.history import (
     FELL,
-    NAME,
     NOT_SHOWN,
     OPEN_WORDS,
     ROSE,
@@ -41,13 +40,6 @@ T = TypeVar("T")
 _SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
 _SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN_WORDS)
 _SHORT = tuple(word.partition(":")[0] for word in _SAID)  # as verdicts say it
-
-
-def history_of(path: Path) -> Path | None:
-    """The history that a path names: the file, or one in the folder; None where there is none."""
-    if path.is_dir():
-        return path / NAME if (path / NAME).is_file() else None
-    return path if path.suffix == ".jsonl" else None
 
 
 def history_page(path: Path, *, home: str = "") -> bytes:

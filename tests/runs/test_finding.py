@@ -11,7 +11,7 @@ from corpora import labelled, ranked
 
 from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
-from harness.retrievers.registry import BUILT_IN, RetrieverSpec, find, names, parameters
+from harness.retrievers.registry import RetrieverSpec, find, names, parameters
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.plan import Settings
 from harness.runs.runner import run

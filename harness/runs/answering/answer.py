@@ -21,14 +21,7 @@ from harness.errors import RunError, UsageError
 from harness.files import digest
 from harness.records.base import to_plain
 from harness.runs.answering.client import ModelClient, ModelResponse, RequestOptions
-from harness.runs.answering.context import (
-    BASELINES,
-    RETRIEVED,
-    Baseline,
-    Context,
-    ContextBuilder,
-    ContextLimits,
-)
+from harness.runs.answering.context import RETRIEVED, Context, ContextBuilder, ContextLimits
 from harness.runs.answering.folder import (
     ANSWERS,
     ANSWERS_VERSION,
@@ -39,9 +32,11 @@ from harness.runs.answering.folder import (
 from harness.runs.answering.prices import PRICES
 from harness.runs.answering.prompts import Prompt, Reader
 from harness.runs.answering.records import (
+    BASELINES,
     AnswerCounts,
     AnswerSettings,
     AnswersRecord,
+    Baseline,
     CallUsage,
     RunReference,
 )

@@ -13,21 +13,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
+from harness.runs.answering.records import BASELINES
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import asked_in
 from harness.scoring.budget import TokenCounts, text_tokens
 from harness.scoring.matching.hits import read_hits
 from harness.scoring.resolve import cleaned, resolve
 
-Baseline = Literal["none", "newest", "random", "evidence"]
-BASELINES: tuple[Baseline, ...] = get_args(Baseline)
 """Contexts in place of what a run returned."""
 
 RETRIEVED: Literal["retrieved"] = "retrieved"

@@ -24,13 +24,13 @@ from harness.runs.answering.client import ModelClient
 from harness.runs.answering.folder import HUMAN, JUDGEMENTS, AnswersFolder, file_name
 from harness.runs.answering.judges import Judge
 from harness.runs.answering.records import (
-    AnswersRecord,
     CallUsage,
     HumanLabelSource,
     ImportedFile,
     JudgeIdentity,
     JudgementCounts,
     JudgeRecord,
+    reader_of,
 )
 from harness.runs.answering.replies import Call
 from harness.runs.folder.run_folder import write_scores
@@ -191,22 +191,6 @@ def _agreement(
         if one.name != HUMAN
     ]
     return [(name, agreement) for name, agreement in found if agreement is not None]
-
-
-def reader_of(record: AnswersRecord) -> str:
-    """Names reader and model for signatures, as in `plain/1(gpt-4o)`.
-
-    Systems that answer themselves share one name: what differs between them is the system.
-    """
-    settings = record.settings
-    if settings.condition in ("imported", "own"):
-        return "its own"
-    name = f"{settings.reader}({settings.model})"
-    if settings.temperature is not None:
-        name += f",temperature:{settings.temperature:g}"
-    if settings.repeat > 1:
-        name += f",repeat:{settings.repeat}"
-    return name
 
 
 def _judgeable(dataset: Dataset) -> Flags:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
@@ -10,6 +10,21 @@ from harness.checksums import ChecksummedRecord
 from harness.records.base import Record
 from harness.records.run import DatasetRef
 
+Baseline = Literal["none", "newest", "random", "evidence"]
+BASELINES: tuple[Baseline, ...] = get_args(Baseline)
+"""Contexts of a reader that no system retrieved."""
+
+ANSWERABLE = (
+    "correct_given_evidence",
+    "correct_without_evidence",
+    "reader_error",
+    "wrong_abstention",
+    "partial_retrieval_error",
+    "retrieval_error",
+)
+UNANSWERABLE = ("correct_abstention", "hallucinated")
+CLASSES = (*ANSWERABLE, *UNANSWERABLE)
+"""What became of an answer, by the error attribution."""
 Condition = Literal["retrieved", "none", "newest", "random", "evidence", "own", "imported"]
 """Where the context of an answer comes from: a run, a baseline in its place, or a system that
 answers itself (`own` from a run, `imported` from a file)."""
@@ -185,3 +200,19 @@ class ChatCompletion(Record, forbid_unknown_fields=False):
     choices: list[Choice]
     model: object = None
     usage: TokenUsage | None = None
+
+
+def reader_of(record: AnswersRecord) -> str:
+    """Names reader and model for signatures, as in `plain/1(gpt-4o)`.
+
+    Systems that answer themselves share one name: what differs between them is the system.
+    """
+    settings = record.settings
+    if settings.condition in ("imported", "own"):
+        return "its own"
+    name = f"{settings.reader}({settings.model})"
+    if settings.temperature is not None:
+        name += f",temperature:{settings.temperature:g}"
+    if settings.repeat > 1:
+        name += f",repeat:{settings.repeat}"
+    return name

@@ -24,20 +24,11 @@ import numpy as np
 import pyarrow as pa
 
 from harness.dataset.reader import Dataset
+from harness.runs.answering.records import CLASSES
 from harness.schema import Ability
 from harness.scoring.answered.texts import abstains
 from harness.scoring.arrays import Flags, Values
 
-ANSWERABLE = (
-    "correct_given_evidence",
-    "correct_without_evidence",
-    "reader_error",
-    "wrong_abstention",
-    "partial_retrieval_error",
-    "retrieval_error",
-)
-UNANSWERABLE = ("correct_abstention", "hallucinated")
-CLASSES = (*ANSWERABLE, *UNANSWERABLE)
 CONDITIONAL = (
     "accuracy_given_evidence",
     "accuracy_given_no_evidence",

@@ -13,13 +13,10 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.records.run import DatasetRef
 from harness.records.scores import ProtocolResult, ScoredDataset
-from harness.runs.answering.context import BASELINES
 from harness.runs.answering.folder import RECORD, AnswersFolder, display_names
-from harness.runs.answering.judging import reader_of
-from harness.runs.answering.records import AnswersRecord
+from harness.runs.answering.records import BASELINES, CLASSES, AnswersRecord, reader_of
 from harness.runs.folder.run_folder import read_scores
 from harness.schema import Ability
-from harness.scoring.answered.error_attribution import CLASSES
 from harness.scoring.scores import main_metrics, main_protocol, range_over_judges
 from harness.verdicts.board.records import AnswersGroup, AnswersRow
 from harness.verdicts.board.summary import short_result, six_digits

@@ -15,13 +15,9 @@ from harness import Hit, Result, Settings, open_dataset, run
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
-from harness.runs.answering.context import (
-    BASELINES,
-    Context,
-    ContextBuilder,
-    ContextLimits,
-)
+from harness.runs.answering.context import Context, ContextBuilder, ContextLimits
 from harness.runs.answering.readers import make_reader
+from harness.runs.answering.records import BASELINES
 from harness.runs.answering.templates import ReaderTemplate, read_template
 from harness.scoring.budget import text_tokens
 

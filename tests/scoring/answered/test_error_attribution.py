@@ -18,9 +18,9 @@ from harness.runs.answering.answer import context_columns
 from harness.runs.answering.context import Context, ContextBuilder, ContextLimits
 from harness.runs.answering.folder import ANSWERS
 from harness.runs.answering.readers import make_reader
+from harness.runs.answering.records import CLASSES
 from harness.schema import Ability
 from harness.scoring.answered.error_attribution import (
-    CLASSES,
     answer_classes,
     class_shares,
     evidence_coverage,
