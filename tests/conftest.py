@@ -25,8 +25,9 @@ from harness.dataset.reader import Dataset
 from harness.retrievers.minilm import PACKAGED
 from harness.retrievers.models import packaged
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.folder.store import Mode
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 # Many containers ask Python to keep no compiled code. The tests start more than a hundred
 # processes, each of which would compile the harness for itself; so would every worker its tests.
@@ -159,7 +160,7 @@ def sample_run(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
     def made(retriever: str, granularity: str = "turn", **settings: Any) -> Path:
         dataset = open_dataset("sample", granularity=granularity)
         with FileLock(f"{out}.lock"):
-            folder = run(dataset, retriever, Settings(**settings), out=out, resume=True)
+            folder = run(dataset, retriever, Settings(**settings), out=out, mode=Mode.RESUME)
             if not (folder / "scores.json").is_file():
                 score_run(folder, dataset)
         return folder

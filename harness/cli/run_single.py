@@ -27,8 +27,9 @@ if TYPE_CHECKING:
     from harness.records.run import RunRecord
     from harness.records.scores import ScoreReport
     from harness.retrievers.registry import RetrieverSpec
+    from harness.runs.folder.store import Mode
     from harness.runs.money import Prices
-    from harness.runs.plan import Settings
+    from harness.runs.settings import Settings
 
 
 def check(options: argparse.Namespace) -> None:
@@ -61,7 +62,7 @@ def _seconds(given: str | None, option: str = "") -> float | None:
 
 def _backend(options: argparse.Namespace) -> Settings:
     """Returns settings that say where a run takes place. Raises UsageError for what cannot be."""
-    from harness.runs.plan import Settings
+    from harness.runs.settings import Settings
 
     return Settings(
         isolate=options.isolate,
@@ -111,10 +112,21 @@ def _run_on_cluster(
     return _run_here(options)
 
 
+def _mode(options: argparse.Namespace) -> Mode:
+    """Returns what is to become of an earlier run; a night's takes its place without a copy."""
+    from harness.runs.folder.store import Mode
+
+    if options.resume:
+        return Mode.RESUME
+    if options.nightly:
+        return Mode.OVERWRITE
+    return Mode.REPLACE if options.overwrite else Mode.NEW
+
+
 def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
-    from harness.runs.runner import run
+    from harness.runs.run import run
 
     choices = scoring_choices(options)
     spec = _spec(options)
@@ -147,9 +159,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord
         spec,
         settings,
         out=Path(options.out or "results"),
-        resume=options.resume,
-        overwrite=options.overwrite or options.nightly,
-        keep_previous=not options.nightly,
+        mode=_mode(options),
         quiet=options.quiet or options.json,
         prepare_seconds=perf_counter() - start,
     )

@@ -19,8 +19,6 @@ from harness.retrievers.outputs import (
 from harness.retrievers.plugins import FAILURES
 from harness.runs.bench import Bench, name_of
 from harness.runs.guards import trace, well_formed
-from harness.runs.isolated import result_of
-from harness.runs.messages import RawResult
 from harness.runs.results import QueryResult, ResultHit
 from harness.runs.view import BlindedCorpus
 
@@ -34,7 +32,7 @@ def to_query_result(
     """
     returns_dataset_ids = bool(getattr(bench.retriever, "returns_dataset_ids", False))
     try:
-        result = result_of(found) if isinstance(found, RawResult) else as_result(found)
+        result = as_result(found)
         if result.hits is not None:
             return _with_hits(bench, query, result, seconds, k, exclude_self)
         positions = bench.view.positions(result.ids, returns_dataset_ids=returns_dataset_ids)
@@ -42,7 +40,7 @@ def to_query_result(
         answer = QueryResult(query, seconds=seconds, abstained=bool(result.abstain))
         answer.answer = _own_answer(result)
         answer.confidence = _confidence(result)
-        answer.padding = 0 if isinstance(found, RawResult) else padding(found)
+        answer.padding = padding(found)
     except NotAnAnswerError as error:
         said = f"{name_of(bench.retriever)}: {error}"
         return QueryResult(query, error=said, seconds=seconds)

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
 import re
 import sys
-import threading
 import traceback
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from harness.errors import ResponseMismatchError, shortened
 from harness.masking import masked, masked_in
@@ -19,33 +16,29 @@ from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import FAILURES, raised_at
 from harness.runs.money import Counts, counted
 
+T = TypeVar("T")
+
 _LONGEST_TRACE = 40_000  # characters
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def exit_if_forked(own: int) -> None:
-    """End this process if it is not `own`: code under test forked, and the child goes on too."""
-    if os.getpid() != own:
-        os._exit(1)
-
-
-def end_with_parent() -> None:
-    """From now on this process ends when the one that started it is gone, however it went: who
-    works for a process that was killed would work on for hours."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def well_formed(text: str) -> str:
     """The text with U+FFFD for lone surrogates (half a character), which no file can hold."""
     return _SURROGATE.sub("\ufffd", text)
+
+
+class CallTimeoutError(Exception):
+    """Raised when a call exceeds its time limit."""
+
+
+class InlineCalls:
+    """Makes calls in the caller's thread, without a limit; `CallThread` is the other way."""
+
+    stuck = False
+
+    def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
+        """Return what it returns. Raises what it raises."""
+        return work()
 
 
 class ToldError(Exception):

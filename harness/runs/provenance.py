@@ -31,7 +31,7 @@ from harness.retrievers.sources import digests, file_of, module_files
 
 if TYPE_CHECKING:
     from harness.runs.messages import RetrieverDescription
-    from harness.runs.plan import Settings
+    from harness.runs.settings import Settings
 
 _PACKAGES = ("numpy", "pyarrow", "orjson", "bm25s", "PyStemmer")
 

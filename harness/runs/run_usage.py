@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from harness.runs.budget import Budget, BudgetExceededError
 from harness.runs.money import Counts, total, totals, usd, without_price
-from harness.runs.plan import Settings
 from harness.runs.results import WorkItem, WorkResult
+from harness.runs.settings import Settings
 
 
 class RunUsage:

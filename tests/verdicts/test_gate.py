@@ -26,7 +26,7 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.run_folder import read_scores
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Options
 from harness.verdicts.drops import drops_of

@@ -30,13 +30,9 @@ from harness.records.run import (
     RunSettings,
 )
 from harness.runs.folder.from_hits import resolve_into, write_queries
-from harness.runs.folder.run_folder import (
-    OURS,
-    dataset_ref,
-    folder_name,
-    write_rankings,
-    write_record,
-)
+from harness.runs.folder.rankings import write_rankings
+from harness.runs.folder.run_folder import dataset_ref, folder_name, write_record
+from harness.runs.folder.store import OURS
 from harness.schema import Ability
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit

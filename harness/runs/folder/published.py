@@ -33,7 +33,9 @@ from harness.runs.folder.imported import (
     write_asked,
 )
 from harness.runs.folder.joined import Joined, join
-from harness.runs.folder.run_folder import OURS, folder_name, write_rankings, write_record
+from harness.runs.folder.rankings import write_rankings
+from harness.runs.folder.run_folder import folder_name, write_record
+from harness.runs.folder.store import OURS
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 from harness.scoring.resolve import resolve

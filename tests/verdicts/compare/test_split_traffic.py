@@ -14,8 +14,8 @@ from harness.dataset.prepare import open_dataset
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.scoring.protocols import Choices
 from harness.verdicts.compare.compare import compare_split
 

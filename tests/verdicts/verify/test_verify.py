@@ -26,8 +26,8 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.runs.folder.imported import import_rankings
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.scoring.metrics import parse_metrics
 from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties
