@@ -19,7 +19,7 @@ import pytest
 from filelock import FileLock
 from places import DATA
 
-from harness.__main__ import main
+from harness.__main__ import main, show_log
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.retrievers.minilm import PACKAGED
@@ -38,6 +38,8 @@ os.environ.pop("COLUMNS", None)
 # A job in the background of a script ignores Ctrl-C, and so would all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# What the library logs is seen on standard error, as without pytest, which has a handler of its own.
+show_log()
 # No example fails for the time that it takes: that is the machine's, as much as the code's.
 hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +14,8 @@ from harness.files import fsync_path
 from harness.labelling.annotations import Annotation, Annotations
 from harness.labelling.records import encode_lines
 from harness.records.base import decode
+
+_log = logging.getLogger(__name__)
 
 
 class AnnotationLog:
@@ -40,7 +42,7 @@ class AnnotationLog:
         self._reset()
         self.refresh()
         if self._torn:
-            print(f"note: {path}: its last line was cut off and is dropped", file=sys.stderr)
+            _log.warning(f"note: {path}: its last line was cut off and is dropped")
 
     def append(self, *lines: Annotation) -> None:
         """Adds lines, with the time, and forces them to the disk. Raises OSError."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
-import sys
 import zlib
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +32,8 @@ from harness.leftovers import discard, temporary_folder
 from harness.records.base import Record, read_json_record, write_json_record
 from harness.retrievers.contract import Corpus
 from harness.retrievers.locks import locked
+
+_log = logging.getLogger(__name__)
 
 Opened = TypeVar("Opened")
 INGESTED = "ingested-"
@@ -113,7 +115,7 @@ def index_of(
         with locked(lock, lambda: f"another process is at {target}; waiting for it", 0.1):
             remove_leftovers(target.parent, target.name)
             if wrong := _wrong(target):
-                print(f"note: {target}: {wrong}; it is built anew", file=sys.stderr)
+                _log.warning(f"note: {target}: {wrong}; it is built anew")
             there = shared()
             if wrong is not None and there is not None:
                 wrong = _fetched(there, target)
@@ -151,7 +153,7 @@ def _fetched(there: Shared, target: Path) -> str | None:
             if wrong := _wrong(aside):
                 raise _DamagedError(wrong)
     except _DamagedError as error:
-        print(f"note: {name} in HARNESS_SHARED: {error}; it is built anew", file=sys.stderr)
+        _log.warning(f"note: {name} in HARNESS_SHARED: {error}; it is built anew")
         there.remove(name, _ABOUT)
         return ""
     return None

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 
 from harness.retrievers.timing import waiting
+
+_log = logging.getLogger(__name__)
 
 _mine: set[Path] = set()
 """What this process holds."""
@@ -25,7 +27,7 @@ def locked(path: Path, note: Callable[[], str], silent: float = 5.0) -> Iterator
         try:
             lock.acquire(timeout=silent)
         except Timeout:
-            print(f"note: {note()}", file=sys.stderr, flush=True)
+            _log.warning(f"note: {note()}")
             lock.acquire()
     _mine.add(path)
     try:

@@ -7,8 +7,8 @@ address; of two retrievers in one process the later one takes it, and the earlie
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
-import sys
 import tempfile
 import weakref
 from dataclasses import dataclass
@@ -20,6 +20,8 @@ from harness.retrievers.timing import waiting
 
 if TYPE_CHECKING:
     from filelock import BaseFileLock
+
+_log = logging.getLogger(__name__)
 
 _SILENT = 5.0
 """Seconds of waiting after which somebody is told what for."""
@@ -69,10 +71,9 @@ class ServiceLock:
                     f"{self._address} is in use, and holds one haystack at a time; this process "
                     f"holds {max(_held)} meanwhile: let both hold several, or take one worker"
                 ) from None
-            print(
+            _log.warning(
                 f"note: waiting for {self._address}: it holds one haystack at a time, and another "
-                "run or worker is using it",
-                file=sys.stderr,
+                "run or worker is using it"
             )
             with waiting():
                 lock.acquire()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import sys
 import traceback
@@ -15,6 +16,8 @@ from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import FAILURES, raised_at
 from harness.runs.money import Counts, counted
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -68,7 +71,7 @@ def close_quietly(retriever: Retriever) -> None:
     except ResponseMismatchError:
         raise
     except FAILURES as error:
-        print(f"note: the retriever's close() failed: {raised_at(error)}", file=sys.stderr)
+        _log.warning(f"note: the retriever's close() failed: {raised_at(error)}")
 
 
 def counts(retriever: Retriever) -> Counts:

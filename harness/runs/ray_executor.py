@@ -11,7 +11,6 @@ import os
 import pickle
 import platform
 import socket
-import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -35,6 +34,8 @@ from harness.runs.provenance import file_digests, versions
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.shards import Shard, added, can_be_cut, merged, summed
 from harness.runs.worker import Worker
+
+_log = logging.getLogger(__name__)
 
 _NOT_OURS = {
     *("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "name", "namespace"),
@@ -180,11 +181,10 @@ class Cluster:
                 return done, rest
             if not self._told_of_room and (fit := self._room(self._holds)) < n:
                 self._told_of_room = True
-                print(
+                _log.warning(
                     f"note: the cluster has room for {fit} of {n} workers with "
                     f"{dict(self._options)}; the run waits for more nodes (or stop it, and go on "
-                    "with --resume and fewer --workers)",
-                    file=sys.stderr,
+                    "with --resume and fewer --workers)"
                 )
 
     def _room(self, holds: int) -> int:
@@ -430,7 +430,7 @@ class Shards:
 
         with suppress(ray.exceptions.RayError):  # also one that is at long work
             for failed in filter(None, ray.get(self._ask("close"), timeout=_TO_CLOSE)):
-                print(f"note: a shard did not close well: {failed}", file=sys.stderr)
+                _log.warning(f"note: a shard did not close well: {failed}")
         for shard, _ in self._crew:
             ray.kill(shard)
         self._crew = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 import warnings
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -29,6 +29,8 @@ from harness.runs.results import WorkResult
 from harness.runs.run_usage import RunUsage
 from harness.runs.settings import Settings
 from harness.runs.worker import Worker, WorkerOptions
+
+_log = logging.getLogger(__name__)
 
 
 def run(
@@ -78,10 +80,9 @@ def _reuse(store: RunStore, settings: Settings, *, quiet: bool) -> None:
     if not quiet:
         failed = store.failed_queries()
         lacks = f" ({failed} queries failed, of which it has no {CHECKPOINT})" if failed else ""
-        print(
+        _log.warning(
             f"note: {store.folder} is finished already; --overwrite runs it again, and keeps the "
-            f"old one beside it{lacks}",
-            file=sys.stderr,
+            f"old one beside it{lacks}"
         )
     note_in(store.folder, submitted_by=settings.submitted_by, name=settings.name)
 

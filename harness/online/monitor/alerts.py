@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
-import sys
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +17,8 @@ from harness.errors import UsageError
 from harness.masking import masked
 from harness.online.monitor.records import Alert, AlertsState, PendingAlert
 from harness.records.base import encode
+
+_log = logging.getLogger(__name__)
 
 _Key = tuple[str, int, str]
 """Rule, episode and state of an alert."""
@@ -100,7 +102,7 @@ class Alerts:
             self._next = monotonic() + self._pause
             error = "; ".join(sorted(failed))
             if error and error != self.error:
-                print(f"warning: {error}; will be retried", file=sys.stderr, flush=True)
+                _log.warning(f"warning: {error}; will be retried")
             self.error = error
         finally:
             self._delivers.release()

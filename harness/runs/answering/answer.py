@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -50,6 +50,8 @@ from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
 from harness.runs.money import Prices, usd
 from harness.scoring.budget import TOKENIZER
 from harness.scoring.signature import digest as digest_of_ids
+
+_log = logging.getLogger(__name__)
 
 BASELINE_NAMES: dict[str, str] = {
     "none": "no context",
@@ -150,7 +152,7 @@ def answer(job: AnswerJob, out: Path) -> list[Path]:
                     raise RunError(reason)
                 # A baseline may be too long for a small model; the others are not affected.
                 name = BASELINE_NAMES[asked.condition]
-                print(f"note: {name}: excluded: {reason}", file=sys.stderr)
+                _log.warning(f"note: {name}: excluded: {reason}")
                 continue
             record = _record(job, asked, responses, table, client.address)
             folders.append(_folder(job, asked, record, out))

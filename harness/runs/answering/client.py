@@ -7,7 +7,7 @@ bills a repeated call once.
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -27,6 +27,8 @@ from harness.runs.answering.records import ChatCompletion, ClientUsage, TokenUsa
 from harness.runs.answering.replies import Call, Replies, Reply
 from harness.runs.budget import Budget, BudgetExceededError
 from harness.runs.money import Prices
+
+_log = logging.getLogger(__name__)
 
 _RETRIED = frozenset({408, 409, 425, 500, 502, 503, 504, 529})
 _REJECTED = frozenset({400, 413, 422})
@@ -165,11 +167,9 @@ class ModelClient:
                     done, _ = wait(in_flight, return_when=FIRST_COMPLETED)
                 except KeyboardInterrupt:
                     pool.shutdown(wait=False, cancel_futures=True)
-                    print(
+                    _log.warning(
                         "note: replies are cached, calls in flight are finished; run the same "
-                        "command to resume",
-                        file=sys.stderr,
-                        flush=True,
+                        "command to resume"
                     )
                     raise
                 for future in done:

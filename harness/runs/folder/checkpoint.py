@@ -7,9 +7,9 @@ with a note. Their queries are asked again.
 
 from __future__ import annotations
 
+import logging
 import os
 import shutil
-import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -26,6 +26,8 @@ from harness.records.run import RunPlan
 from harness.runs.folder.store import CHECKPOINT, Mode, RunStore, unfinished_runs
 from harness.runs.processes import exit_if_forked
 from harness.runs.results import QueryResult, WorkItem, WorkResult, decode_result, encode_result
+
+_log = logging.getLogger(__name__)
 
 _SYNC_SECONDS = 1.0
 _CRC = b'{"crc32":"'
@@ -170,10 +172,9 @@ class Checkpoint:
         elif store.is_finished:
             failed = store.failed_queries()
             if not quiet:
-                print(
+                _log.warning(
                     f"note: {store.folder} is finished but for {failed} queries that failed: "
-                    "trying those again",
-                    file=sys.stderr,
+                    "trying those again"
                 )
             self._replaces.touch()
             shutil.copyfile(store.folder / CHECKPOINT, self.path)
@@ -182,7 +183,7 @@ class Checkpoint:
         else:
             if not quiet:
                 started = "there is no interrupted run with these settings; it starts"
-                print(f"note: {self._changed_code(plan) or started}", file=sys.stderr)
+                _log.warning(f"note: {self._changed_code(plan) or started}")
             self._create(plan, replaces=False)
         self.done = self._read()
 
@@ -201,10 +202,9 @@ class Checkpoint:
             except (ValueError, msgspec.MsgspecError, OverflowError):
                 damaged.append(str(number))
         if damaged:
-            print(
+            _log.warning(
                 f"note: {self.path}: damaged in line {', '.join(damaged[:5])}"
-                f"{' and others' if len(damaged) > 5 else ''}; their queries are asked again",
-                file=sys.stderr,
+                f"{' and others' if len(damaged) > 5 else ''}; their queries are asked again"
             )
         return results
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Container, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -38,6 +38,8 @@ from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 from harness.scoring.resolve import cleaned, resolve
 from harness.scoring.uncertainty import counted
+
+_log = logging.getLogger(__name__)
 
 REPEATS = ("latest", "first", "refuse")
 """Which of several records of a query counts."""
@@ -131,7 +133,7 @@ def say(source: Path, notes: list[str], strict: bool) -> None:
     if strict and notes:
         raise UsageError(f"{source}: {'; '.join(notes)} (--strict)")
     for note in notes:
-        print(f"warning: {source}: {note}", file=sys.stderr)
+        _log.warning(f"warning: {source}: {note}")
 
 
 def import_record(
