@@ -38,7 +38,7 @@ os.environ.pop("COLUMNS", None)
 # A job in the background of a script ignores Ctrl-C, and so would all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
-# What the library logs is seen on standard error, as without pytest, which has a handler of its own.
+# What the library logs is seen on standard error, as without pytest, which takes it for itself.
 show_log()
 # No example fails for the time that it takes: that is the machine's, as much as the code's.
 hypothesis.settings.register_profile(

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from harness.records.scores import ScoreReport
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.folder.store import Mode
-    from harness.runs.money import Prices
     from harness.runs.settings import Settings
+    from harness.runs.usage import Prices
 
 
 def check(options: argparse.Namespace) -> None:
@@ -48,7 +48,7 @@ def check(options: argparse.Namespace) -> None:
 def prices(given: str | Mapping[str, object] | None) -> Prices:
     """Prices of a file that an option names, or as they stand in a config."""
     from harness.files import read_toml
-    from harness.runs.money import checked_prices
+    from harness.runs.usage import checked_prices
 
     if not isinstance(given, str):
         return checked_prices(given or {}, "[prices]")

@@ -18,8 +18,8 @@ from harness.records.run import Params
 from harness.retrievers.contract import Retriever
 from harness.retrievers.timing import Clock
 from harness.runs.guards import CallTimeoutError, InlineCalls, counts, reported
-from harness.runs.money import Counts, counted, usage_delta
 from harness.runs.results import WorkResult
+from harness.runs.usage import Counts, counted, usage_delta
 from harness.runs.view import BlindedCorpus
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from harness.records.run import Params
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
 from harness.retrievers.plugins import FAILURES, raised_at
-from harness.runs.money import Counts, counted
+from harness.runs.usage import Counts, counted
 
 _log = logging.getLogger(__name__)
 

@@ -29,7 +29,6 @@ from harness.records.run import (
     Usage,
 )
 from harness.retrievers.baselines import is_oracle
-from harness.runs import money
 from harness.runs.executors import Execution
 from harness.runs.folder.checkpoint import Checkpoint
 from harness.runs.folder.rankings import Ranking, as_rankings, write_rankings
@@ -39,6 +38,7 @@ from harness.runs.git import git_state
 from harness.runs.provenance import machine, peak_memory, repeat_command, versions
 from harness.runs.request import RunRequest
 from harness.runs.results import QueryResult, WorkResult
+from harness.runs.usage import Prices, total, usage, usage_delta
 
 if TYPE_CHECKING:
     from harness.scoring.matching.hits import Hit
@@ -307,19 +307,19 @@ def _index_times(indexed: Sequence[WorkResult]) -> IndexTimes | None:
 
 
 def _usage(
-    results: Sequence[WorkResult], queries: int, prices: money.Prices
+    results: Sequence[WorkResult], queries: int, prices: Prices
 ) -> tuple[Usage | None, Usage | None]:
     """Returns what the system counted while it indexed, and while it searched."""
     # What was reported in the midst of a haystack is part of what is reported at its end.
     last = {(one.account, one.item): one.ingestion_usage for one in results if one.ingestion_usage}
-    ingestion = money.total(last.values())
+    ingestion = total(last.values())
     by_account = {one.account: one.usage for one in results if one.usage is not None}
-    used = money.total(by_account.values())
-    searching = {name: n for name, n in money.usage_delta(used, ingestion).items() if n > 0}
-    found = money.usage(searching, prices)
+    used = total(by_account.values())
+    searching = {name: n for name, n in usage_delta(used, ingestion).items() if n > 0}
+    found = usage(searching, prices)
     if found is not None and found.usd is not None and queries:
         found = replace(found, usd_per_1000_queries=found.usd / queries * 1000)
-    return money.usage(ingestion, prices), found
+    return usage(ingestion, prices), found
 
 
 def percentiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> Percentiles | None:

@@ -17,7 +17,6 @@ from harness.records.base import write_json_record
 from harness.records.run import PhaseSeconds, RunStart
 from harness.retrievers.calls import release
 from harness.retrievers.plugins import FAILURES, preserve_process_state
-from harness.runs.budget import BudgetExceededError
 from harness.runs.executors import Execution, WorkerDiedError, Workload, execution_of
 from harness.runs.folder.checkpoint import Checkpoint
 from harness.runs.folder.run_folder import RunFolder, empty_haystacks, note_in
@@ -26,8 +25,8 @@ from harness.runs.guards import close_quietly
 from harness.runs.record import RunOutcome, write_errors, write_run
 from harness.runs.request import RunRequest, Tested
 from harness.runs.results import WorkResult
-from harness.runs.run_usage import RunUsage
 from harness.runs.settings import Settings
+from harness.runs.usage import Budget, BudgetExceededError, RunUsage
 from harness.runs.worker import Worker, WorkerOptions
 
 _log = logging.getLogger(__name__)
@@ -150,7 +149,8 @@ def _work(request: RunRequest, checkpoint: Checkpoint, quiet: bool) -> Execution
         progress(request.plan.queries, "queries", "search", quiet=quiet, leave=True) as bar,
     ):
         bar.update(resumed)
-        usage = RunUsage(settings, checkpoint.done, rest, execution.workers)
+        budget = Budget(settings.max_usd)
+        usage = RunUsage(budget, settings.prices, checkpoint.done, rest, execution.workers)
 
         def take(result: WorkResult) -> None:
             writer.add(result)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness.errors import UsageError
 from harness.masking import refuse_text
 from harness.runs.folder.run_folder import run_name
-from harness.runs.money import Prices, checked_prices
+from harness.runs.usage import Prices, checked_prices
 
 if TYPE_CHECKING:
     from harness.scoring.matching.found import Matching
@@ -77,7 +77,7 @@ class Settings:
     indexed; a haystack without a cached index is an error. `concurrency`: concurrent `search` calls
     in each process, of a `thread_safe` retriever. `query_timeout` and `index_timeout`: seconds
     that a question, and a haystack's `index`, may take. `retries`: how often a search that failed
-    is made again, after a pause. `prices`: US dollars a million tokens, by model (see money.py);
+    is made again, after a pause. `prices`: US dollars a million tokens, by model (see usage.py);
     `max_usd`: how many may be spent.
     Raises UsageError for a number that is too small and a name that cannot be.
     """

@@ -35,9 +35,9 @@ from harness.runs.bench import (
     seconds_of,
 )
 from harness.runs.guards import CallTimeoutError, InlineCalls, close_quietly, counts, trace
-from harness.runs.money import Counts, usage_delta
 from harness.runs.results import QueryResult, WorkItem, WorkResult
 from harness.runs.settings import Limits
+from harness.runs.usage import Counts, usage_delta
 from harness.runs.view import BlindedCorpus
 
 if TYPE_CHECKING:

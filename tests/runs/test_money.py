@@ -20,9 +20,9 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
 from harness.runs.folder.store import Mode
-from harness.runs.money import counted, usage, usd
 from harness.runs.run import run
 from harness.runs.settings import Settings
+from harness.runs.usage import counted, usage, usd
 
 PRICES = {"big": {"prompt_tokens": 2.0, "completion_tokens": 8.0}, "*": {"embedded_tokens": 0.02}}
 
