@@ -102,7 +102,7 @@ def call(options: argparse.Namespace) -> int:
         return _by_qrels(options, path)
 
     from harness.runs.folder.from_hits import resolve_again
-    from harness.runs.folder.imported import import_rankings
+    from harness.runs.folder.imported import ImportOptions, import_rankings
     from harness.runs.folder.run_folder import dataset_of_run
 
     choices, semantic = scoring_choices(options), threshold(options)
@@ -124,11 +124,13 @@ def call(options: argparse.Namespace) -> int:
                 folder = import_rankings(
                     path,
                     dataset,
-                    out=Path(options.out or "results"),
-                    name=options.name or path.name.partition(".")[0],
-                    k=options.k,
-                    strict=options.strict,
-                    matching=matching(options),
+                    ImportOptions(
+                        out=Path(options.out or "results"),
+                        name=options.name or path.name.partition(".")[0],
+                        k=options.k,
+                        strict=options.strict,
+                        matching=matching(options),
+                    ),
                     unasked=options.missing == "zero",
                 )
     _score(folder, dataset, choices, semantic, options)

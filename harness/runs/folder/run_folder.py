@@ -25,6 +25,7 @@ import re
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import msgspec
 import pyarrow as pa
@@ -220,43 +221,27 @@ def dataset_ref(dataset: Dataset) -> DatasetRef:
     )
 
 
+class DatasetView(TypedDict, total=False):
+    """How a dataset is opened, where it is not as a record says; see `open_dataset`."""
+
+    granularity: str
+    text: str
+    split: str
+    source: str | Path | None
+    rebuild: bool
+    quiet: bool
+
+
 def dataset_of_run(
-    folder: Path,
-    *,
-    name: str | None = None,
-    granularity: str = "",
-    text: str = "",
-    split: str = "",
-    source: str | Path | None = None,
-    rebuild: bool = False,
-    quiet: bool = True,
+    folder: Path, *, name: str | None = None, **view: Unpack[DatasetView]
 ) -> Dataset:
     """Open the dataset that a run folder names; raises as `dataset_of_record`, and UsageError for
     what is no run folder."""
-    return dataset_of_record(
-        folder,
-        RunFolder(folder).record.dataset,
-        name=name,
-        granularity=granularity,
-        text=text,
-        split=split,
-        source=source,
-        rebuild=rebuild,
-        quiet=quiet,
-    )
+    return dataset_of_record(folder, RunFolder(folder).record.dataset, name=name, **view)
 
 
 def dataset_of_record(
-    folder: Path,
-    made: DatasetRef,
-    *,
-    name: str | None = None,
-    granularity: str = "",
-    text: str = "",
-    split: str = "",
-    source: str | Path | None = None,
-    rebuild: bool = False,
-    quiet: bool = True,
+    folder: Path, made: DatasetRef, *, name: str | None = None, **view: Unpack[DatasetView]
 ) -> Dataset:
     """Open the dataset that a folder was `made` of: prepared already, from `source`, or downloaded.
 
@@ -268,21 +253,20 @@ def dataset_of_record(
     known = made.name
     if name and find(name)[2] != known:
         raise UsageError(f"{folder}: was run on {known}, not on {name}")
+    source = view.get("source")
     here = None if source else open_prepared(known, made.fingerprint)
     if here is None and not source and not made.published_files:
         raise UsageError(
             f"{folder}: was run on files of {known} that are not the published ones, and "
             "they are not prepared here any more; name them with --source"
         )
-    dataset = here or open_dataset(
-        known,
-        granularity=granularity or made.granularity,
-        text=text or made.text,
-        split=split or made.split,
-        source=source,
-        rebuild=rebuild,
-        quiet=quiet,
-    )
+    as_made: DatasetView = {
+        **view,
+        "granularity": view.get("granularity") or made.granularity,
+        "text": view.get("text") or made.text,
+        "split": view.get("split") or made.split,
+    }
+    dataset = here or open_dataset(known, **as_made)
     if dataset.fingerprint != made.fingerprint:
         raise UsageError(
             f"{folder}: was run on {known} {made.fingerprint[:8]}, but the dataset "
