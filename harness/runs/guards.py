@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import sys
 import traceback
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from harness.masking import masked, masked_in
 from harness.records.run import Params
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
+from harness.retrievers.outputs import well_formed
 from harness.retrievers.plugins import FAILURES, raised_at
 from harness.runs.usage import Counts, counted
 
@@ -22,12 +22,6 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _LONGEST_TRACE = 40_000  # characters
-_SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-def well_formed(text: str) -> str:
-    """The text with U+FFFD for lone surrogates (half a character), which no file can hold."""
-    return _SURROGATE.sub("\ufffd", text)
 
 
 class CallTimeoutError(Exception):

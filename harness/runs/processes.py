@@ -6,6 +6,12 @@ import multiprocessing
 import os
 import threading
 
+from harness.errors import RunError
+
+
+class WorkerDiedError(RunError):
+    """Raised when a worker process dies before it has finished its work."""
+
 
 def exit_if_forked(own: int) -> None:
     """End this process if it is not `own`: code under test forked, and the child goes on too."""

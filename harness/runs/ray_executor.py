@@ -28,8 +28,9 @@ from harness.records.run import ClusterRecord, Params
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.extras import need
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.executors import Execution, InProcess, WorkerDiedError, Workload
+from harness.runs.executors import Execution, InProcess, Workload
 from harness.runs.plan import QUERIES_PER_ITEM
+from harness.runs.processes import WorkerDiedError
 from harness.runs.provenance import file_digests, versions
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.shards import Shard, added, can_be_cut, merged, summed

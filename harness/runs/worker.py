@@ -22,7 +22,6 @@ from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import retry
 from harness.retrievers.timing import Clock, timed
-from harness.runs.as_answer import gold_of, to_query_result
 from harness.runs.bench import (
     SECONDS_A_REPORT,
     Bench,
@@ -35,6 +34,7 @@ from harness.runs.bench import (
     seconds_of,
 )
 from harness.runs.guards import CallTimeoutError, InlineCalls, close_quietly, counts, trace
+from harness.runs.outputs import gold_of, to_query_result
 from harness.runs.results import QueryResult, WorkItem, WorkResult
 from harness.runs.settings import Limits
 from harness.runs.usage import Counts, usage_delta

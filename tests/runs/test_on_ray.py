@@ -24,9 +24,9 @@ from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs import ray_executor
-from harness.runs.executors import WorkerDiedError
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.store import Mode
+from harness.runs.processes import WorkerDiedError
 from harness.runs.provenance import versions
 from harness.runs.ray_executor import SHARD, TASK, Remote, _begun_here, cluster
 from harness.runs.run import run

@@ -1,0 +1,152 @@
+"""Runs work items in several processes of this machine."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
+
+from harness.errors import HarnessError, ResponseMismatchError, UsageError
+from harness.runs.processes import WorkerDiedError, end_with_parent, exit_if_forked
+from harness.runs.results import WorkItem, WorkResult
+from harness.runs.worker import Worker
+
+_MISPLACED = (
+    "a reply came after the last one that was asked for: it may be the answer to a worker's last "
+    "question, and what was taken for it another's; print what is no reply on stderr, and repeat "
+    "each message's number in its reply"
+)
+_AHEAD = 2
+"""Items that a process has been handed: one to work at, one to go on with at once."""
+
+
+class ProcessPool:
+    """Several processes of this machine, each with a retriever of its own."""
+
+    def __init__(self, n: int) -> None:
+        self._n = n
+
+    def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
+        """Yields results as they come. The first exception of a worker ends them all.
+
+        Raises UsageError for a retriever that cannot be sent to another process, WorkerDiedError
+        when a process dies (for which multiprocessing's own pools would wait for ever).
+        """
+        from multiprocessing import get_context
+        from multiprocessing.connection import wait
+
+        # spawn: a retriever may hold threads or a GPU, which a fork would break.
+        context = get_context("spawn")
+        todo = chains(items)
+        crew: dict[Connection, BaseProcess] = {}
+        handed: dict[Connection, int] = {}
+        begun: dict[Connection, list[WorkItem]] = {}
+
+        def hand(channel: Connection) -> None:
+            rest = begun.get(channel) or next(todo, [])
+            item = rest.pop(0) if rest else None
+            begun[channel] = rest
+            if item is not None:
+                channel.send(item)
+                handed[channel] = handed.get(channel, 0) + 1
+
+        try:
+            for _ in range(self._n):
+                here, there = context.Pipe()
+                process: BaseProcess = context.Process(
+                    target=_serve, args=(worker, there), daemon=True
+                )
+                _start(process)
+                there.close()  # so that the pipe ends with the process
+                crew[here] = process
+            try:
+                for channel in [*crew] * _AHEAD:
+                    hand(channel)
+                while handed:
+                    ready = wait([*handed])
+                    for channel in [c for c in handed if c in ready]:
+                        answer = channel.recv()
+                        if isinstance(answer, HarnessError):
+                            raise answer
+                        if not answer.complete:
+                            yield answer
+                            continue
+                        handed[channel] -= 1
+                        hand(channel)
+                        if not handed[channel]:
+                            # It closes its retriever, which another may be waiting for.
+                            del handed[channel]
+                            channel.close()
+                        yield answer
+            except (EOFError, ConnectionError):
+                raise WorkerDiedError(_death([crew[channel] for channel in handed])) from None
+            for channel, process in crew.items():
+                channel.close()
+                process.join()
+                if process.exitcode == ResponseMismatchError.left_with:
+                    raise ResponseMismatchError(_MISPLACED)
+        finally:
+            for process in crew.values():
+                process.terminate()
+
+
+def chains(items: Iterable[WorkItem]) -> Iterator[list[WorkItem]]:
+    """Units that one process is to run, one after the other: those of a chain, else one alone."""
+    for chain, some in groupby(items, key=lambda item: item.chain):
+        if chain is None:
+            yield from ([item] for item in some)
+        else:
+            yield list(some)
+
+
+def _start(process: BaseProcess) -> None:
+    try:
+        process.start()
+    except (pickle.PicklingError, AttributeError, TypeError) as error:
+        raise UsageError(
+            f"the retriever cannot be sent to other processes ({error}); name it as file.py:Class, "
+            "or take one worker"
+        ) from None
+
+
+def _death(crew: list[BaseProcess]) -> str:
+    """What is known of a process that went away."""
+    for process in crew:
+        process.join(1)
+        if process.exitcode is not None:
+            break
+    status = next((p.exitcode for p in crew if p.exitcode is not None), None)
+    how = f"was killed by signal {-status}" if status and status < 0 else f"ended, status {status}"
+    return f"a worker process {how}, in the midst of its work (fewer --workers need less memory)"
+
+
+def _serve(worker: Worker, channel: Connection) -> None:
+    """Run items until the channel is closed."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    end_with_parent()
+    own = os.getpid()
+    while True:
+        try:
+            item = channel.recv()
+        except (EOFError, ConnectionError):  # all done, or the parent died
+            try:
+                worker.close()
+            except ResponseMismatchError:
+                sys.exit(ResponseMismatchError.left_with)
+            return
+        try:
+            try:
+                worker.tell = channel.send
+                for result in worker(item):
+                    exit_if_forked(own)
+                    channel.send(result)
+            except HarnessError as error:
+                channel.send(error)
+        except ConnectionError:
+            return
