@@ -185,7 +185,7 @@ def _processor() -> str:
     except OSError:
         return platform.processor()
     names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
+    return next(names, None) or platform.processor()
 
 
 def _files(given: Any) -> Iterator[str]:
