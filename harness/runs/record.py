@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
-import pyarrow as pa
 from msgspec.structs import replace
 
 from harness.dataset.reader import Dataset, last_of_base
@@ -19,7 +19,6 @@ from harness.records.run import (
     HitsRecord,
     IndexTimes,
     Measured,
-    Percentiles,
     PhaseSeconds,
     QueryCounts,
     Retried,
@@ -31,6 +30,7 @@ from harness.records.run import (
 from harness.retrievers.baselines import is_oracle
 from harness.runs.executors import Execution
 from harness.runs.folder.checkpoint import Checkpoint
+from harness.runs.folder.queries import percentiles, write_asked
 from harness.runs.folder.rankings import Ranking, as_rankings, write_rankings
 from harness.runs.folder.run_folder import dataset_ref, write_record
 from harness.runs.folder.store import CHECKPOINT, OWN_ANSWERS, RETRIED, RunStore
@@ -65,8 +65,6 @@ def write_run(store: RunStore, checkpoint: Checkpoint, outcome: RunOutcome) -> N
 
     The checkpoint is kept in it where queries failed.
     """
-    import pyarrow.parquet as pq
-
     dataset, queries = outcome.request.dataset, outcome.queries
     record = run_record(outcome)
     with store.replaced(keep_previous=checkpoint.keeps_previous) as aside:
@@ -74,7 +72,7 @@ def write_run(store: RunStore, checkpoint: Checkpoint, outcome: RunOutcome) -> N
             record = replace(record, hits=_resolve_hits(aside, outcome))
         rankings = as_rankings(dataset, _rankings(queries))
         write_rankings(rankings, aside, record.retriever.name)
-        pq.write_table(_query_table(dataset, queries), aside / "queries.parquet")
+        _write_queries(aside, dataset, queries)
         _write_own_answers(dataset, queries, aside / OWN_ANSWERS)
         write_errors(dataset, queries, aside / "errors.jsonl")
         write_errors(dataset, outcome.failed_before, aside / RETRIED)
@@ -116,43 +114,34 @@ def _hits(answer: QueryResult) -> list[Hit]:
     ]
 
 
-def _query_table(dataset: Dataset, answers: Sequence[QueryResult]) -> pa.Table:
-    return pa.table(
-        {
-            "query": [dataset.query_ids[a.query] for a in answers],
-            "seconds": pa.array([a.seconds for a in answers], pa.float64()),
-            "returned": pa.array([len(a.rows) for a in answers], pa.int32()),
-            "confidence": pa.array([a.confidence for a in answers], pa.float64()),
-            "abstained": [a.abstained for a in answers],
-            "failed": [a.error is not None for a in answers],
-        }
+def _write_queries(folder: Path, dataset: Dataset, answers: Sequence[QueryResult]) -> None:
+    write_asked(
+        folder,
+        [dataset.query_ids[one.query] for one in answers],
+        [len(one.rows) for one in answers],
+        seconds=[one.seconds for one in answers],
+        confidence=[one.confidence for one in answers],
+        abstained=[one.abstained for one in answers],
+        failed=[one.error is not None for one in answers],
     )
 
 
-def _write_own_answers(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
-    """One JSON line a question that the system answered itself; no file where it answers none."""
-    import orjson
-
-    lines = [
-        orjson.dumps({"question_id": dataset.query_ids[a.query], "hypothesis": a.answer}) + b"\n"
-        for a in answers
-        if a.answer is not None and a.error is None
-    ]
-    if lines:
-        path.write_bytes(b"".join(lines))
-
-
 def write_errors(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
-    """One JSON line a failed query, with its trace; no file when none failed."""
-    import orjson
+    """Write one JSON line a failed query, with its trace; no file when none failed."""
+    failed = [one for one in answers if one.error is not None]
+    _write_lines(path, [{"query": dataset.query_ids[a.query], "error": a.error} for a in failed])
 
-    lines = [
-        orjson.dumps({"query": dataset.query_ids[a.query], "error": a.error}) + b"\n"
-        for a in answers
-        if a.error is not None
-    ]
-    if lines:
-        path.write_bytes(b"".join(lines))
+
+def _write_own_answers(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
+    """Write one JSON line a question that the system answered itself; no file for none."""
+    own = [one for one in answers if one.answer is not None and one.error is None]
+    ids = dataset.query_ids
+    _write_lines(path, [{"question_id": ids[a.query], "hypothesis": a.answer} for a in own])
+
+
+def _write_lines(path: Path, rows: Sequence[dict[str, str | None]]) -> None:
+    if rows:
+        path.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
 
 
 def run_record(outcome: RunOutcome) -> RunRecord:
@@ -320,11 +309,3 @@ def _usage(
     if found is not None and found.usd is not None and queries:
         found = replace(found, usd_per_1000_queries=found.usd / queries * 1000)
     return usage(ingestion, prices), found
-
-
-def percentiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> Percentiles | None:
-    """Summarises durations; None for none."""
-    if len(values) == 0:
-        return None
-    p50, p95, p99 = np.percentile(values, [50, 95, 99])
-    return Percentiles(mean=float(values.mean()), p50=float(p50), p95=float(p95), p99=float(p99))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from msgspec.structs import replace
 
 import harness
@@ -31,6 +30,7 @@ from harness.records.run import (
     RunSettings,
 )
 from harness.runs.folder.from_hits import resolve_into, write_queries
+from harness.runs.folder.queries import write_asked
 from harness.runs.folder.rankings import write_rankings
 from harness.runs.folder.run_folder import dataset_ref, folder_name, write_record
 from harness.runs.folder.store import OURS
@@ -289,28 +289,3 @@ def unasked_rows(asked: Container[int], dataset: Dataset) -> list[int]:
     """
     without = dataset.abilities == str(Ability.ABSTENTION)
     return [row for row in range(dataset.n_queries) if row not in asked and not without[row]]
-
-
-def write_asked(
-    folder: Path,
-    ids: list[str],
-    returned: list[int],
-    *,
-    seconds: Sequence[float | None] | None = None,
-    confidence: Sequence[float | None] | None = None,
-    abstained: Sequence[bool] | None = None,
-    failed: Sequence[bool] | None = None,
-) -> None:
-    """queries.parquet, as a run of the harness leaves it; what nobody says is null, or false."""
-    import pyarrow.parquet as pq
-
-    n = len(ids)
-    table = {
-        "query": pa.array(ids, pa.string()),
-        "seconds": pa.array(seconds or [None] * n, pa.float64()),
-        "returned": pa.array(returned, pa.int32()),
-        "confidence": pa.array(confidence or [None] * n, pa.float64()),
-        "abstained": pa.array(abstained or [False] * n, pa.bool_()),
-        "failed": pa.array(failed or [False] * n, pa.bool_()),
-    }
-    pq.write_table(pa.table(table), folder / "queries.parquet")

@@ -31,9 +31,9 @@ from harness.runs.folder.imported import (
     known_queries,
     say,
     unasked_rows,
-    write_asked,
 )
 from harness.runs.folder.joined import Joined, join
+from harness.runs.folder.queries import write_asked
 from harness.runs.folder.rankings import write_rankings
 from harness.runs.folder.run_folder import write_record
 from harness.scoring.matching.hits import Hit
