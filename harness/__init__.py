@@ -33,8 +33,9 @@ _HOME = {
     "as_beir": "harness.retrievers.frameworks.export",
     "as_mteb": "harness.retrievers.frameworks.export",
     # runs and their scores
-    "run": "harness.runs.runner",
-    "Settings": "harness.runs.plan",
+    "run": "harness.runs.run",
+    "Settings": "harness.runs.settings",
+    "Mode": "harness.runs.folder.store",
     "score_run": "harness.runs.folder.scored",
     "score": "harness.scoring.score",
     "Scores": "harness.scoring.scores",
@@ -59,6 +60,7 @@ __all__ = [
     "Hit",
     "Metric",
     "MetricDefinition",
+    "Mode",
     "Monitor",
     "Result",
     "Retriever",
@@ -94,8 +96,9 @@ if TYPE_CHECKING:
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.folder.scored import score_run
     from harness.runs.folder.semantic import semantic_accuracy
-    from harness.runs.plan import Settings
-    from harness.runs.runner import run
+    from harness.runs.folder.store import Mode
+    from harness.runs.run import run
+    from harness.runs.settings import Settings
     from harness.schema import Ability
     from harness.scoring.evaluate import evaluate
     from harness.scoring.metrics import Metric, MetricDefinition

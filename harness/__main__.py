@@ -41,6 +41,7 @@ def _command(arguments: Sequence[str] | None) -> int:
         require_names(*given)
         for place in filter(None, (getattr(options, name, "") for name in ("results", "out"))):
             sweep(Path(place) if os.path.isdir(place) else Path(place).parent)
+        show_log()
         with _silent(options), _no_silent_end():
             status = int(options.call(options))
         sys.stdout.flush()
@@ -76,6 +77,14 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace:
         if end.code:
             raise
         return argparse.Namespace()
+
+
+def show_log() -> None:
+    """Show what the library logs on standard error, each message as a plain line."""
+    import logging
+
+    if logging.lastResort is not None:
+        logging.getLogger("harness").addHandler(logging.lastResort)
 
 
 @contextlib.contextmanager

@@ -19,14 +19,15 @@ import pytest
 from filelock import FileLock
 from places import DATA
 
-from harness.__main__ import main
+from harness.__main__ import main, show_log
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.retrievers.minilm import PACKAGED
 from harness.retrievers.models import packaged
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.folder.store import Mode
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 # Many containers ask Python to keep no compiled code. The tests start more than a hundred
 # processes, each of which would compile the harness for itself; so would every worker its tests.
@@ -37,6 +38,8 @@ os.environ.pop("COLUMNS", None)
 # A job in the background of a script ignores Ctrl-C, and so would all that the tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+# What the library logs is seen on standard error, as without pytest, which takes it for itself.
+show_log()
 # No example fails for the time that it takes: that is the machine's, as much as the code's.
 hypothesis.settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -159,7 +162,7 @@ def sample_run(cache: Path, tmp_path_factory: pytest.TempPathFactory) -> Callabl
     def made(retriever: str, granularity: str = "turn", **settings: Any) -> Path:
         dataset = open_dataset("sample", granularity=granularity)
         with FileLock(f"{out}.lock"):
-            folder = run(dataset, retriever, Settings(**settings), out=out, resume=True)
+            folder = run(dataset, retriever, Settings(**settings), out=out, mode=Mode.RESUME)
             if not (folder / "scores.json").is_file():
                 score_run(folder, dataset)
         return folder

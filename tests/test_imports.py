@@ -33,7 +33,7 @@ def test_imports_go_one_way_and_never_in_a_circle() -> None:
 @pytest.mark.parametrize(
     ("file", "imported", "contract"),
     [
-        ("scoring/ranks.py", "harness.runs.runner", "Imports go down the way of the data"),
+        ("scoring/ranks.py", "harness.runs.run", "Imports go down the way of the data"),
         pytest.param(
             "scoring/ranks.py",
             "harness.retrievers.contract",
@@ -48,7 +48,7 @@ def test_imports_go_one_way_and_never_in_a_circle() -> None:
         ),
         ("statistics/clusters.py", "harness.errors", "Statistics is pure"),
         ("dataset/registry.py", "harness.dataset.adapters.beir", "Adapters are found by"),
-        ("runs/folder/run_folder.py", "harness.runs.plan", "The folder of a run"),
+        ("runs/folder/run_folder.py", "harness.runs.worker", "The folder of a run"),
         ("verdicts/verify/formulas.py", "harness.scoring.metrics", "The witness"),
         ("dataset/export_qrels.py", "harness.statistics.clusters", "The witness"),
         ("pages/html.py", "harness.pages.report", "No files import each other in a circle"),

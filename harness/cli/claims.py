@@ -226,6 +226,7 @@ def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> RescoredResult
     """What the published file gives now."""
     from harness.dataset.prepare import open_dataset
     from harness.rankings.published.form import recognised
+    from harness.runs.folder.imported import ImportOptions
     from harness.runs.folder.published import import_published, published
     from harness.runs.folder.scored import score_run
     from harness.scoring.metrics import parse_metrics
@@ -242,7 +243,7 @@ def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> RescoredResult
     )
     file = published(path, form, granularity=claim.granularity)
     with TemporaryFolder("claim") as out:
-        folder = import_published(file, dataset, out=Path(out), name="claimed", told=False)
+        folder = import_published(file, dataset, ImportOptions(Path(out), "claimed", quiet=True))
         choices = Choices(metrics=tuple(parse_metrics(claim.rescored.metric)))
         scores = score_run(folder, dataset, choices)
     result, value = scores.result(claim.rescored.metric), scores[claim.rescored.metric]

@@ -67,7 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Compare and print."""
     from harness.runs.answering.folder import is_answers
-    from harness.runs.folder.run_folder import require_run
+    from harness.runs.folder.store import require_run
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
     from harness.verdicts.compare.compare import compare

@@ -50,6 +50,7 @@ def _form(named: str | None, path: Path) -> str | None:
 
 def folder_of_published(options: argparse.Namespace, path: Path, form: str) -> tuple[Path, Dataset]:
     """The run folder of a published file, and its dataset at the granularity of its ids."""
+    from harness.runs.folder.imported import ImportOptions
     from harness.runs.folder.published import import_published, published
 
     file = published(
@@ -70,11 +71,13 @@ def folder_of_published(options: argparse.Namespace, path: Path, form: str) -> t
     folder = import_published(
         file,
         dataset,
-        out=Path(options.out or "results"),
-        name=options.name or path.name.partition(".")[0],
-        k=options.k,
-        strict=options.strict,
-        matching=matching(options),
+        ImportOptions(
+            out=Path(options.out or "results"),
+            name=options.name or path.name.partition(".")[0],
+            k=options.k,
+            strict=options.strict,
+            matching=matching(options),
+        ),
     )
     return folder, dataset
 
@@ -133,6 +136,7 @@ def take_in_published(options: argparse.Namespace, path: Path, results: Path) ->
     if not options.dataset:
         raise UsageError(f"{path}: say what it is over with --dataset; see `harness datasets`")
     from harness.dataset.prepare import open_dataset
+    from harness.runs.folder.imported import ImportOptions
     from harness.runs.folder.published import import_published, published
     from harness.runs.folder.run_folder import note_in
     from harness.runs.folder.scored import score_run
@@ -154,7 +158,7 @@ def take_in_published(options: argparse.Namespace, path: Path, results: Path) ->
         ),
     )
     name = options.name or path.name.partition(".")[0]
-    folder = import_published(file, dataset, out=results, name=name)
+    folder = import_published(file, dataset, ImportOptions(results, name))
     score_run(folder, dataset)
     note_in(folder, submitted_by=options.submitted_by or "")
     return folder

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from harness.records.run import RunRecord
     from harness.records.scores import ScoreReport
     from harness.retrievers.registry import RetrieverSpec
-    from harness.runs.money import Prices
-    from harness.runs.plan import Settings
+    from harness.runs.folder.store import Mode
+    from harness.runs.settings import Settings
+    from harness.runs.usage import Prices
 
 
 def check(options: argparse.Namespace) -> None:
@@ -46,7 +47,7 @@ def check(options: argparse.Namespace) -> None:
 def prices(given: str | Mapping[str, object] | None) -> Prices:
     """Prices of a file that an option names, or as they stand in a config."""
     from harness.files import read_toml
-    from harness.runs.money import checked_prices
+    from harness.runs.usage import checked_prices
 
     if not isinstance(given, str):
         return checked_prices(given or {}, "[prices]")
@@ -60,7 +61,7 @@ def _seconds(given: str | None, option: str = "") -> float | None:
 
 def _backend(options: argparse.Namespace) -> Settings:
     """Returns settings that say where a run takes place. Raises UsageError for what cannot be."""
-    from harness.runs.plan import Settings
+    from harness.runs.settings import Settings
 
     return Settings(
         isolate=options.isolate,
@@ -112,10 +113,21 @@ def _run_on_cluster(
     return _run_here(options)
 
 
+def _mode(options: argparse.Namespace) -> Mode:
+    """Returns what is to become of an earlier run; a night's takes its place without a copy."""
+    from harness.runs.folder.store import Mode
+
+    if options.resume:
+        return Mode.RESUME
+    if options.nightly:
+        return Mode.OVERWRITE
+    return Mode.REPLACE if options.overwrite else Mode.NEW
+
+
 def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
-    from harness.runs.runner import run
+    from harness.runs.run import run
 
     choices = scoring_choices(options)
     spec = _spec(options)
@@ -148,9 +160,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord
         spec,
         settings,
         out=Path(options.out or "results"),
-        resume=options.resume,
-        overwrite=options.overwrite or options.nightly,
-        keep_previous=not options.nightly,
+        mode=_mode(options),
         quiet=options.quiet or options.json,
         prepare_seconds=perf_counter() - start,
     )

@@ -70,9 +70,9 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Every run, newest first."""
     from harness.runs.folder.listing import list_runs
-    from harness.runs.folder.tidy import drop_empty
+    from harness.runs.folder.store import remove_empty
 
-    drop_empty(Path(options.results))
+    remove_empty(Path(options.results))
     runs = list_runs(Path(options.results), archived=options.archived)
     if options.json:
         from harness.cli.output_records import RunRow, RunsOutput
@@ -145,7 +145,7 @@ def call_show(options: argparse.Namespace) -> int:
     from harness.cli.summary_notes import size
     from harness.runs.folder.listing import listed
     from harness.runs.folder.run_folder import RunFolder
-    from harness.runs.folder.tidy import not_ours
+    from harness.runs.folder.store import RunStore
 
     folder = run_folder(options, options.run)
     record = RunFolder(folder).record
@@ -177,7 +177,7 @@ def call_show(options: argparse.Namespace) -> int:
         "code": f"{code}{', with changes' if git and git.changed else ''}",
         "command": record.command,
         "folder": f"{folder} ({size(sum(p.stat().st_size for p in folder.iterdir()))})",
-        "other files": ", ".join(not_ours(folder)),
+        "other files": ", ".join(RunStore.of(folder).user_files()),
         "previous": ", ".join(kept),
     }
     for title, text in lines.items():
@@ -209,7 +209,7 @@ def call_verify(options: argparse.Namespace) -> int:
 
 def call_name(options: argparse.Namespace) -> int:
     """Call a run something else."""
-    from harness.runs.folder.tidy import rename
+    from harness.runs.folder.run_folder import rename
 
     folder = run_folder(options, options.run)
     rename(folder, options.name)
@@ -218,44 +218,44 @@ def call_name(options: argparse.Namespace) -> int:
 
 def call_archive(options: argparse.Namespace) -> int:
     """Archive runs."""
-    from harness.runs.folder.tidy import archive
+    from harness.runs.folder.store import RunStore
 
     results = Path(options.results)
     folders = [run_folder(options, run) for run in options.runs]
-    return _said(options, [{"folder": str(archive(one, results))} for one in folders])
+    return _said(options, [{"folder": str(RunStore.of(one).archive(results))} for one in folders])
 
 
 def call_unarchive(options: argparse.Namespace) -> int:
     """Restore archived runs."""
-    from harness.runs.folder.listing import ARCHIVE, find_run
-    from harness.runs.folder.tidy import unarchive
+    from harness.runs.folder.listing import find_run
+    from harness.runs.folder.store import RunStore, archive_of
 
     results = Path(options.results)
-    folders = [find_run(run, results / ARCHIVE) for run in options.runs]
-    return _said(options, [{"folder": str(unarchive(one, results))} for one in folders])
+    folders = [find_run(run, archive_of(results)) for run in options.runs]
+    return _said(options, [{"folder": str(RunStore.of(one).restore(results))} for one in folders])
 
 
 def call_remove(options: argparse.Namespace) -> int:
     """Remove runs, what lies beside them in their folders too, after a question."""
-    from harness.runs.folder.run_folder import require_run
-    from harness.runs.folder.tidy import not_ours, remove
+    from harness.runs.folder.store import RunStore, require_run
 
     folders = [run_folder(options, run) for run in options.runs]
     for folder in folders:
         require_run(folder)
     for folder in folders if not (options.yes and options.quiet) else ():
-        theirs = f", and in it {', '.join(found)}" if (found := not_ours(folder)) else ""
+        found = RunStore.of(folder).user_files()
+        theirs = f", and in it {', '.join(found)}" if found else ""
         print(f"{folder}{theirs}", file=sys.stderr)
     if not _agreed(options, "remove for good"):
         return 1
     for folder in folders:
-        remove(folder)
+        RunStore.of(folder).remove()
     return _said(options, [{"removed": str(folder)} for folder in folders])
 
 
 def call_clear(options: argparse.Namespace) -> int:
     """Remove what stopped runs left, after a question."""
-    from harness.runs.folder.tidy import clear, leftovers
+    from harness.runs.folder.store import clear, leftovers
 
     results = Path(options.results)
     if not results.is_dir():

@@ -87,7 +87,7 @@ def main(options: argparse.Namespace) -> int:
         )
 
     from harness.runs.folder.from_hits import resolve_again
-    from harness.runs.folder.imported import import_rankings
+    from harness.runs.folder.imported import ImportOptions, import_rankings
     from harness.runs.folder.run_folder import dataset_of_run
 
     choices, semantic = scoring_choices(options), semantic_threshold(options)
@@ -109,11 +109,13 @@ def main(options: argparse.Namespace) -> int:
                 folder = import_rankings(
                     path,
                     dataset,
-                    out=Path(options.out or "results"),
-                    name=options.name or path.name.partition(".")[0],
-                    k=options.k,
-                    strict=options.strict,
-                    matching=matching(options),
+                    ImportOptions(
+                        out=Path(options.out or "results"),
+                        name=options.name or path.name.partition(".")[0],
+                        k=options.k,
+                        strict=options.strict,
+                        matching=matching(options),
+                    ),
                     unasked=options.missing == "zero",
                 )
     score_folder(folder, dataset, choices, semantic, options)

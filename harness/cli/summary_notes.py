@@ -230,7 +230,7 @@ def hits(report: ScoreReport) -> Line | None:
 def _used(record: RunRecord) -> Line | None:
     """Describes what ingestion and search have used, as the system counts it."""
     from harness.records.run import Measured
-    from harness.runs.money import USED
+    from harness.runs.usage import USED
 
     measured = record.measured or Measured()
     parts = []

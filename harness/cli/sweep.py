@@ -57,7 +57,7 @@ def main(options: argparse.Namespace) -> int:
     from harness.dataset.manifest import AS_OF
     from harness.dataset.prepare import open_dataset
     from harness.retrievers.registry import RetrieverSpec
-    from harness.runs.plan import Settings
+    from harness.runs.settings import Settings
     from harness.scoring.metrics import Metric
     from harness.verdicts.sweep.settings import grid
     from harness.verdicts.sweep.sweep import Part, sweep

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
-import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,6 +25,8 @@ from harness.leftovers import sweep, sweep_below
 
 if TYPE_CHECKING:
     from harness.rankings.tables import Frame
+
+_log = logging.getLogger(__name__)
 
 _REVISION = re.compile(r"hf://|https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/")
 """Where a URL names the revision, a file from there is the publisher's, whatever its hash."""
@@ -101,7 +103,7 @@ def _own_files(
     before = _stands_for(name) if variant.name else None
     if path is not None:
         if before not in (None, path) and not quiet:
-            print(f"note: {name} stands for {path} now, before for {before}", file=sys.stderr)
+            _log.warning(f"note: {name} stands for {path} now, before for {before}")
         return path, None
     if before is None:
         once = " once, and it stands for them" if variant.name else ""
@@ -210,7 +212,7 @@ def _opened(folder: Path, manifest: Manifest) -> Dataset | None:
         dataset = Dataset(folder)
         return dataset if dataset.manifest == manifest == Manifest.read(folder) else None
     except DamagedError as error:
-        print(f"note: {error.what}; it is prepared again", file=sys.stderr)
+        _log.warning(f"note: {error.what}; it is prepared again")
         return None
     except (FileNotFoundError, UsageError):
         return None
@@ -415,10 +417,9 @@ def _raw_record(name: str, path: Path, raw: SourceFiles) -> RawFile:
 def _warn_unknown(manifest: Manifest) -> None:
     unknown = [raw for raw in manifest.raw if raw.status != "pinned"]
     for raw in unknown[:_SHOWN]:
-        print(
+        _log.warning(
             f"warning: {raw.path} (sha256 {raw.sha256[:12]}...) is not a published file of "
-            f"{manifest.name}: its numbers do not compare with others', and results say so",
-            file=sys.stderr,
+            f"{manifest.name}: its numbers do not compare with others', and results say so"
         )
     if len(unknown) > _SHOWN:
-        print(f"warning: nor are {len(unknown) - _SHOWN} other files of it", file=sys.stderr)
+        _log.warning(f"warning: nor are {len(unknown) - _SHOWN} other files of it")

@@ -107,8 +107,8 @@ def _without_qrels(query: LabelQuery) -> LabelQuery:
 def _run(system: System, dataset: Dataset, k: int, seed: int, out: Path, quiet: bool) -> PooledRun:
     from harness.rankings.arrow import read_parquet
     from harness.runs.folder.run_folder import RunFolder
-    from harness.runs.plan import Settings
-    from harness.runs.runner import run
+    from harness.runs.run import run
+    from harness.runs.settings import Settings
     from harness.scoring.matching.hits import UNRESOLVED
 
     folder = RunFolder(

@@ -28,9 +28,10 @@ from harness.pages.local_server import HTML, JSON, Request, Response, as_json
 from harness.pages.records import ResultsState, RunProgress
 from harness.pages.report import report_data, report_page
 from harness.records.base import encode, to_plain
-from harness.runs.folder.listing import CheckpointReader, ListedRun, listed, unfinished
-from harness.runs.folder.run_folder import CHECKPOINT, PLAN, dataset_of_run
-from harness.runs.folder.tidy import clear
+from harness.runs.folder.checkpoint import CheckpointReader
+from harness.runs.folder.listing import ListedRun, listed, unfinished
+from harness.runs.folder.run_folder import dataset_of_run
+from harness.runs.folder.store import RunStore, clear, finished_runs
 from harness.verdicts.board.leaderboard import gather
 from harness.verdicts.board.pairs import compare_pairs
 from harness.verdicts.board.records import Board
@@ -58,7 +59,7 @@ class Results:
 
     def _finished(self) -> list[Path]:
         """Folders of finished runs, scored or not, by name."""
-        return sorted(path.parent for path in self.folder.glob("[!.]*/run.json"))
+        return finished_runs(self.folder)
 
     def version(self) -> Version:
         """Changes whenever a board would."""
@@ -209,7 +210,8 @@ def _progress(run: ListedRun) -> RunProgress:
 
 def _last(partial: Path) -> float:
     """When the last answer was written, or else the plan; now where both are gone."""
-    files = (partial / PLAN, partial / CHECKPOINT)
+    store = RunStore.of(partial)
+    files = (store.plan, store.checkpoint)
     return max((one.stat().st_mtime for one in files if one.is_file()), default=time.time())
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
@@ -23,6 +23,8 @@ from harness.retrievers.corpus import Changed
 from harness.retrievers.outputs import as_answers
 from harness.retrievers.timing import current
 from harness.schema import Document
+
+_log = logging.getLogger(__name__)
 
 READY_TIMEOUT = 600.0
 """Seconds in which a retriever with `ready()` must be, where its `ready_timeout` does not say."""
@@ -103,7 +105,7 @@ def wait_until_ready(retriever: Retriever) -> None:
             )
         if waited >= _SILENT and not told:
             told = True
-            print(f"note: waiting for ready(), {limit:g} s at most", file=sys.stderr)
+            _log.warning(f"note: waiting for ready(), {limit:g} s at most")
         sleep(min(pause, limit - waited))
         pause = min(2 * pause, _LONGEST)
 

@@ -9,10 +9,10 @@ again.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import shutil
-import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -30,6 +30,8 @@ from harness.records.base import Record, decode, write_json_record
 from harness.retrievers.exact_search import Rows, Vectors
 from harness.retrievers.locks import in_turn
 from harness.retrievers.vector_file import DamagedVectorsError, Keys, KeyTable, VectorShard
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 DTYPES = ("float32", "float16")
@@ -95,7 +97,7 @@ class Store:
             try:
                 self._dimension = _record(self.path).dimension
             except UsageError as error:
-                print(f"note: {error}; its texts are embedded again", file=sys.stderr)
+                _log.warning(f"note: {error}; its texts are embedded again")
                 discard(self.path)
         return self._dimension
 
@@ -226,7 +228,7 @@ class Store:
         self._known, self._table = {}, KeyTable()
 
     def _remove(self, path: Path, inode: int, error: DamagedVectorsError) -> None:
-        print(f"note: {error}; its texts are embedded again", file=sys.stderr)
+        _log.warning(f"note: {error}; its texts are embedded again")
         self._damaged.add((path.name, inode))
         with suppress(OSError):
             if path.stat().st_ino == inode:  # else another process has begun a new one

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 import os
-import sys
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,6 +33,8 @@ from harness.leftovers import TemporaryFolder, discard, sweep
 from harness.records.base import Record
 from harness.retrievers.contract import Corpus
 from harness.retrievers.locks import locked
+
+_log = logging.getLogger(__name__)
 
 Opened = TypeVar("Opened")
 INGESTED = "ingested-"
@@ -152,7 +154,7 @@ def _is_complete(target: Path, name: str) -> bool:
     """Tests whether an index is there and undamaged; one line says what is wrong with it."""
     fault = _fault(target)
     if fault:
-        print(f"note: {name}: {fault}; it is built anew", file=sys.stderr)
+        _log.warning(f"note: {name}: {fault}; it is built anew")
     return not fault and target.is_dir()
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-import sys
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Retriever
 from harness.retrievers.index_cache import INGESTED, folder, index_of
 from harness.retrievers.locks import locked
+
+_log = logging.getLogger(__name__)
 
 
 def ingest(
@@ -123,7 +125,7 @@ def _saved(
         if not now:
             raise
         # It is paid for, and answers: only that it is not kept has to be known.
-        print(f"note: what was taken in could not be saved: {error}", file=sys.stderr)
+        _log.warning(f"note: what was taken in could not be saved: {error}")
     return now
 
 

@@ -6,13 +6,15 @@ not asked for has to be seen, or each answer would be taken for that to the next
 
 from __future__ import annotations
 
+import logging
 import os
 import select
-import sys
 from typing import IO, Any
 
 from harness.masking import excerpt
 from harness.retrievers.wire import LONGEST_REPLY
+
+_log = logging.getLogger(__name__)
 
 MOST = 10_000
 """Lines that may be passed over for one reply: a program that never replies must not go on."""
@@ -82,10 +84,9 @@ class Lines:
         os.write(self._aside.fileno(), b"stdout: " + line.rstrip(b"\r") + b"\n")
         self.passed_over += 1
         if self.passed_over == 1:
-            print(
+            _log.warning(
                 "note: the command's standard output is for replies; other lines are passed over, "
-                f"as {excerpt(line, 80)}",
-                file=sys.stderr,
+                f"as {excerpt(line, 80)}"
             )
 
     def _line(self) -> bytes:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
-import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _SILENT = 5.0
 """Seconds of waiting after which it is said what for."""
 
+_log = logging.getLogger(__name__)
+
 _mine: set[Path] = set()
 """What this process holds."""
 
@@ -37,7 +39,7 @@ def locked(path: Path, note: Callable[[], str], silent: float = _SILENT) -> Iter
         try:
             lock.acquire(timeout=silent)
         except Timeout:
-            print(f"note: {note()}", file=sys.stderr, flush=True)
+            _log.warning(f"note: {note()}")
             lock.acquire()
     _mine.add(path)
     try:
@@ -116,10 +118,9 @@ class ServiceLock:
                     f"{self._address} is in use, and holds one haystack at a time; this process "
                     f"holds {max(_held)} meanwhile: let both hold several, or take one worker"
                 ) from None
-            print(
+            _log.warning(
                 f"note: waiting for {self._address}: it holds one haystack at a time, and another "
-                "run or worker is using it",
-                file=sys.stderr,
+                "run or worker is using it"
             )
             with waiting():
                 lock.acquire()

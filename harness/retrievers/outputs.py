@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.masking import without_known
 from harness.retrievers.contract import Found, Hit, Result
 from harness.retrievers.corpus import is_handle
 
@@ -16,6 +18,7 @@ Scores = Sequence[float] | npt.NDArray[np.floating[Any]] | None
 """Of documents, best first; None where there are none."""
 
 _LARGEST = np.finfo(np.float64).max
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class NotAnAnswerError(TypeError):
@@ -231,3 +234,35 @@ def scores_of(given: Scores, n: int) -> npt.NDArray[np.float64] | None:
         raise ValueError("a score is NaN")
     # The journal is JSON, which has no infinity; the order stays.
     return np.clip(scores, -_LARGEST, _LARGEST)
+
+
+def hits_in_order(hits: Sequence[Hit]) -> tuple[list[Hit], bool]:
+    """Return hits, sorted by their scores where these rise, and whether they do."""
+    found = list(hits)
+    if all(hit.score is not None for hit in found):
+        scores = scores_of([float(hit.score or 0.0) for hit in found], len(found))
+        if scores is not None and (scores[1:] > scores[:-1]).any():
+            return [found[i] for i in np.argsort(-scores, kind="stable")], True
+    return found, False
+
+
+def own_answer(result: Result) -> str | None:
+    """Return the system's own answer, without secrets. Raises TypeError where it is no text."""
+    if result.answer is not None and not isinstance(result.answer, str):
+        raise TypeError(f"the answer must be a text, not {type(result.answer).__name__}")
+    return None if result.answer is None else without_known(well_formed(result.answer))
+
+
+def confidence_of(result: Result) -> float | None:
+    """Return the confidence as a number. Raises ValueError for one that is not finite."""
+    if result.confidence is None:
+        return None
+    confidence = float(result.confidence)
+    if not np.isfinite(confidence):
+        raise ValueError(f"the confidence is {confidence}")
+    return confidence
+
+
+def well_formed(text: str) -> str:
+    """Return the text with U+FFFD for lone surrogates (half a character), which no file holds."""
+    return _SURROGATE.sub("\ufffd", text)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import logging
 import math
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from email.utils import parsedate_to_datetime
@@ -11,6 +11,8 @@ from time import monotonic, sleep
 from typing import Any, TypeVar
 
 from harness.retrievers import timing
+
+_log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -56,7 +58,7 @@ def retry(
                     raise
                 measured.exclude(measured.seconds - before)
                 if pause > _SILENT:
-                    print(f"note: refused for its rate; waiting {pause:.0f} s", file=sys.stderr)
+                    _log.warning(f"note: refused for its rate; waiting {pause:.0f} s")
         with timing.waiting():
             sleep(pause)
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -17,21 +17,35 @@ from harness.errors import HarnessError
 from harness.records.run import Params
 from harness.retrievers.contract import Retriever
 from harness.retrievers.timing import Clock
-from harness.runs.guards import counts, reported
-from harness.runs.isolated import Isolated
-from harness.runs.money import Counts, counted, usage_delta
+from harness.runs.guards import CallTimeoutError, InlineCalls, counts, reported
 from harness.runs.results import WorkResult
-from harness.runs.timeouts import CallThread, CallTimeoutError, InlineCalls
+from harness.runs.usage import Counts, counted, usage_delta
 from harness.runs.view import BlindedCorpus
+
+if TYPE_CHECKING:
+    from harness.runs.timeouts import CallThread
 
 T = TypeVar("T")
 
 SECONDS_A_REPORT = 1.0
 """Between two reports of the system, beside the last."""
 
-
 _SECONDS_TO_SAY = 2.0
 """In which a retriever that hangs may say what it has used."""
+
+
+class ProcessRetriever:
+    """A retriever in a process of its own, which counts anew in each.
+
+    `process` is the number of the last one; `seconds` what its last call took in there.
+    """
+
+    process = 0
+    name = ""
+    seconds: float | None = None
+
+    def close(self) -> None:
+        """End the process."""
 
 
 @dataclass
@@ -62,6 +76,8 @@ class Bench:
         """What the retriever says of itself; None where it is stuck and does not say at once."""
         if not self.stuck:
             return self.call(asked)
+        from harness.runs.timeouts import CallThread
+
         try:
             return CallThread()(asked, _SECONDS_TO_SAY)
         except CallTimeoutError:
@@ -97,7 +113,7 @@ class Watch:
         )
         report = getattr(self._bench.retriever, "report", None)
         # Of an isolated one the process is at its documents, and hears nothing.
-        if callable(report) and not isinstance(self._bench.retriever, Isolated):
+        if callable(report) and not isinstance(self._bench.retriever, ProcessRetriever):
             said = reported(report)
             _put(said, self._bench, so_far)
             so_far.ingestion_usage = usage_delta(counted(said), self._before)
@@ -118,18 +134,18 @@ def number_of(retriever: Retriever) -> int:
     except TypeError:  # it cannot be referred to weakly, or is not hashable
         number = os.getpid()
     # An isolated one begins anew in each process.
-    return (retriever.process << 40) + number if isinstance(retriever, Isolated) else number
+    return (retriever.process << 40) + number if isinstance(retriever, ProcessRetriever) else number
 
 
 def account_of(bench: Bench) -> int:
     """Whose counts these are: of an isolated one, which counts anew in each process, that one's."""
-    isolated = isinstance(bench.retriever, Isolated)
+    isolated = isinstance(bench.retriever, ProcessRetriever)
     return number_of(bench.retriever) if isolated else bench.number
 
 
 def name_of(retriever: Retriever) -> str:
     """What errors call it."""
-    if isinstance(retriever, Isolated):
+    if isinstance(retriever, ProcessRetriever):
         return retriever.name.rpartition(":")[2]
     return type(retriever).__qualname__
 
@@ -148,6 +164,6 @@ def _put(said: Params, bench: Bench, result: WorkResult) -> None:
 
 def seconds_of(retriever: Retriever, clock: Clock) -> float:
     """What a call took; of an isolated one without starting and sending."""
-    if isinstance(retriever, Isolated) and retriever.seconds is not None:
+    if isinstance(retriever, ProcessRetriever) and retriever.seconds is not None:
         return retriever.seconds
     return clock.seconds

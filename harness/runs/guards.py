@@ -2,50 +2,40 @@
 
 from __future__ import annotations
 
-import multiprocessing
-import os
-import re
+import logging
 import sys
-import threading
 import traceback
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 from harness.errors import ResponseMismatchError, shortened
 from harness.masking import masked, masked_in
 from harness.records.run import Params
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
+from harness.retrievers.outputs import well_formed
 from harness.retrievers.plugins import FAILURES, raised_at
-from harness.runs.money import Counts, counted
+from harness.runs.usage import Counts, counted
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _LONGEST_TRACE = 40_000  # characters
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def exit_if_forked(own: int) -> None:
-    """End this process if it is not `own`: code under test forked, and the child goes on too."""
-    if os.getpid() != own:
-        os._exit(1)
+class CallTimeoutError(Exception):
+    """Raised when a call exceeds its time limit."""
 
 
-def end_with_parent() -> None:
-    """From now on this process ends when the one that started it is gone, however it went: who
-    works for a process that was killed would work on for hours."""
-    parent = multiprocessing.parent_process()
-    if parent is None:
-        return
+class InlineCalls:
+    """Makes calls in the caller's thread, without a limit; `CallThread` is the other way."""
 
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
+    stuck = False
 
-    threading.Thread(target=wait, daemon=True).start()
-
-
-def well_formed(text: str) -> str:
-    """The text with U+FFFD for lone surrogates (half a character), which no file can hold."""
-    return _SURROGATE.sub("\ufffd", text)
+    def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
+        """Return what it returns. Raises what it raises."""
+        return work()
 
 
 class ToldError(Exception):
@@ -75,7 +65,7 @@ def close_quietly(retriever: Retriever) -> None:
     except ResponseMismatchError:
         raise
     except FAILURES as error:
-        print(f"note: the retriever's close() failed: {raised_at(error)}", file=sys.stderr)
+        _log.warning(f"note: the retriever's close() failed: {raised_at(error)}")
 
 
 def counts(retriever: Retriever) -> Counts:

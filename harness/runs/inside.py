@@ -23,7 +23,7 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import rate_limit
 from harness.retrievers.timing import Clock, timed
 from harness.runs import messages
-from harness.runs.guards import close_quietly, exit_if_forked, reported, trace
+from harness.runs.guards import close_quietly, reported, trace
 from harness.runs.messages import (
     BuildRequest,
     Ended,
@@ -38,6 +38,7 @@ from harness.runs.messages import (
     SearchReply,
     SearchRequest,
 )
+from harness.runs.processes import exit_if_forked
 from harness.runs.provenance import retriever_record
 
 

@@ -23,10 +23,11 @@ from harness.dataset.prepare import home
 from harness.dataset.reader import Dataset
 from harness.errors import ResponseMismatchError, RunError, UsageError
 from harness.records.base import convert
-from harness.records.run import Params
+from harness.records.run import Params, RetrieverRecord
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs import messages
+from harness.runs.bench import ProcessRetriever
 from harness.runs.guards import ToldError
 from harness.runs.messages import (
     BuildRequest,
@@ -43,7 +44,7 @@ from harness.runs.messages import (
     SearchReply,
     SearchRequest,
 )
-from harness.runs.provenance import file_digests
+from harness.runs.provenance import file_digests, isolated_record
 from harness.runs.sandbox import Sandbox, find
 
 _START = (
@@ -54,19 +55,22 @@ _SECONDS_TO_CLOSE = 30
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Isolation:
-    """A retriever's spec, the sandbox of its processes, its description of itself, and the sha256
-    of its files; picklable."""
+@dataclass(frozen=True, kw_only=True)
+class Isolation(RetrieverSpec):
+    """A retriever's spec with the sandbox of its processes, its description of itself, and the
+    sha256 of its files; picklable."""
 
-    spec: RetrieverSpec
     sandbox: Sandbox
     described: RetrieverDescription
     files: dict[str, str]
 
-    def build(self, seed: int) -> Isolated:
-        """The retriever on this side; a process is started when it indexes."""
+    def build(self, seed: int = 0) -> Isolated:
+        """Return the retriever on this side; a process is started when it indexes."""
         return Isolated(self, seed)
+
+    def record(self) -> RetrieverRecord:
+        """Record the retriever, whose code is in the sandbox and describes itself."""
+        return isolated_record(self, self.described)
 
 
 def isolation(
@@ -90,7 +94,14 @@ def isolation(
     package = Path(__file__).parents[1]
     needed = [Path.cwd(), Path(sys.prefix), Path(sys.base_prefix), package, *map(Path, files)]
     sandbox = find([home(), dataset.folder, *raw, ir_datasets, out], needed)
-    isolated = Isolation(spec, sandbox, RetrieverDescription(), file_digests(spec))
+    isolated = Isolation(
+        spec.name,
+        spec.params,
+        spec.plugins,
+        sandbox=sandbox,
+        described=RetrieverDescription(),
+        files=file_digests(spec),
+    )
     try:
         with closing(isolated.build(seed)) as one:
             described = one.start()
@@ -107,15 +118,15 @@ def isolation(
     return replace(isolated, described=described)
 
 
-def result_of(raw: RawResult) -> Result:
-    """Converts a raw result. Raises what the retriever raised over it, TypeError if it is none."""
+def _result(raw: RawResult) -> Result | ToldError:
+    """Convert a raw result; where the retriever raised over it, to the error."""
     if raw.error is not None:
-        raise ToldError(raw.error)
+        return ToldError(raw.error)
     hits = None if raw.hits is None else [Hit(*hit) for hit in raw.hits]
     return Result(raw.ids, raw.scores, raw.confidence, raw.abstain, hits, raw.answer)
 
 
-class Isolated:
+class Isolated(ProcessRetriever):
     """A retriever that asks the one in the sandbox.
 
     `process` is the number of the last one; `seconds` what its last call took in there.
@@ -125,7 +136,7 @@ class Isolated:
         self._isolation, self._seed = isolation, seed
         self._process: subprocess.Popen[bytes] | None = None
         self._waiting = False
-        self.process, self.name = 0, isolation.spec.name
+        self.process, self.name = 0, isolation.name
         self.seconds: float | None = None
         described = isolation.described
         self.batch_size = described.batch_size
@@ -139,7 +150,7 @@ class Isolated:
 
         Raises RunError where the retriever's code is not that with which the run began.
         """
-        files = file_digests(self._isolation.spec)
+        files = file_digests(self._isolation)
         if changed := [
             name for name, sha in self._isolation.files.items() if files.get(name) != sha
         ]:
@@ -155,7 +166,7 @@ class Isolated:
             start_new_session=True,  # Ctrl-C is the parent's, the terminal too
         )
         self.process = self._process.pid
-        spec = self._isolation.spec
+        spec = self._isolation
         request = BuildRequest(
             name=spec.name,
             params=convert(dict(spec.params), Params, f"retriever {spec.name!r}"),
@@ -171,11 +182,11 @@ class Isolated:
         self.seconds = self._ask(IndexRequest(), Indexed, corpus).seconds
 
     def search(self, queries: Sequence[Question], k: int) -> list[Any]:
-        """Ask; a RawResult a question, in their order."""
+        """Ask; a Result or an error a question, in their order."""
         questions = [(query.text, query.timestamp) for query in queries]
         found = self._ask(SearchRequest(questions=questions, k=k), SearchReply)
         self.seconds = found.seconds
-        return found.results
+        return [_result(raw) for raw in found.results]
 
     def close(self) -> None:
         """End the process and all that it started; one that waits for a question closes first."""

@@ -31,7 +31,7 @@ from harness.retrievers.sources import digests, file_of, module_files
 
 if TYPE_CHECKING:
     from harness.runs.messages import RetrieverDescription
-    from harness.runs.plan import Settings
+    from harness.runs.settings import Settings
 
 _PACKAGES = ("numpy", "pyarrow", "orjson", "bm25s", "PyStemmer")
 
@@ -185,7 +185,7 @@ def _processor() -> str:
     except OSError:
         return platform.processor()
     names = (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
-    return next(names, platform.processor())
+    return next(names, None) or platform.processor()
 
 
 def _files(given: Any) -> Iterator[str]:

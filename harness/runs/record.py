@@ -4,92 +4,95 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
-import pyarrow as pa
 from msgspec.structs import replace
 
 from harness.dataset.reader import Dataset, last_of_base
-from harness.files import folder_aside
 from harness.records.run import (
     EmptyHaystacks,
+    HitsRecord,
     IndexTimes,
     Measured,
-    Percentiles,
+    PhaseSeconds,
     QueryCounts,
     Retried,
     RunNotes,
     RunRecord,
+    RunSettings,
     Usage,
 )
-from harness.runs import money
-from harness.runs.checkpoint import last_results
-from harness.runs.folder.from_hits import Ranking, as_rankings, resolve_into
-from harness.runs.folder.run_folder import (
-    CHECKPOINT,
-    OURS,
-    OWN_ANSWERS,
-    RETRIED,
-    previous_folder,
-    write_rankings,
-    write_record,
-)
-from harness.runs.provenance import peak_memory
+from harness.retrievers.baselines import is_oracle
+from harness.runs.executors import Execution
+from harness.runs.folder.checkpoint import Checkpoint
+from harness.runs.folder.queries import percentiles, write_asked
+from harness.runs.folder.rankings import Ranking, as_rankings, write_rankings
+from harness.runs.folder.run_folder import dataset_ref, write_record
+from harness.runs.folder.store import CHECKPOINT, OWN_ANSWERS, RETRIED, RunStore
+from harness.runs.git import git_state
+from harness.runs.provenance import machine, peak_memory, repeat_command, versions
+from harness.runs.request import RunRequest
 from harness.runs.results import QueryResult, WorkResult
-from harness.scoring.matching.hits import Hit
+from harness.runs.usage import Prices, total, usage, usage_delta
 
 if TYPE_CHECKING:
-    from harness.scoring.matching.found import Matching
+    from harness.scoring.matching.hits import Hit
 
 _NAMED = 5
 """Haystacks that a record names of those in which nothing was found."""
 
 
-def write_run(
-    folder: Path,
-    dataset: Dataset,
-    results: Sequence[WorkResult],
-    record: RunRecord,
-    matching: Matching | None = None,
-    *,
-    keep_previous: bool = True,
-    checkpoint: Path | None = None,
-) -> None:
-    """Writes everything of a finished run, whole or not at all; hits are resolved first.
+@dataclass(frozen=True)
+class RunOutcome:
+    """What a run has become: its results, and what was measured around them."""
 
-    `record` is run.json without what `results` add to it. `results` are in the order in which they
-    came: the last result of a query counts. `checkpoint` is kept where queries failed.
+    request: RunRequest
+    results: Sequence[WorkResult]
+    queries: list[QueryResult]
+    failed_before: list[QueryResult]
+    execution: Execution
+    resumed_queries: int
+    seconds: PhaseSeconds
 
-    A run that is in `folder` already moves to `previous_folder`, or else is replaced but for the
-    user's own files.
+
+def write_run(store: RunStore, checkpoint: Checkpoint, outcome: RunOutcome) -> None:
+    """Write everything of a finished run, whole or not at all; hits are resolved first.
+
+    The checkpoint is kept in it where queries failed.
     """
-    import pyarrow.parquet as pq
-
-    queries, before = last_results(results)
-    exists = (folder / "run.json").is_file()
-    previous = previous_folder(folder) if exists and keep_previous else None
-    record = _completed(record, dataset, results, queries, before)
-    with folder_aside(folder, ours=None if previous else OURS, keep=previous) as aside:
+    dataset, queries = outcome.request.dataset, outcome.queries
+    record = run_record(outcome)
+    with store.replaced(keep_previous=checkpoint.keeps_previous) as aside:
         if any(one.hits is not None for one in queries):
-            hits = [hit for one in queries for hit in _hits(one)]
-            ranked, resolved = resolve_into(aside, dataset, hits, record.settings.k, matching)
-            record = replace(record, hits=resolved)
-            for one in queries:
-                if one.query in ranked:
-                    found = ranked[one.query]
-                    one.rows, one.scores = found.rows, found.scores
+            record = replace(record, hits=_resolve_hits(aside, outcome))
         rankings = as_rankings(dataset, _rankings(queries))
         write_rankings(rankings, aside, record.retriever.name)
-        pq.write_table(_query_table(dataset, queries), aside / "queries.parquet")
+        _write_queries(aside, dataset, queries)
         _write_own_answers(dataset, queries, aside / OWN_ANSWERS)
         write_errors(dataset, queries, aside / "errors.jsonl")
-        write_errors(dataset, before, aside / RETRIED)
-        if checkpoint is not None and any(one.error is not None for one in queries):
-            shutil.copyfile(checkpoint, aside / CHECKPOINT)
+        write_errors(dataset, outcome.failed_before, aside / RETRIED)
+        if any(one.error is not None for one in queries):
+            shutil.copyfile(checkpoint.path, aside / CHECKPOINT)
         write_record(aside, record)
+
+
+def _resolve_hits(folder: Path, outcome: RunOutcome) -> HitsRecord:
+    """Resolve returned texts to documents, which become the rankings of their queries."""
+    from harness.runs.folder.from_hits import resolve_into
+
+    request = outcome.request
+    hits = [hit for one in outcome.queries for hit in _hits(one)]
+    matching = request.settings.matching
+    ranked, resolved = resolve_into(folder, request.dataset, hits, request.plan.k, matching)
+    for one in outcome.queries:
+        if one.query in ranked:
+            one.rows, one.scores = ranked[one.query].rows, ranked[one.query].scores
+    return resolved
 
 
 def _rankings(answers: Sequence[QueryResult]) -> list[Ranking]:
@@ -98,7 +101,9 @@ def _rankings(answers: Sequence[QueryResult]) -> list[Ranking]:
 
 
 def _hits(answer: QueryResult) -> list[Hit]:
-    """An answer as hits; one that gave documents has a hit without a text for each."""
+    """Return an answer as hits; one that gave documents has a hit without a text for each."""
+    from harness.scoring.matching.hits import Hit
+
     if answer.hits is None:
         scores = [None] * len(answer.rows) if answer.scores is None else answer.scores.tolist()
         rows = enumerate(zip(answer.rows.tolist(), scores, strict=True), 1)
@@ -109,66 +114,65 @@ def _hits(answer: QueryResult) -> list[Hit]:
     ]
 
 
-def _query_table(dataset: Dataset, answers: Sequence[QueryResult]) -> pa.Table:
-    return pa.table(
-        {
-            "query": [dataset.query_ids[a.query] for a in answers],
-            "seconds": pa.array([a.seconds for a in answers], pa.float64()),
-            "returned": pa.array([len(a.rows) for a in answers], pa.int32()),
-            "confidence": pa.array([a.confidence for a in answers], pa.float64()),
-            "abstained": [a.abstained for a in answers],
-            "failed": [a.error is not None for a in answers],
-        }
+def _write_queries(folder: Path, dataset: Dataset, answers: Sequence[QueryResult]) -> None:
+    write_asked(
+        folder,
+        [dataset.query_ids[one.query] for one in answers],
+        [len(one.rows) for one in answers],
+        seconds=[one.seconds for one in answers],
+        confidence=[one.confidence for one in answers],
+        abstained=[one.abstained for one in answers],
+        failed=[one.error is not None for one in answers],
     )
 
 
-def _write_own_answers(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
-    """One JSON line a question that the system answered itself; no file where it answers none."""
-    import orjson
-
-    lines = [
-        orjson.dumps({"question_id": dataset.query_ids[a.query], "hypothesis": a.answer}) + b"\n"
-        for a in answers
-        if a.answer is not None and a.error is None
-    ]
-    if lines:
-        path.write_bytes(b"".join(lines))
-
-
 def write_errors(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
-    """One JSON line a failed query, with its trace; no file when none failed."""
-    import orjson
-
-    lines = [
-        orjson.dumps({"query": dataset.query_ids[a.query], "error": a.error}) + b"\n"
-        for a in answers
-        if a.error is not None
-    ]
-    if lines:
-        path.write_bytes(b"".join(lines))
+    """Write one JSON line a failed query, with its trace; no file when none failed."""
+    failed = [one for one in answers if one.error is not None]
+    _write_lines(path, [{"query": dataset.query_ids[a.query], "error": a.error} for a in failed])
 
 
-def _completed(
-    record: RunRecord,
-    dataset: Dataset,
-    results: Sequence[WorkResult],
-    queries: Sequence[QueryResult],
-    before: Sequence[QueryResult],
-) -> RunRecord:
-    """Adds to the record of a run what its results say, and when it finished."""
+def _write_own_answers(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
+    """Write one JSON line a question that the system answered itself; no file for none."""
+    own = [one for one in answers if one.answer is not None and one.error is None]
+    ids = dataset.query_ids
+    _write_lines(path, [{"question_id": ids[a.query], "hypothesis": a.answer} for a in own])
+
+
+def _write_lines(path: Path, rows: Sequence[dict[str, str | None]]) -> None:
+    if rows:
+        path.write_bytes(b"".join(msgspec.json.encode(row) + b"\n" for row in rows))
+
+
+def run_record(outcome: RunOutcome) -> RunRecord:
+    """Return run.json of a finished run, without its hits."""
+    request, queries = outcome.request, outcome.queries
+    dataset, settings = request.dataset, request.settings
+    results, before = outcome.results, outcome.failed_before
     # A process runs its items in their order, so that the last report of each is its sum.
     reported = {one.process: one.reported for one in results if one.reported is not None}
     failed = sum(one.error is not None for one in queries)
-    return replace(
-        record,
+    return RunRecord(
+        run_version=1,
         # Lists identify a run by its folder and this: two nights may run it within one second.
         finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        dataset=dataset_ref(dataset),
+        retriever=replace(
+            request.about,
+            ids="dataset" if getattr(request.built, "returns_dataset_ids", False) else "handles",
+            sees_gold_labels=is_oracle(request.built),
+        ),
+        settings=_settings_record(outcome),
         queries=QueryCounts(
             asked=len(queries),
             answered=len(queries) - failed,
             failed=failed,
             abstained=sum(one.abstained for one in queries),
         ),
+        name=settings.name or None,
+        submitted_by=settings.submitted_by or None,
+        command=repeat_command(dataset, request.retriever, request.plan.k, settings),
+        resumed_queries=outcome.resumed_queries,
         retried=_retried(queries, before),
         cached_haystacks=_cached(results),
         empty_haystacks=_empty(dataset, queries),
@@ -180,27 +184,47 @@ def _completed(
             scores_dropped=_dropped_scores(queries),
             self_excluded=dataset.manifest.exclude_self,
         ),
-        measured=_measured(record, results, queries),
+        measured=_measured(outcome),
         reported=[*reported.values()],
+        versions=versions(),
+        machine=machine(),
+        git=git_state(),
     )
 
 
-def _measured(
-    record: RunRecord, results: Sequence[WorkResult], queries: Sequence[QueryResult]
-) -> Measured:
-    """Adds times, usage and memory to the seconds that the record has already."""
-    settings = record.settings
+def _settings_record(outcome: RunOutcome) -> RunSettings:
+    request, execution = outcome.request, outcome.execution
+    settings = request.settings
+    return RunSettings(
+        k=request.plan.k,
+        limit=settings.limit,
+        seed=settings.seed,
+        workers=execution.workers,
+        batch_size=request.batch_size,
+        concurrency=settings.concurrency if settings.concurrency > 1 else None,
+        query_timeout=settings.query_timeout,
+        index_timeout=settings.index_timeout,
+        retries=settings.retries or None,
+        prices={model: dict(prices) for model, prices in settings.prices.items()},
+        sandbox=request.sandbox,
+        cluster=execution.cluster,
+    )
+
+
+def _measured(outcome: RunOutcome) -> Measured:
+    """Return times, usage and memory."""
+    execution, results, queries = outcome.execution, outcome.results, outcome.queries
     searches = np.array([one.seconds for one in queries if one.seconds is not None])
-    ingestion, searching = _usage(results, len(queries), settings.prices)
+    ingestion, searching = _usage(results, len(queries), outcome.request.settings.prices)
     # The workers of a cluster are no children of this process.
-    children = (settings.workers or 1) > 1 or settings.sandbox is not None
-    return replace(
-        record.measured or Measured(),
+    children = execution.workers > 1 or outcome.request.sandbox is not None
+    return Measured(
+        seconds=outcome.seconds,
         index=_index_times([one for one in results if one.index_seconds is not None]),
         ingestion=ingestion,
         searching=searching,
         search_ms=percentiles(searches * 1000),
-        peak_memory_bytes=peak_memory(workers=settings.cluster is None and children),
+        peak_memory_bytes=peak_memory(workers=execution.cluster is None and children),
     )
 
 
@@ -272,24 +296,16 @@ def _index_times(indexed: Sequence[WorkResult]) -> IndexTimes | None:
 
 
 def _usage(
-    results: Sequence[WorkResult], queries: int, prices: money.Prices
+    results: Sequence[WorkResult], queries: int, prices: Prices
 ) -> tuple[Usage | None, Usage | None]:
     """Returns what the system counted while it indexed, and while it searched."""
     # What was reported in the midst of a haystack is part of what is reported at its end.
     last = {(one.account, one.item): one.ingestion_usage for one in results if one.ingestion_usage}
-    ingestion = money.total(last.values())
+    ingestion = total(last.values())
     by_account = {one.account: one.usage for one in results if one.usage is not None}
-    used = money.total(by_account.values())
-    searching = {name: n for name, n in money.usage_delta(used, ingestion).items() if n > 0}
-    found = money.usage(searching, prices)
+    used = total(by_account.values())
+    searching = {name: n for name, n in usage_delta(used, ingestion).items() if n > 0}
+    found = usage(searching, prices)
     if found is not None and found.usd is not None and queries:
         found = replace(found, usd_per_1000_queries=found.usd / queries * 1000)
-    return money.usage(ingestion, prices), found
-
-
-def percentiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> Percentiles | None:
-    """Summarises durations; None for none."""
-    if len(values) == 0:
-        return None
-    p50, p95, p99 = np.percentile(values, [50, 95, 99])
-    return Percentiles(mean=float(values.mean()), p50=float(p50), p95=float(p95), p99=float(p99))
+    return usage(ingestion, prices), found

@@ -26,7 +26,7 @@ from harness.retrievers.outputs import as_result, in_order, scores_of, within
 from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.guards import ToldError, close_quietly, reported, trace
-from harness.runs.money import COUNTS
+from harness.runs.usage import COUNTS
 
 T = TypeVar("T")
 

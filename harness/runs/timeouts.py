@@ -13,59 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
 from contextlib import suppress
 from contextvars import copy_context
-from dataclasses import dataclass
 from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from harness.retrievers.timing import current
+from harness.runs.guards import CallTimeoutError
 
 T = TypeVar("T")
 P = TypeVar("P")
 
 _SECONDS_TO_CANCEL = 1.0
 """In which what is awaited may end after it was cancelled."""
-
-
-class CallTimeoutError(Exception):
-    """Raised when a call exceeds its time limit."""
-
-
-@dataclass(frozen=True)
-class Limits:
-    """Seconds that a call of `search`, and of `index`, may take (None: any); `retries` of a search
-    that failed."""
-
-    query: float | None = None
-    index: float | None = None
-    retries: int = 0
-
-    @property
-    def in_time(self) -> bool:
-        """Whether any call has to be in time."""
-        return self.query is not None or self.index is not None
-
-    def record(self) -> dict[str, float]:
-        """What is chosen of it, as settings are called."""
-        return {
-            name: value
-            for name, value in (
-                ("query_timeout", self.query),
-                ("index_timeout", self.index),
-                ("retries", self.retries),
-            )
-            if value
-        }
-
-
-class InlineCalls:
-    """Makes calls in the caller's thread."""
-
-    stuck = False
-
-    def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
-        """What it returns. Raises what it raises."""
-        return work()
 
 
 class CallThread:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.dataset.remote_store import DatasetLocation
 from harness.errors import HarnessError, RunError
@@ -21,10 +22,10 @@ from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import retry
 from harness.retrievers.timing import Clock, timed
-from harness.runs.as_answer import gold_of, to_query_result
 from harness.runs.bench import (
     SECONDS_A_REPORT,
     Bench,
+    ProcessRetriever,
     Watch,
     account_of,
     name_of,
@@ -32,47 +33,48 @@ from harness.runs.bench import (
     put_report,
     seconds_of,
 )
-from harness.runs.guards import close_quietly, counts, trace
-from harness.runs.isolated import Isolated, Isolation
-from harness.runs.money import Counts, usage_delta
+from harness.runs.guards import CallTimeoutError, InlineCalls, close_quietly, counts, trace
+from harness.runs.outputs import gold_of, to_query_result
 from harness.runs.results import QueryResult, WorkItem, WorkResult
-from harness.runs.timeouts import CallThread, CallTimeoutError, InlineCalls, Limits, side_by_side
+from harness.runs.settings import Limits
+from harness.runs.usage import Counts, usage_delta
 from harness.runs.view import BlindedCorpus
+
+if TYPE_CHECKING:
+    from harness.runs.timeouts import CallThread
 
 _SECONDS_A_PART = 0.02
 """Of answers, which a killed run loses at worst, beside those that are not there yet."""
 
-TO_BUILD = (RetrieverSpec, Isolation)
-"""What each process builds a retriever of its own from."""
+
+@dataclass(frozen=True)
+class WorkerOptions:
+    """How a worker asks its retriever.
+
+    `batch_size` None: as many queries at once as the retriever says. `system` is what tells the
+    retriever from others; see `ingest`. `concurrency`: how many calls of `search` at once.
+    """
+
+    k: int
+    seed: int = 0
+    exclude_self: bool = False
+    batch_size: int | None = None
+    system: Mapping[str, object] | None = None
+    require_cached_index: bool = False
+    concurrency: int = 1
+    limits: Limits = field(default_factory=Limits)
 
 
 class Worker:
     """Holds one retriever and runs items with it; picklable, built afresh in each process."""
 
     def __init__(
-        self,
-        place: DatasetLocation,
-        retriever: RetrieverSpec | Isolation | Retriever,
-        k: int,
-        seed: int,
-        exclude_self: bool,
-        batch_size: int | None,
-        system: Mapping[str, object] | None = None,
-        require_cached_index: bool = False,
-        concurrency: int = 1,
-        limits: Limits | None = None,
+        self, place: DatasetLocation, retriever: RetrieverSpec | Retriever, options: WorkerOptions
     ) -> None:
-        """`system` is what tells the retriever from others; see `ingest`. `concurrency`: how many
-        calls of `search` at once."""
         self._place = place
-        self._limits = limits or Limits()
-        self._system, self._require_cached_index = system, require_cached_index
-        self._concurrency = concurrency
         self.builds = retriever
-        self._k = k
-        self._seed = seed
-        self._exclude_self = exclude_self
-        self._batch_size = batch_size
+        self._options = options
+        self._limits = options.limits
         self._bench: Bench | None = None
         self.begun: WorkResult | None = None
         self.tell: Callable[[WorkResult], None] | None = None
@@ -97,7 +99,7 @@ class Worker:
             result.queries = [QueryResult(q, error=bench.index_error) for q in item.queries]
             yield result
             return
-        size = self._batch_size or int(getattr(bench.retriever, "batch_size", 1))
+        size = self._options.batch_size or int(getattr(bench.retriever, "batch_size", 1))
         parts = [item.queries[at : at + size] for at in range(0, len(item.queries), size)]
         given = told = monotonic()
         for answers in self._searched(bench, parts):
@@ -134,19 +136,30 @@ class Worker:
 
     def _searched(self, bench: Bench, parts: Sequence[list[int]]) -> Iterator[list[QueryResult]]:
         """The answers to each part, in their order, so many at once as were asked for."""
-        if self._concurrency == 1:
+        if self._options.concurrency == 1:
             yield from (self._search(bench, part) for part in parts)
             return
-        yield from side_by_side(partial(self._search, bench), parts, self._concurrency)
+        from harness.runs.timeouts import side_by_side
+
+        yield from side_by_side(partial(self._search, bench), parts, self._options.concurrency)
 
     def _built(self) -> Bench:
         """What items are run with, built where its calls will be made."""
-        caller, spec = CallThread() if self._limits.in_time else InlineCalls(), self.builds
-        built = caller(partial(spec.build, self._seed)) if isinstance(spec, TO_BUILD) else spec
+        caller, built = self._caller(), self.builds
+        if isinstance(built, RetrieverSpec):
+            built = caller(partial(built.build, self._options.seed))
         bench = Bench(self._place.open(), built, caller)
-        if not isinstance(built, Isolated):  # which counts anew for each haystack
+        if not isinstance(built, ProcessRetriever):  # which counts anew for each haystack
             bench.counted = caller(partial(counts, built))
         return bench
+
+    def _caller(self) -> InlineCalls | CallThread:
+        """Return what makes calls: where they have limits, a thread of their own."""
+        if not self._limits.in_time:
+            return InlineCalls()
+        from harness.runs.timeouts import CallThread
+
+        return CallThread()
 
     def _is_lost(self, bench: Bench, item: WorkItem) -> bool:
         """Whether a call has not come back, and another retriever can be built for what follows.
@@ -154,7 +167,7 @@ class Worker:
         Of a haystack as of several times the next one follows, and is not told anew.
         """
         follows = item.chain is not None and item.chain == bench.chain
-        return bench.stuck and isinstance(self.builds, TO_BUILD) and not follows
+        return bench.stuck and isinstance(self.builds, RetrieverSpec) and not follows
 
     def release(self) -> None:
         """Let other processes use what the retriever shares with them."""
@@ -164,7 +177,7 @@ class Worker:
     def close(self) -> None:
         """Tell a retriever that was built here that no more will be asked."""
         bench, self._bench = self._bench, None
-        if bench is not None and isinstance(self.builds, TO_BUILD) and not bench.stuck:
+        if bench is not None and isinstance(self.builds, RetrieverSpec) and not bench.stuck:
             bench.call(partial(close_quietly, bench.retriever))
 
     def _index(self, bench: Bench, item: WorkItem, result: WorkResult) -> None:
@@ -173,12 +186,12 @@ class Worker:
             return  # it knows a part of what came before, and nobody knows which
         before_it = bench.view.corpus if goes_on else None
         bench.haystack, bench.index_error, bench.chain = item.haystack, None, None
-        bench.view = BlindedCorpus(bench.dataset, item.haystack, self._seed)
+        bench.view = BlindedCorpus(bench.dataset, item.haystack, self._options.seed)
         result.documents = len(bench.view.rows) - len(before_it or ())
         # An isolated one starts with a process that counts anew.
-        before: Counts = {} if isinstance(bench.retriever, Isolated) else bench.counts()
+        before: Counts = {} if isinstance(bench.retriever, ProcessRetriever) else bench.counts()
         take: Callable[..., bool] = partial(
-            ingest, bench.retriever, bench.view.corpus, self._system
+            ingest, bench.retriever, bench.view.corpus, self._options.system
         )
         if item.chain is not None and calls.is_told(bench.retriever):
             take, bench.chain = partial(self._tell, bench, before_it), item.chain
@@ -188,7 +201,7 @@ class Worker:
         try:
             self._wait_for_late(bench)
             with timed(clock):
-                work = partial(take, require_cached=self._require_cached_index)
+                work = partial(take, require_cached=self._options.require_cached_index)
                 result.cached = not bench.call(work, self._limits.index)
         except HarnessError:
             raise
@@ -228,7 +241,7 @@ class Worker:
     def _search(self, bench: Bench, queries: list[int]) -> list[QueryResult]:
         retriever = bench.retriever
         questions = [bench.view.question(query) for query in queries]
-        k = self._k + 1 if self._exclude_self else self._k
+        k = self._options.k + 1 if self._options.exclude_self else self._options.k
         if type(retriever) is Oracle:
             retriever.reveal([gold_of(bench, query) for query in queries])
         limit = self._limits.query and self._limits.query * len(queries)
@@ -237,11 +250,11 @@ class Worker:
         clock = Clock()
 
         def ask() -> Sequence[Any]:
-            call = CallThread() if apart else bench.call
+            call = self._caller() if apart else bench.call
             try:
                 return call(partial(calls.search, retriever, questions, k), limit)
             except CallTimeoutError:
-                if isinstance(call, CallThread) and apart:
+                if apart and not isinstance(call, InlineCalls):
                     bench.late.append(call)
                 raise
 
@@ -263,13 +276,13 @@ class Worker:
         # In a batch each question is charged its share.
         seconds = seconds_of(retriever, clock.stop()) / len(queries)
         return [
-            to_query_result(bench, query, one, seconds, self._k, self._exclude_self)
+            to_query_result(bench, query, one, seconds, self._options.k, self._options.exclude_self)
             for query, one in zip(queries, found, strict=True)
         ]
 
     def _late(self, bench: Bench, called: str, error: BaseException) -> str:
         """What is said of a call that took too long; an isolated process is ended for it."""
-        if isinstance(bench.retriever, Isolated):
+        if isinstance(bench.retriever, ProcessRetriever):
             bench.retriever.close()
         option = "--index-timeout" if called == "index" else "--query-timeout"
         return f"{name_of(bench.retriever)}: {called}: {error} ({option})"

@@ -19,7 +19,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.schema import Ability, as_datetime
 from harness.verdicts.verify.verify import verify
 

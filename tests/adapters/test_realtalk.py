@@ -14,7 +14,7 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.schema import as_datetime
 
 

@@ -16,8 +16,8 @@ from harness.dataset.reader import Dataset
 from harness.rankings.rankings import read_rankings
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.semantic import minilm
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.scoring.metrics import Metric
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ties, rank_judged

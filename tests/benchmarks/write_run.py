@@ -20,7 +20,7 @@ from harness.dataset.prepare import open_dataset
 from harness.rankings.rankings import read_rankings
 from harness.rankings.write import blocks, write_parquet, write_trec
 from harness.runs.folder.export import FLAT, export_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from tests.benchmarks.measure import Cost, in_fresh_process, machine, markdown, median, timed
 from tests.benchmarks.score_run_file import make
 from tests.resealed import reseal

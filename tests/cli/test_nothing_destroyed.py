@@ -10,7 +10,7 @@ import orjson
 import pytest
 from output import protocols
 
-from harness.runs.folder.run_folder import OURS
+from harness.runs.folder.store import OURS
 
 pytestmark = pytest.mark.usefixtures("home")
 

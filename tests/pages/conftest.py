@@ -11,8 +11,8 @@ import pytest
 from harness.dataset.reader import Dataset
 from harness.retrievers.contract import Retriever
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 Ran = Callable[..., Path]
 

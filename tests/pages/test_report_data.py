@@ -16,7 +16,7 @@ from harness.records.base import to_tree
 from harness.records.scores import MetricResult
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.run_folder import read_scores
 from harness.runs.folder.scored import score_run
 from harness.verdicts.analyze.analyze import analyze
@@ -230,7 +230,7 @@ def test_texts_of_the_systems_own_are_shown_with_what_they_stand_for(
 
 def test_rankings_from_elsewhere_have_no_times(sample: Dataset, bm25: Path, tmp_path: Path) -> None:
     theirs = bm25 / "rankings.trec"
-    folder = import_rankings(theirs, sample, out=tmp_path, name="theirs", k=100, strict=True)
+    folder = import_rankings(theirs, sample, ImportOptions(tmp_path, "theirs", 100, strict=True))
     score_run(folder, sample)
     data = page_data([folder], sample)
     assert data["latency"] is None

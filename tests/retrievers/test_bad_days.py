@@ -31,8 +31,9 @@ from harness.retrievers.http import Http
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire import NotTheReplyError
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.folder.store import Mode
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 SERVICE = """
 import json, os, sys, time
@@ -128,7 +129,7 @@ def test_a_service_that_dies_and_comes_back_is_not_asked_for_what_it_lost(
     with restarting(script, port, tells, refused.wait if tells == "silent" else lambda: None):
         folder = run(dataset, spec, Settings(k=5), out=tmp_path / "out")
         first = RunFolder(folder).record.queries
-        folder = run(dataset, spec, Settings(k=5), out=tmp_path / "out", resume=True)
+        folder = run(dataset, spec, Settings(k=5), out=tmp_path / "out", mode=Mode.RESUME)
         again = RunFolder(folder).record.queries
         whole = run(dataset, spec, Settings(k=5), out=tmp_path / "whole")
     assert 0 < first.failed < 60  # what was left of one haystack

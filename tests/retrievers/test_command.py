@@ -20,7 +20,7 @@ from harness.retrievers.command import Command
 from harness.retrievers.contract import Hit, Question, Result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.runner import run
+from harness.runs.run import run
 
 SCRIPT = """
 import json, os, sys, time

@@ -17,7 +17,7 @@ from harness.retrievers.command import Command
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.runner import run
+from harness.runs.run import run
 
 MINE = """
 import os, sys

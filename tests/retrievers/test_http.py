@@ -31,8 +31,8 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire_records import Reply as WireReply
 from harness.retrievers.wire_records import Request
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 
 def first(message: Message) -> Reply:

@@ -19,8 +19,8 @@ from harness.records.base import to_plain
 from harness.records.run import QueryCounts, RunRecord
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 
 @pytest.fixture

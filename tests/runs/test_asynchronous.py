@@ -15,8 +15,8 @@ from harness.errors import RunError, UsageError
 from harness.records.run import RunRecord
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.testing.conformance.checks import check
 
 SYSTEMS = """

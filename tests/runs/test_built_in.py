@@ -27,8 +27,8 @@ from harness.retrievers.okapi import Okapi
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.runs.view import BlindedCorpus
 from harness.scoring.protocols import Choices
 

@@ -13,8 +13,8 @@ from harness.dataset.prepare import open_dataset
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.runs.view import BlindedCorpus
 
 SYSTEMS = """

@@ -18,9 +18,9 @@ from harness.errors import UsageError
 from harness.rankings.rankings import Rankings, read_rankings
 from harness.rankings.write import blocks, read_blocks, write_jsonl, write_parquet, write_trec
 from harness.runs.folder.export import FLAT, export_run
-from harness.runs.folder.run_folder import write_rankings
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.folder.rankings import write_rankings
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 
 def made(home: Path, tmp_path: Path, document: str) -> Path:

@@ -24,8 +24,9 @@ from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.folder.store import Mode
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 FAILING = '''
 import os
@@ -115,12 +116,12 @@ def test_a_haystack_where_nothing_was_found_is_told_loudly_unless_that_is_allowe
     said = r"in 2 of 4 haystacks all queries were answered with nothing \(10 queries; 'h0', 'h1'\)"
     for workers in (1, 2):
         out = tmp_path / str(workers)
-        for again in (False, True):  # a finished run that is shown again says it too
+        for mode in (Mode.NEW, Mode.RESUME):  # a finished run that is shown again says it too
             with pytest.warns(UserWarning, match=said):
-                run(notes, failing + "Empty", Settings(workers=workers), out=out, resume=again)
+                run(notes, failing + "Empty", Settings(workers=workers), out=out, mode=mode)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            run(notes, failing + "Empty", Settings(allow_empty=True), out=out, resume=True)
+            run(notes, failing + "Empty", Settings(allow_empty=True), out=out, mode=Mode.RESUME)
     base = ["--retriever", failing + "Empty", "--out", str(tmp_path / "cli"), "--quiet"]
     one = ["run", "--dataset", "labelled", "--source", str(tmp_path / "files"), *base]
     for options, status in (([], 1), (["--allow-empty"], 0)):

@@ -13,8 +13,8 @@ from harness.dataset.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.retrievers.registry import RetrieverSpec, find, names, parameters
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 FIRST = '''
 from harness.retrievers.registry import register_retriever

@@ -13,7 +13,7 @@ from harness.dataset.reader import Dataset
 from harness.records.run import RunRecord
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.runner import run
+from harness.runs.run import run
 
 
 @pytest.fixture

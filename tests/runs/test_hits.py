@@ -18,8 +18,9 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.folder.store import Mode
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.scoring.protocols import Choices
 
 NOTES = [
@@ -211,7 +212,7 @@ def test_an_interrupted_run_goes_on_with_the_same_texts(home: Path, tmp_path: Pa
 
     with pytest.raises(KeyboardInterrupt):
         run(dataset, Stops(), out=tmp_path / "stopped")
-    folder = run(dataset, Stops(), out=tmp_path / "stopped", resume=True)
+    folder = run(dataset, Stops(), out=tmp_path / "stopped", mode=Mode.RESUME)
     whole = run(dataset, Stops(), out=tmp_path / "whole")
     for file in ("rankings.parquet", "hits.parquet"):
         assert (folder / file).read_bytes() == (whole / file).read_bytes()

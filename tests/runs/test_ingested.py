@@ -22,8 +22,9 @@ from harness.errors import RunError
 from harness.retrievers import index_cache
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.folder.store import Mode
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 PAID = '''
 import json, os
@@ -134,7 +135,7 @@ def test_another_k_more_queries_a_search_that_crashed_and_a_sweep_do_not_pay_aga
         run(notes, paid(tmp_path, name), Settings(k=3), out=out)
     assert len(bill) - base == 30
     bill.breaks(False)
-    first = run(notes, paid(tmp_path, name), Settings(k=3), out=out, resume=True)
+    first = run(notes, paid(tmp_path, name), Settings(k=3), out=out, mode=Mode.RESUME)
     assert ranked(first) == expected
     for settings in (
         Settings(k=2),

@@ -26,11 +26,13 @@ from harness.records.run import RunRecord
 from harness.retrievers.plugins import PLUGIN_MODULE
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs import sandbox
-from harness.runs.execute import InProcess
+from harness.runs.executors import InProcess
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.plan import Settings, choose_queries
+from harness.runs.folder.store import Mode
+from harness.runs.plan import choose_queries
 from harness.runs.results import WorkItem, WorkResult
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.runs.worker import Worker
 
 RANKINGS = ("rankings.parquet", "rankings.trec")
@@ -182,7 +184,9 @@ def test_code_under_test_is_not_imported_beside_the_answer_key(
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("sandboxed")
-def test_mounts_are_seen_by_nobody_else(notes: Dataset, tmp_path: Path) -> None:
+def test_mounts_are_seen_by_nobody_else(
+    notes: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def mounts() -> str:
         return Path("/proc/self/mountinfo").read_text()
 
@@ -194,7 +198,8 @@ def test_mounts_are_seen_by_nobody_else(notes: Dataset, tmp_path: Path) -> None:
 
     during: list[str] = []
     before = mounts()
-    run(notes, "bm25", Settings(isolate=True), out=tmp_path / "out", executor=Looks())
+    monkeypatch.setattr("harness.runs.executors.InProcess", Looks)
+    run(notes, "bm25", Settings(isolate=True), out=tmp_path / "out")
     assert [*during, mounts()] == [before] * 3
 
 
@@ -293,7 +298,7 @@ def test_it_goes_on_where_it_was(notes: Dataset, tmp_path: Path, plugin: Path) -
         run(notes, spec, settings, out=tmp_path / "out")
     assert len(log.read_text().splitlines()) == 2
     stop.unlink()
-    folder = run(notes, spec, settings, out=tmp_path / "out", resume=True)
+    folder = run(notes, spec, settings, out=tmp_path / "out", mode=Mode.RESUME)
     assert len(log.read_text().splitlines()) == 4
     assert RunFolder(folder).record.resumed_queries == 2
     assert _bytes(folder) == whole

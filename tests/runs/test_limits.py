@@ -16,8 +16,8 @@ from harness.dataset.reader import Dataset
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.timing import Clock, current
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 SYSTEMS = """
 import asyncio, sqlite3, threading, time, urllib.request

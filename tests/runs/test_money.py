@@ -19,9 +19,10 @@ from harness.retrievers.contract import Corpus
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
-from harness.runs.money import counted, usage, usd
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.folder.store import Mode
+from harness.runs.run import run
+from harness.runs.settings import Settings
+from harness.runs.usage import counted, usage, usd
 
 PRICES = {"big": {"prompt_tokens": 2.0, "completion_tokens": 8.0}, "*": {"embedded_tokens": 0.02}}
 
@@ -73,9 +74,9 @@ def systems(tmp_path: Path) -> str:
     return str(path)
 
 
-def ran(name: str, out: Path, resume: bool = False, **settings: Any) -> RunRecord:
+def ran(name: str, out: Path, mode: Mode = Mode.NEW, **settings: Any) -> RunRecord:
     dataset = open_dataset("sample")
-    folder = run(dataset, RetrieverSpec(name), Settings(k=10, **settings), out=out, resume=resume)
+    folder = run(dataset, RetrieverSpec(name), Settings(k=10, **settings), out=out, mode=mode)
     return RunFolder(folder).record
 
 
@@ -153,7 +154,7 @@ def test_a_run_stops_before_more_is_spent_than_may_be_and_goes_on_with_more(
         ran(f"{systems}:Paid", out, workers=workers, max_usd=5.0)
     assert 2.0 < float(str(stopped.value).split(": ")[1].split()[0]) <= 5.0
     if workers == 2:  # whose spending ends with its processes, so that the next attempt's is new
-        after = ran(f"{systems}:Paid", out, resume=True, workers=2, max_usd=100.0)
+        after = ran(f"{systems}:Paid", out, Mode.RESUME, workers=2, max_usd=100.0)
         assert after.queries.failed == 0
         paid = after.measured.ingestion.usd + after.measured.searching.usd
         # Taken in twice is at most what was begun when it was stopped.
@@ -220,9 +221,9 @@ def test_what_one_object_spent_in_every_attempt_counts_once(tmp_path: Path) -> N
     before = paid.spent
     for most in (4.0, 7.0):
         with pytest.raises(RunError, match="--max-usd"):
-            run(dataset, paid, Settings(k=5, max_usd=most), out=tmp_path, resume=True)
+            run(dataset, paid, Settings(k=5, max_usd=most), out=tmp_path, mode=Mode.RESUME)
         assert paid.spent - before <= most
-    folder = run(dataset, paid, Settings(k=5, max_usd=100.0), out=tmp_path, resume=True)
+    folder = run(dataset, paid, Settings(k=5, max_usd=100.0), out=tmp_path, mode=Mode.RESUME)
     record = RunFolder(folder).record.measured
     assert record.ingestion.usd == paid.spent - before == 12
 

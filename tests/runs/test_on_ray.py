@@ -23,14 +23,14 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs import elsewhere
-from harness.runs.execute import WorkerDiedError
+from harness.runs import ray_executor
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.on_ray import TASK, Remote, _begun_here, cluster
-from harness.runs.plan import Settings
+from harness.runs.folder.store import Mode
+from harness.runs.processes import WorkerDiedError
 from harness.runs.provenance import versions
-from harness.runs.runner import run
-from harness.runs.shards_on_ray import SHARD
+from harness.runs.ray_executor import SHARD, TASK, Remote, _begun_here, cluster
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 pytestmark = pytest.mark.ray
 
@@ -153,7 +153,7 @@ def test_rankings_are_the_same_bytes_from_one_process_from_several_and_from_task
 def test_other_versions_on_the_machines_are_an_error(
     tmp_path: Path, scifact: Dataset, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(elsewhere, "versions", lambda: {**versions(), "PyStemmer": "0.1"})
+    monkeypatch.setattr(ray_executor, "versions", lambda: {**versions(), "PyStemmer": "0.1"})
     with pytest.raises(UsageError, match=r"has PyStemmer .* where the run was started it is 0.1"):
         run(scifact, "bm25", on_ray(2), out=tmp_path)
 
@@ -213,7 +213,7 @@ def test_what_dies_again_and_again_is_an_error_with_a_count_and_no_run(
         run(dataset, spec, on_ray(2), out=out)
     assert not [*out.glob("[!.]*")]
     deadly.unlink()
-    found = scored(run(dataset, spec, on_ray(2), out=out, resume=True))
+    found = scored(run(dataset, spec, on_ray(2), out=out, mode=Mode.RESUME))
     assert found == scored(run(dataset, BM25(), out=tmp_path / "here"))
 
 

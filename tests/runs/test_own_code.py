@@ -19,9 +19,9 @@ from harness.retrievers.command import Command
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.sources import digests, module_files, sources
 from harness.runs.isolated import Isolated
-from harness.runs.plan import Settings
 from harness.runs.provenance import file_digests
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 
 @pytest.fixture

@@ -23,8 +23,10 @@ from harness.retrievers.plugins import PLUGIN_MODULE
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings, choose_queries, work_items
-from harness.runs.runner import run
+from harness.runs.folder.store import Mode
+from harness.runs.plan import choose_queries, work_items
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def test_workers_and_batches_change_no_byte(
 ) -> None:
     def made(workers: int, batch_size: int | None) -> tuple[bytes, bytes]:
         settings = Settings(10, workers=workers, batch_size=batch_size)
-        return _files(run(many, retriever, settings, out=tmp_path))
+        return _files(run(many, retriever, settings, out=tmp_path, mode=Mode.OVERWRITE))
 
     first = made(1, None)
     assert len(first[0]) > 1000
@@ -72,7 +74,7 @@ def test_a_second_run_takes_the_place_of_the_first_which_is_kept_beside_it(
 ) -> None:
     first = run(sample, "bm25", Settings(10), out=tmp_path)
     (first / "scores.json").write_text("old")
-    assert run(sample, "bm25", Settings(10), out=tmp_path) == first
+    assert run(sample, "bm25", Settings(10), out=tmp_path, mode=Mode.REPLACE) == first
     assert sorted(path.name for path in first.iterdir()) == [
         "queries.parquet",
         "rankings.parquet",
@@ -203,7 +205,8 @@ def test_the_git_state_is_that_of_the_working_folder(
     sample: Dataset, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def git() -> GitState | None:
-        return RunFolder(run(sample, "recency", Settings(1, 1), out=out)).record.git
+        folder = run(sample, "recency", Settings(1, 1), out=out, mode=Mode.OVERWRITE)
+        return RunFolder(folder).record.git
 
     out, here = tmp_path / "out", tmp_path / "here"
     here.mkdir()

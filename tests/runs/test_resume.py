@@ -21,8 +21,9 @@ from harness.records.run import QueryCounts, Retried
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.folder.store import Mode
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 RANKINGS = ("rankings.parquet", "rankings.trec")
 
@@ -98,7 +99,7 @@ def test_a_stopped_run_goes_on_and_gives_the_same_bytes(
     first, second = Stops(after), Stops()
     with pytest.raises(KeyboardInterrupt):
         run(notes, first, out=tmp_path / "out")
-    folder = run(notes, second, out=tmp_path / "out", resume=True)
+    folder = run(notes, second, out=tmp_path / "out", mode=Mode.RESUME)
     assert _bytes(folder) == _bytes(whole)
     # Nothing that was answered is asked again, in the midst of a haystack neither.
     assert len(second.asked) == 36 - after
@@ -122,7 +123,7 @@ def test_a_torn_last_line_of_the_checkpoint_is_run_again(
     assert sum(answered) == 5 * 3 + 2
     checkpoint.write_bytes(b"".join(lines[:-1]) + lines[-1][:kept])
     again = Stops()
-    folder = run(notes, again, out=tmp_path / "out", resume=True)
+    folder = run(notes, again, out=tmp_path / "out", mode=Mode.RESUME)
     assert _bytes(folder) == _bytes(whole)
     assert len(again.asked) == 36 - sum(answered[:-1])
 
@@ -150,7 +151,7 @@ def test_a_damaged_line_of_the_checkpoint_is_told_and_run_again_alone(
     lines[1] = damage(lines[1])
     checkpoint.write_bytes(b"\n".join([*lines, b""]))
     again = Stops()
-    folder = run(notes, again, out=tmp_path / "out", resume=True)
+    folder = run(notes, again, out=tmp_path / "out", mode=Mode.RESUME)
     assert _bytes(folder) == _bytes(whole)
     assert len(again.asked) == 36 - sum(answered) + answered[1]
     assert (
@@ -158,11 +159,15 @@ def test_a_damaged_line_of_the_checkpoint_is_told_and_run_again_alone(
     )
 
 
-def test_without_resume_it_starts_over(notes: Dataset, tmp_path: Path) -> None:
+def test_an_interrupted_run_is_not_discarded_unless_it_is_overwritten(
+    notes: Dataset, tmp_path: Path
+) -> None:
     with pytest.raises(KeyboardInterrupt):
         run(notes, Stops(17), out=tmp_path)
     again = Stops()
-    run(notes, again, out=tmp_path)
+    with pytest.raises(UsageError, match="stopped at 17 of 36 queries"):
+        run(notes, again, out=tmp_path)
+    run(notes, again, out=tmp_path, mode=Mode.OVERWRITE)
     assert len(again.asked) == 36
 
 
@@ -172,14 +177,14 @@ def test_other_settings_do_not_go_on_with_it(
     with pytest.raises(KeyboardInterrupt):
         run(notes, Stops(17), out=tmp_path)
     again = Stops()
-    run(notes, again, Settings(k=2), out=tmp_path, resume=True, quiet=False)
+    run(notes, again, Settings(k=2), out=tmp_path, mode=Mode.RESUME, quiet=False)
     assert len(again.asked) == 36
     assert "no interrupted run with these settings" in capsys.readouterr().err
     # What belongs to the first is still there for it, and is refused once it was tampered with.
     plan = _partial(tmp_path) / "plan.json"
     plan.write_bytes(orjson.dumps(orjson.loads(plan.read_bytes()) | {"k": 2}))
     with pytest.raises(UsageError, match="belongs to a run with other settings"):
-        run(notes, Stops(), out=tmp_path, resume=True)
+        run(notes, Stops(), out=tmp_path, mode=Mode.RESUME)
 
 
 def test_a_finished_run_is_kept_by_resume(
@@ -187,7 +192,7 @@ def test_a_finished_run_is_kept_by_resume(
 ) -> None:
     folder = run(notes, Stops(), out=tmp_path)
     before, again = (folder / "run.json").read_bytes(), Stops()
-    assert run(notes, again, out=tmp_path, resume=True, quiet=False) == folder
+    assert run(notes, again, out=tmp_path, mode=Mode.RESUME, quiet=False) == folder
     assert again.asked == []
     assert (folder / "run.json").read_bytes() == before
     assert "is finished already" in capsys.readouterr().err
@@ -206,10 +211,10 @@ def test_what_was_stopped_goes_on_though_an_earlier_run_is_finished(
     folder = run(notes, spec, out=tmp_path / "out")
     stop.touch()
     with pytest.raises(RunError, match="stopped"):
-        run(notes, spec, Settings(strict=True), out=tmp_path / "out")
+        run(notes, spec, Settings(strict=True), out=tmp_path / "out", mode=Mode.REPLACE)
     assert not folder.with_name(f"{folder.name}.previous").exists()
     stop.unlink()
-    assert run(notes, spec, out=tmp_path / "out", resume=True, overwrite=False) == folder
+    assert run(notes, spec, out=tmp_path / "out", mode=Mode.RESUME) == folder
     assert len(list(folder.with_name(f"{folder.name}.previous").iterdir())) == 1
 
 
@@ -236,7 +241,7 @@ def test_failed_queries_of_a_stopped_run_are_tried_again(notes: Dataset, tmp_pat
     first, again = Flaky("search", 17), Flaky()
     with pytest.raises(KeyboardInterrupt):
         run(notes, first, out=tmp_path)
-    folder = run(notes, again, out=tmp_path, resume=True)
+    folder = run(notes, again, out=tmp_path, mode=Mode.RESUME)
     assert RunFolder(folder).record.queries.failed == 0
     failed = [text for text in first.asked if text.endswith("1")]
     assert len(failed) > 3
@@ -253,12 +258,12 @@ def test_resume_of_a_finished_run_tries_its_failures_again_and_nothing_else(
     assert RunFolder(folder).record.queries.failed == n
     (folder / "notes.txt").write_text("mine")
     still, again = Flaky(fails), Flaky()
-    assert run(notes, still, out=out, resume=True, quiet=False) == folder
+    assert run(notes, still, out=out, mode=Mode.RESUME, quiet=False) == folder
     assert f"but for {n} queries that failed: trying those again" in capsys.readouterr().err
     record = RunFolder(folder).record
     assert record.retried == Retried(queries=n, answered=0, failures=n)
     assert record.queries.failed == n
-    run(notes, again, out=out, resume=True)
+    run(notes, again, out=out, mode=Mode.RESUME)
     record = RunFolder(folder).record
     assert len(again.asked) == n
     assert record.queries == QueryCounts(asked=36, answered=36, failed=0, abstained=0)
@@ -272,7 +277,7 @@ def test_resume_of_a_finished_run_tries_its_failures_again_and_nothing_else(
     assert all("ConnectionError" in error for error in errors)
     assert not (folder / "errors.jsonl").exists()
     # Now it is finished: nothing is asked, and nothing else was kept or lost beside it.
-    assert run(notes, done := Flaky(), out=out, resume=True) == folder
+    assert run(notes, done := Flaky(), out=out, mode=Mode.RESUME) == folder
     assert done.asked == []
     assert [path.name for path in out.iterdir()] == [folder.name]
     assert (folder / "notes.txt").read_text() == "mine"
@@ -284,10 +289,10 @@ def test_failures_that_are_stopped_while_they_are_tried_again_go_on(
 ) -> None:
     folder = run(notes, Flaky("search"), out=tmp_path)
     with pytest.raises(KeyboardInterrupt):
-        run(notes, Flaky(after=5), out=tmp_path, resume=True)
+        run(notes, Flaky(after=5), out=tmp_path, mode=Mode.RESUME)
     assert RunFolder(folder).record.queries.failed == 12  # the finished one stands
     again = Flaky()
-    run(notes, again, out=tmp_path, resume=True)
+    run(notes, again, out=tmp_path, mode=Mode.RESUME)
     assert len(again.asked) == 12 - 5
     assert RunFolder(folder).record.retried == Retried(queries=12, answered=12, failures=12)
 
@@ -297,7 +302,7 @@ def test_a_finished_run_without_its_checkpoint_is_shown_and_says_what_can_be_don
 ) -> None:
     folder = run(notes, Flaky("search"), out=tmp_path)
     (folder / "checkpoint.jsonl").unlink()
-    run(notes, again := Flaky(), out=tmp_path, resume=True, quiet=False)
+    run(notes, again := Flaky(), out=tmp_path, mode=Mode.RESUME, quiet=False)
     assert again.asked == []
     assert "--overwrite runs it again" in (said := capsys.readouterr().err)
     assert "12 queries failed, of which it has no checkpoint.jsonl" in said

@@ -19,7 +19,7 @@ from harness.files import read_json
 from harness.retrievers.http import TOKEN
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder, write_record
-from harness.runs.runner import run
+from harness.runs.run import run
 
 CANARY = "canary-0123456789-secret"
 KEYED = """

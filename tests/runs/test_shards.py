@@ -23,7 +23,7 @@ from harness.retrievers.bm25 import BM25, METHODS
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.guards import ToldError
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.runs.shards import Shard, ShardAnswer, added, can_be_cut, merged
 from harness.runs.view import BlindedCorpus
 

@@ -14,8 +14,8 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.retrievers.contract import Corpus, Question
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.runs.view import BlindedCorpus
 from harness.schema import Ability
 from harness.scoring.protocols import Choices

@@ -9,7 +9,7 @@ import pytest
 from harness.dataset.prepare import open_dataset
 from harness.records.scores import MetricResult
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.scoring.protocols import Choices
 from harness.scoring.scores import Scores
 from harness.scoring.signature import Signature

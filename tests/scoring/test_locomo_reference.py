@@ -10,8 +10,8 @@ from harness.dataset.prepare import open_dataset
 from harness.records.scores import MetricResult, ScoreReport
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.scoring.protocols import Choices
 
 KS = (5, 10, 25, 50)

@@ -14,7 +14,7 @@ from harness.dataset.reader import Dataset
 from harness.files import read_json
 from harness.records.scores import MacroMean
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.verdicts.verify.verify import verify
 
 

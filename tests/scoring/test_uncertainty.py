@@ -11,7 +11,7 @@ from small import one_corpus
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.scoring.protocols import Choices
 from harness.scoring.scores import Scores
 from harness.statistics.intervals import mean_intervals

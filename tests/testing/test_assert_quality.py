@@ -13,7 +13,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.scoring.scores import Scores
 from harness.testing import Report, assert_quality, evaluate
 from harness.verdicts.gate import AtLeast, Rules, gate

@@ -23,10 +23,10 @@ from harness.__main__ import main
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.run_folder import read_scores
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Options
 from harness.verdicts.drops import drops_of
@@ -266,12 +266,10 @@ def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
     lost = next(i for i, r in enumerate(rows) if (r[0], r[2]) in gold and int(r[3]) <= 10)
     file = tmp_path / "less.trec"
     file.write_text("".join(lines[:lost] + lines[lost + 1 :]))
-    less = import_rankings(file, sample, out=tmp_path, name="less", k=100, strict=False)
+    less = import_rankings(file, sample, ImportOptions(tmp_path, "less", 100))
     score_run(less, sample)
     config = rules(tmp_path, NO_DROP.format(0.0))
-    before = import_rankings(
-        good / "rankings.trec", sample, out=tmp_path, name="before", k=100, strict=False
-    )
+    before = import_rankings(good / "rankings.trec", sample, ImportOptions(tmp_path, "before", 100))
     score_run(before, sample)
     assert main(["gate", str(less), "--config", config, "--baseline", str(before)]) == 0
 

@@ -14,8 +14,8 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.scoring.metrics import Metric
 from harness.verdicts.sweep.settings import grid
 from harness.verdicts.sweep.sweep import Part, Sweep, development, sweep

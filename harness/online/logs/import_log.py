@@ -29,15 +29,11 @@ from harness.runs.folder.imported import (
     known_queries,
     say,
     unasked_rows,
-    write_asked,
 )
-from harness.runs.folder.run_folder import (
-    OURS,
-    folder_name,
-    write_rankings,
-    write_record,
-)
-from harness.runs.record import percentiles
+from harness.runs.folder.queries import percentiles, write_asked
+from harness.runs.folder.rankings import write_rankings
+from harness.runs.folder.run_folder import folder_name, write_record
+from harness.runs.folder.store import OURS
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import errno
+import logging
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,8 @@ from harness.masking import masked
 from harness.online.monitor.records import Alert
 from harness.online.monitor.saved import Saved
 from harness.records.base import encode
+
+_log = logging.getLogger(__name__)
 
 _Key = tuple[str, int, str]
 """Rule, episode and state of an alert."""
@@ -116,7 +118,7 @@ class Alerts(Saved):
             self._next = monotonic() + self._pause
             error = "; ".join(sorted(failed))
             if error and error != self.error:
-                print(f"warning: {error}; will be retried", file=sys.stderr, flush=True)
+                _log.warning(f"warning: {error}; will be retried")
             self.error = error
         finally:
             self._delivers.release()

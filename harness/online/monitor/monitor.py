@@ -8,8 +8,8 @@ monitor.snapshot().slices["all"].metrics["recall@10"]
 from __future__ import annotations
 
 import atexit
+import logging
 import math
-import sys
 import time as clock
 import weakref
 from collections.abc import Callable, Iterable, Sequence
@@ -32,6 +32,8 @@ from harness.online.monitor.records import Alert, LogPosition, Snapshot
 from harness.online.monitor.rules import METRICS, AlertRules
 from harness.online.monitor.state import SECONDS, MonitorState, read_state, snapshot, write_state
 from harness.online.monitor.window import Columns, Scorer, as_columns, observed
+
+_log = logging.getLogger(__name__)
 
 _TOGETHER = 64  # requests scored in one step
 _WAIT = 0.5  # seconds that one waits for others
@@ -236,7 +238,7 @@ class Monitor(MonitorState):
             why = error.strerror if isinstance(error, OSError) else error
             message = f"the state is not written to {self._state}: {why}"
             if message != self._save_error:
-                print(f"warning: {message}", file=sys.stderr, flush=True)
+                _log.warning(f"warning: {message}")
             self._save_error = message
 
     def save_changes(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -29,7 +29,6 @@ from harness.runs.answering.folder import (
     require_texts,
     write_answers,
 )
-from harness.runs.answering.prices import PRICES
 from harness.runs.answering.prompts import Prompt, Reader
 from harness.runs.answering.records import (
     BASELINES,
@@ -42,9 +41,11 @@ from harness.runs.answering.records import (
 )
 from harness.runs.answering.replies import Call
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
-from harness.runs.money import Prices, usd
+from harness.runs.usage import Prices, usd, with_model_prices
 from harness.scoring.budget import TOKENIZER
 from harness.scoring.signature import digest as digest_of_ids
+
+_log = logging.getLogger(__name__)
 
 BASELINE_NAMES: dict[str, str] = {
     "none": "no context",
@@ -145,7 +146,7 @@ def answer(job: AnswerJob, out: Path) -> list[Path]:
                     raise RunError(reason)
                 # A baseline may be too long for a small model; the others are not affected.
                 name = BASELINE_NAMES[asked.condition]
-                print(f"note: {name}: excluded: {reason}", file=sys.stderr)
+                _log.warning(f"note: {name}: excluded: {reason}")
                 continue
             record = _record(job, asked, responses, table, client.address)
             folders.append(_folder(job, asked, record, out))
@@ -273,7 +274,7 @@ def call_usage(
         f"prompt_tokens@{model}": prompt,
         f"completion_tokens@{model}": completion,
     }
-    return msgspec.structs.replace(usage, usd=usd(counts, {**PRICES, **prices}))
+    return msgspec.structs.replace(usage, usd=usd(counts, with_model_prices(prices)))
 
 
 def now() -> str:

@@ -7,7 +7,7 @@ bills a repeated call once.
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -22,15 +22,24 @@ from harness.records.base import decode, to_plain
 from harness.retrievers.extras import need
 from harness.retrievers.memories.endpoint import Endpoint
 from harness.retrievers.retry import retry
-from harness.runs.answering.prices import price_of
 from harness.runs.answering.records import ChatCompletion, ClientUsage, TokenUsage
 from harness.runs.answering.replies import Call, Replies, Reply
-from harness.runs.budget import Budget, BudgetExceededError
-from harness.runs.money import Prices
+from harness.runs.usage import (
+    Budget,
+    BudgetExceededError,
+    Prices,
+    tokens_usd,
+    with_model_prices,
+)
+
+_log = logging.getLogger(__name__)
 
 _RETRIED = frozenset({408, 409, 425, 500, 502, 503, 504, 529})
 _REJECTED = frozenset({400, 413, 422})
 """Statuses of a call that the endpoint rejects: a content filter, or too long a prompt."""
+
+_MESSAGE_OVERHEAD = 16
+"""Upper bound of the tokens around a message: its role and separators."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +48,7 @@ class RequestOptions:
 
     `concurrency` calls at once; `retries` of a failed call, with growing pauses (waiting for a rate
     limit is no retry); `timeout` in seconds per call; `max_usd` limits the cost in US dollars, by
-    `prices` (and `prices.PRICES` for models without an entry).
+    `prices` (and `usage.MODEL_PRICES` for models without an entry).
     """
 
     model: str
@@ -86,8 +95,10 @@ class ModelClient:
         self._options = options
         self._endpoint = Endpoint(options.endpoint, options.timeout, 0, "--endpoint ")
         self._endpoint.check_key(f"{command} --model {options.model}")
-        self._price = price_of(options.model, options.prices or {})
-        if options.max_usd is not None and self._price is None:
+        self.model = options.model
+        self._prices = with_model_prices(options.prices or {})
+        self._has_price = self._cost(0, 0) is not None
+        if options.max_usd is not None and not self._has_price:
             raise UsageError(
                 f"--max-usd: {options.model} has no price of prompt_tokens and completion_tokens; "
                 "say it with --prices"
@@ -95,7 +106,6 @@ class ModelClient:
         self._budget = Budget(options.max_usd)
         self._replies = Replies(home)
         self._client: Any = None
-        self.model = options.model
         self.address: str = self._endpoint.address
 
     def complete(
@@ -125,7 +135,7 @@ class ModelClient:
         """Estimates the number and the cost of calls without making them."""
         different = {call.key(self.address): call for call in calls}
         missing = [call for key, call in different.items() if self._replies.get(key) is None]
-        usd = None if self._price is None else sum(map(self._price.max_cost, missing))
+        usd = sum(map(self._max_cost, missing)) if self._has_price else None
         return CallEstimate(len(different), len(missing), usd)
 
     def usage(self) -> ClientUsage:
@@ -136,7 +146,7 @@ class ModelClient:
             prompt_tokens=meter.prompt_tokens,
             completion_tokens=meter.completion_tokens,
             calls_without_usage=meter.without_usage,
-            usd=None if self._price is None else self._budget.spent,
+            usd=self._budget.spent if self._has_price else None,
         )
 
     def close(self) -> None:
@@ -165,11 +175,9 @@ class ModelClient:
                     done, _ = wait(in_flight, return_when=FIRST_COMPLETED)
                 except KeyboardInterrupt:
                     pool.shutdown(wait=False, cancel_futures=True)
-                    print(
+                    _log.warning(
                         "note: replies are cached, calls in flight are finished; run the same "
-                        "command to resume",
-                        file=sys.stderr,
-                        flush=True,
+                        "command to resume"
                     )
                     raise
                 for future in done:
@@ -196,21 +204,34 @@ class ModelClient:
         reply arrives, and counts as its reservation without token counts."""
         import openai
 
-        price = self._price
-        reserved = 0.0 if price is None else price.max_cost(call)
+        cost = reserved = self._max_cost(call)
         self._budget.reserve(reserved)
-        cost = reserved
         try:
             reply = self._send(key, call)
             prompt, completion = reply.prompt_tokens, reply.completion_tokens
-            if price is not None and prompt is not None and completion is not None:
-                cost = price.cost(prompt, completion)
+            if prompt is not None and completion is not None:
+                cost = self._cost(prompt, completion) or 0.0
         except openai.APIStatusError:
             cost = 0.0
             raise
         finally:
             self._budget.settle(reserved, cost)
         return reply
+
+    def _cost(self, prompt: int, completion: int) -> float | None:
+        """Returns what so many tokens cost in US dollars; None without a price."""
+        return tokens_usd(self.model, prompt, completion, self._prices)
+
+    def _max_cost(self, call: Call) -> float:
+        """Returns an upper bound of a call's cost in US dollars; 0 without a price.
+
+        It counts a token per byte of the messages (byte-pair tokens are never shorter) and
+        `max_tokens` of the reply.
+        """
+        prompt = sum(len(one.content.encode()) + _MESSAGE_OVERHEAD for one in call.messages)
+        limits = (call.params.get(name) for name in ("max_tokens", "max_completion_tokens"))
+        reply = next((limit for limit in limits if isinstance(limit, int | float) and limit), 0)
+        return self._cost(prompt, int(reply)) or 0.0
 
     def _send(self, key: str, call: Call) -> Reply:
         import openai

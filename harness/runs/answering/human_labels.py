@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -15,6 +15,8 @@ from harness.records.base import decode
 from harness.runs.answering.folder import HUMAN, JUDGEMENTS, AnswersFolder
 from harness.runs.answering.judging import write_judgements
 from harness.runs.answering.records import HumanLabel, HumanLabelSource, JudgeIdentity
+
+_log = logging.getLogger(__name__)
 
 Labels = Mapping[tuple[str, int], bool]
 """Whether an answer is correct, by question and repetition."""
@@ -63,10 +65,9 @@ def write_human_labels(folder: AnswersFolder, labels: Labels, source: HumanLabel
     hold none of the failed answers."""
     failed = [key for key, one in failed_answers(folder).items() if one]
     if failed and not any(key in labels for key in failed):
-        print(
+        _log.warning(
             f"note: {folder.path}: {len(failed)} answers failed, and the human labels hold none of "
-            "them: their accuracy is that of the answered questions",
-            file=sys.stderr,
+            "them: their accuracy is that of the answered questions"
         )
     rows = [
         {"query": query, "repeat": repeat, "judgement": 0, "correct": correct}

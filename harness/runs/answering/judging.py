@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-import sys
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -39,6 +39,8 @@ from harness.scoring.answered.judge_agreement import JudgeAgreement, judge_agree
 from harness.scoring.answered.score import Verdicts, score_answers
 from harness.scoring.arrays import Flags, Values
 from harness.scoring.uncertainty import independent
+
+_log = logging.getLogger(__name__)
 
 _REMEDY = "make it writable: judgements are kept beside the answers"
 
@@ -230,9 +232,8 @@ def _verdicts(folder: AnswersFolder, dataset: Dataset, answers: pa.Table) -> Seq
     for name, path in folder.judge_folders.items():
         record, judged = folder.judgements(name)
         if record.answers_sha256 != sha256:
-            print(
-                f"note: {path}: judges other answers than these, and is excluded; judge them again",
-                file=sys.stderr,
+            _log.warning(
+                f"note: {path}: judges other answers than these, and is excluded; judge them again"
             )
             continue
         correct = judged["correct"].cast(pa.float64()).to_numpy(zero_copy_only=False)

@@ -9,7 +9,8 @@ from harness.errors import UsageError, near
 from harness.files import disk_errors, file_aside
 from harness.rankings.write import read_blocks, write_jsonl, write_trec
 from harness.runs.folder.longmemeval_log import write_log
-from harness.runs.folder.run_folder import RunFolder, trec_tag
+from harness.runs.folder.rankings import trec_tag
+from harness.runs.folder.run_folder import RunFolder
 
 FLAT = ("trec", "parquet", "jsonl")
 """Forms of rankings alone, of a run on any dataset."""

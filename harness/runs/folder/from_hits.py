@@ -4,31 +4,23 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
-import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.entry_points import provided
 from harness.errors import UsageError
 from harness.files import disk_errors, folder_aside
-from harness.rankings.rankings import Rankings, read_rankings
+from harness.rankings.rankings import read_rankings
 from harness.records.run import HitsRecord, MatchingRecord
-from harness.runs.folder.run_folder import (
-    OURS,
-    RunFolder,
-    folder_name,
-    write_rankings,
-    write_record,
-)
+from harness.runs.folder.rankings import Ranking, as_rankings, write_rankings
+from harness.runs.folder.run_folder import RunFolder, folder_name, write_record
+from harness.runs.folder.store import OURS
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import (
-    UNRESOLVED,
     Hit,
     by_query,
     expand,
@@ -37,37 +29,6 @@ from harness.scoring.matching.hits import (
     write_hits,
 )
 from harness.scoring.matching.matcher import resolve_hits
-
-
-@dataclass(frozen=True)
-class Ranking:
-    """One query's ranking as rows of the document table, best first.
-
-    A row of -1 is a place whose document is not known.
-    """
-
-    query: int
-    rows: npt.NDArray[np.int32]
-    scores: npt.NDArray[np.float64] | None
-
-
-def as_rankings(dataset: Dataset, ranked: Sequence[Ranking]) -> Rankings:
-    """The rankings as columns, with the dataset's ids.
-
-    Where some came with scores and others without, all are kept by order alone.
-    """
-    sizes = [len(one.rows) for one in ranked]
-    rows = np.concatenate([np.zeros(0, np.int32), *(one.rows for one in ranked)])
-    score = None
-    if all(one.scores is not None for one in ranked if len(one.rows)):
-        parts = (one.scores for one in ranked if one.scores is not None)
-        score = np.concatenate([np.zeros(0), *parts])
-    return Rankings(
-        [dataset.query_ids[one.query] for one in ranked],
-        np.repeat(np.arange(len(ranked), dtype=np.int32), sizes),
-        _ids(dataset, rows, np.array(sizes, np.int64)),
-        score,
-    )
 
 
 def resolve_into(
@@ -93,12 +54,9 @@ def resolve_into(
             scores = np.array([row.hit.score for row in rows], np.float64)
         documents = np.array([row.document for row in rows], np.int32)
         rankings[query] = Ranking(query, documents, scores)
-    return rankings, hits_record(hits, beyond, matching_record(settings))
-
-
-def matching_record(matching: Matching) -> MatchingRecord:
-    """Records the thresholds of text matching."""
-    return MatchingRecord(f1=matching.f1, semantic=matching.semantic)
+    return rankings, hits_record(
+        hits, beyond, MatchingRecord(f1=settings.f1, semantic=settings.semantic)
+    )
 
 
 def resolve_again(folder: Path, dataset: Dataset, matching: Matching) -> Path:
@@ -137,17 +95,3 @@ def write_queries(
     nothing = np.zeros(0, np.int32)
     all_ = [ranked.get(row[q], Ranking(row[q], nothing, np.zeros(0))) for q in queries]
     write_rankings(as_rankings(dataset, all_), folder, system)
-
-
-def _ids(
-    dataset: Dataset, rows: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64]
-) -> pa.ChunkedArray:
-    document: Any = dataset.documents.column("id", np.maximum(rows, 0))
-    if (rows < 0).any():
-        starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
-        place = np.arange(len(rows)) - starts + 1
-        names = document.to_pylist()
-        for at in np.flatnonzero(rows < 0):
-            names[at] = f"{UNRESOLVED}{place[at]}"
-        document = pa.array(names, pa.string())
-    return pa.chunked_array([document]) if isinstance(document, pa.Array) else document

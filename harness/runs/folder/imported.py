@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Container, Sequence
+import logging
+from collections.abc import Container, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 from msgspec.structs import replace
 
 import harness
@@ -30,18 +30,17 @@ from harness.records.run import (
     RunSettings,
 )
 from harness.runs.folder.from_hits import resolve_into, write_queries
-from harness.runs.folder.run_folder import (
-    OURS,
-    dataset_ref,
-    folder_name,
-    write_rankings,
-    write_record,
-)
+from harness.runs.folder.queries import write_asked
+from harness.runs.folder.rankings import write_rankings
+from harness.runs.folder.run_folder import dataset_ref, folder_name, write_record
+from harness.runs.folder.store import OURS
 from harness.schema import Ability
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import Hit
 from harness.scoring.resolve import cleaned, resolve
 from harness.scoring.uncertainty import counted
+
+_log = logging.getLogger(__name__)
 
 REPEATS = ("latest", "first", "refuse")
 """Which of several records of a query counts."""
@@ -50,20 +49,41 @@ _ALL_EVIDENCE = 1.5
 """Documents a query, from which on it is no chance that all of them are evidence."""
 
 
+@dataclass(frozen=True)
+class ImportOptions:
+    """Where rankings of another system go (`out`), what it is called, and how they are taken.
+
+    `k` None: as deep as they are. `strict`: what is odd about them is an error. `matching`: how
+    texts of the system's own are resolved to documents. `quiet`: what is odd is not said.
+    """
+
+    out: Path
+    name: str
+    k: int | None = None
+    strict: bool = False
+    matching: Matching | None = None
+    quiet: bool = False
+
+    def folder(self, dataset: Dataset, identity: object) -> Path:
+        """Return the run folder of rankings that `identity` tells from others."""
+        return self.out / folder_name(dataset, self.name or "run", identity)
+
+    @contextmanager
+    def written(self, folder: Path) -> Iterator[Path]:
+        """Yield a folder that takes the place of the run folder, whole or not at all."""
+        with (
+            disk_errors(self.out, "name another folder with --out"),
+            folder_aside(folder, ours=OURS) as aside,
+        ):
+            yield aside
+
+
 def import_rankings(
-    source: Path,
-    dataset: Dataset,
-    *,
-    out: Path,
-    name: str,
-    k: int | None,
-    strict: bool,
-    matching: Matching | None = None,
-    unasked: bool = True,
+    source: Path, dataset: Dataset, options: ImportOptions, *, unasked: bool = True
 ) -> Path:
     """Make a run folder of rankings that another system wrote; says what is odd about them.
 
-    Texts of its own (see HitsFile) are resolved to documents by `matching`. Without `unasked`, in a
+    Texts of its own (see HitsFile) are resolved to documents. Without `unasked`, in a
     file that is one object of queries, those that it does not name were not asked: it could name
     them with an empty list, as files with a row a document cannot.
 
@@ -71,22 +91,34 @@ def import_rankings(
     when `strict`, for repeated documents and unknown queries.
     """
     if is_hits_file(source):
-        return _import_hits(source, dataset, out, name, k, strict, matching)
+        return _import_hits(source, dataset, options)
     rankings = read_rankings(source)
     rankings, notes = known_queries(rankings, dataset, source)
-    say(source, notes, strict)
+    say(source, notes, options.strict, quiet=options.quiet)
     deepest = int(np.diff(rankings.starts).max(initial=0))
-    if k is not None and deepest > k:
-        raise UsageError(f"{source}: holds rankings of {deepest} documents, more than --k {k}")
+    if options.k is not None and deepest > options.k:
+        raise UsageError(
+            f"{source}: holds rankings of {deepest} documents, more than --k {options.k}"
+        )
     about = ImportedFile(file=source.name, sha256=digest(source), notes=notes)
     asked = None
     if not unasked and holds_queries(source):
         named = set(rankings.query_ids)
         asked = [query for query in dataset.query_ids if query in named]
         about = replace(about, asked=len(asked), queries=dataset.n_queries)
-    return _write(
-        out, dataset, rankings, name=name, k=k or max(deepest, 1), source=about, asked=asked
-    )
+    k = options.k or max(deepest, 1)
+    identity: dict[str, object] = {"rankings": about.sha256, "k": k}
+    if asked is not None and len(asked) < dataset.n_queries:
+        identity["asked"] = len(asked)
+    folder = options.folder(dataset, identity)
+    record = import_record(dataset, options.name, k, about, None if asked is None else len(asked))
+    with options.written(folder) as aside:
+        write_rankings(rankings, aside, options.name)
+        if asked is not None:
+            sizes = dict(zip(rankings.query_ids, np.diff(rankings.starts).tolist(), strict=True))
+            write_asked(aside, asked, [sizes[query] for query in asked])
+        write_record(aside, record)
+    return folder
 
 
 def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankings, list[str]]:
@@ -130,12 +162,12 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
     return rankings, notes
 
 
-def say(source: Path, notes: list[str], strict: bool) -> None:
+def say(source: Path, notes: list[str], strict: bool, *, quiet: bool = False) -> None:
     """Warn of what is odd about a file; raises UsageError instead when `strict`."""
     if strict and notes:
         raise UsageError(f"{source}: {'; '.join(notes)} (--strict)")
-    for note in notes:
-        print(f"warning: {source}: {note}", file=sys.stderr)
+    for note in () if quiet else notes:
+        _log.warning(f"warning: {source}: {note}")
 
 
 def import_record(
@@ -224,15 +256,7 @@ def _hit(query: int, place: int, given: Any, rows: dict[str, int]) -> Hit:
     return Hit(query, place, text, sources, None if score is None else float(score), unknown)
 
 
-def _import_hits(
-    source: Path,
-    dataset: Dataset,
-    out: Path,
-    name: str,
-    k: int | None,
-    strict: bool,
-    matching: Matching | None,
-) -> Path:
+def _import_hits(source: Path, dataset: Dataset, options: ImportOptions) -> Path:
     file = read_hits_file(source, dataset)
     if not file.queries:
         raise UsageError(f"{source}: none of its queries is in {dataset.name}")
@@ -242,46 +266,19 @@ def _import_hits(
         notes.append(f"{said} that {dataset.name} does not have, ignored")
     if lost := sum(hit.unknown for hit in file.hits):
         notes.append(f"{lost} of its sources are not in the haystack of their query")
-    say(source, notes, strict)
-    depth = k or max((hit.place for hit in file.hits), default=1)
+    say(source, notes, options.strict, quiet=options.quiet)
+    depth = options.k or max((hit.place for hit in file.hits), default=1)
     about = ImportedFile(file=source.name, sha256=digest(source), notes=notes)
     identity: dict[str, object] = {"rankings": about.sha256, "k": depth}
-    if matching is not None:
-        identity["matching"] = asdict(matching)
-    folder = out / folder_name(dataset, name or "run", identity)
+    if options.matching is not None:
+        identity["matching"] = asdict(options.matching)
+    folder = options.folder(dataset, identity)
     hits = [hit for hit in file.hits if hit.place <= depth]
-    remedy = "name another folder with --out"
-    with disk_errors(out, remedy), folder_aside(folder, ours=OURS) as aside:
-        ranked, resolved = resolve_into(aside, dataset, hits, depth, matching)
-        write_queries(aside, dataset, ranked, list(file.queries), name)
-        record = import_record(dataset, name, depth, about)
+    with options.written(folder) as aside:
+        ranked, resolved = resolve_into(aside, dataset, hits, depth, options.matching)
+        write_queries(aside, dataset, ranked, list(file.queries), options.name)
+        record = import_record(dataset, options.name, depth, about)
         write_record(aside, replace(record, hits=resolved))
-    return folder
-
-
-def _write(
-    out: Path,
-    dataset: Dataset,
-    rankings: Rankings,
-    *,
-    name: str,
-    k: int,
-    source: ImportedFile,
-    asked: list[str] | None,
-) -> Path:
-    """Make a run folder of rankings from elsewhere; nothing is known of their times or settings."""
-    identity: dict[str, object] = {"rankings": source.sha256, "k": k}
-    if asked is not None and len(asked) < dataset.n_queries:
-        identity["asked"] = len(asked)
-    folder = out / folder_name(dataset, name or "run", identity)
-    remedy = "name another folder with --out"
-    record = import_record(dataset, name, k, source, None if asked is None else len(asked))
-    with disk_errors(out, remedy), folder_aside(folder, ours=OURS) as aside:
-        write_rankings(rankings, aside, name)
-        if asked is not None:
-            sizes = dict(zip(rankings.query_ids, np.diff(rankings.starts).tolist(), strict=True))
-            write_asked(aside, asked, [sizes[query] for query in asked])
-        write_record(aside, record)
     return folder
 
 
@@ -292,28 +289,3 @@ def unasked_rows(asked: Container[int], dataset: Dataset) -> list[int]:
     """
     without = dataset.abilities == str(Ability.ABSTENTION)
     return [row for row in range(dataset.n_queries) if row not in asked and not without[row]]
-
-
-def write_asked(
-    folder: Path,
-    ids: list[str],
-    returned: list[int],
-    *,
-    seconds: Sequence[float | None] | None = None,
-    confidence: Sequence[float | None] | None = None,
-    abstained: Sequence[bool] | None = None,
-    failed: Sequence[bool] | None = None,
-) -> None:
-    """queries.parquet, as a run of the harness leaves it; what nobody says is null, or false."""
-    import pyarrow.parquet as pq
-
-    n = len(ids)
-    table = {
-        "query": pa.array(ids, pa.string()),
-        "seconds": pa.array(seconds or [None] * n, pa.float64()),
-        "returned": pa.array(returned, pa.int32()),
-        "confidence": pa.array(confidence or [None] * n, pa.float64()),
-        "abstained": pa.array(abstained or [False] * n, pa.bool_()),
-        "failed": pa.array(failed or [False] * n, pa.bool_()),
-    }
-    pq.write_table(pa.table(table), folder / "queries.parquet")

@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from harness.checksums import check_file, read_with_checksums
 from harness.errors import UsageError, near
-from harness.records.base import Record, decode, read_json_record
+from harness.records.base import read_json_record
 from harness.records.run import RunPlan, RunRecord, RunStart
 from harness.records.scores import ScoreReport
-from harness.runs.folder.run_folder import (
-    CHECKPOINT,
-    CHECKPOINT_SUFFIX,
-    PLAN,
+from harness.runs.folder.checkpoint import CheckpointReader
+from harness.runs.folder.run_folder import RunFolder, read_scores, scores_by_query
+from harness.runs.folder.store import (
     RUN_AGAIN,
-    STARTED,
-    RunFolder,
-    read_scores,
-    scores_by_query,
+    RUN_RECORD,
+    RunStore,
+    archive_of,
+    finished_runs,
+    unfinished_runs,
 )
 from harness.scoring.scores import main_metrics, main_protocol
-
-ARCHIVE = "archive"
-"""The folder below the results that holds archived runs; no list looks into it."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +66,7 @@ class ListedRun:
     @property
     def folder_name(self) -> str:
         """The folder's name; of an unfinished run the one that it will have."""
-        return self.folder.name.removeprefix(".").removesuffix(CHECKPOINT_SUFFIX)
+        return RunStore.of(self.folder).name
 
     @property
     def at_its_end(self) -> bool:
@@ -94,58 +89,10 @@ def list_runs(results: Path, *, archived: bool = False, numbers: bool = True) ->
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
     if archived:
-        results = results / ARCHIVE
-    found = [listed(path.parent, numbers=numbers) for path in results.glob("[!.]*/run.json")]
+        results = archive_of(results)
+    found = [listed(folder, numbers=numbers) for folder in finished_runs(results)]
     found += unfinished(results)
     return sorted(found, key=lambda run: (run.when, run.folder_name), reverse=True)
-
-
-class _QueryLine(Record, forbid_unknown_fields=False):
-    """What a list needs of a query's result."""
-
-    query: int
-    error: str | None = None
-
-
-class _ResultLine(Record, forbid_unknown_fields=False):
-    """What a list needs of a line of a checkpoint."""
-
-    queries: list[_QueryLine]
-
-
-@dataclass
-class CheckpointReader:
-    """Reads a checkpoint incrementally: of each query whether it failed, the last result counts."""
-
-    offset: int = 0
-    queries: dict[int, bool] = field(default_factory=dict)
-
-    def read(self, path: Path) -> list[bool]:
-        """Returns of each query whether it failed; half a line is left for later.
-
-        Raises UsageError for a line that is JSON and no result.
-        """
-        size = path.stat().st_size if path.is_file() else 0
-        if size < self.offset:  # the run was started again
-            self.offset, self.queries = 0, {}
-        if size > self.offset:
-            with open(path, "rb") as file:
-                file.seek(self.offset)
-                data = file.read()
-            whole = data[: data.rfind(b"\n") + 1]
-            for line in whole.splitlines():
-                try:
-                    result = msgspec.json.decode(line, type=_ResultLine)
-                except msgspec.ValidationError:
-                    decode(line, _ResultLine, str(path))  # raises with a message for people
-                except msgspec.DecodeError:
-                    break
-                else:
-                    self.queries.update(
-                        (one.query, one.error is not None) for one in result.queries
-                    )
-            self.offset += len(whole)
-        return [*self.queries.values()]
 
 
 def unfinished(
@@ -156,20 +103,19 @@ def unfinished(
     `readers` of an earlier call read only what is new.
     """
     readers = {} if readers is None else readers
-    plans = sorted(results.glob(f".*{CHECKPOINT_SUFFIX}/{PLAN}"))
-    for gone in readers.keys() - {plan.parent for plan in plans}:
+    stores = unfinished_runs(results)
+    for gone in readers.keys() - {store.temporary for store in stores}:
         del readers[gone]
     found = []
-    for plan in plans:
+    for store in stores:
         try:
-            found.append(
-                _unfinished(plan.parent, readers.setdefault(plan.parent, CheckpointReader()))
-            )
+            reader = readers.setdefault(store.temporary, CheckpointReader())
+            found.append(_unfinished(store, reader))
         except FileNotFoundError:  # it has just been finished
             continue
         except UsageError as error:
-            if plan.exists():
-                found.append(_broken(plan.parent, plan, error))
+            if store.is_interrupted:
+                found.append(_broken(store.temporary, store.plan, error))
     return found
 
 
@@ -235,27 +181,14 @@ def _refuse_unfinished(given: str, results: Path) -> None:
         raise UsageError(f"{given}: is archived; `harness runs unarchive {given}` restores it")
 
 
-def is_running(partial: Path) -> bool:
-    """Whether a process is at the run that this folder is kept by."""
-    from filelock import FileLock, Timeout
-
-    if not (partial / "lock").is_file():  # to take it would make it, and its folder
-        return False
-    try:
-        with FileLock(partial / "lock", timeout=0):
-            return False
-    except Timeout:
-        return True
-
-
 def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
     """A finished run as it stands in a list; `broken` where its files cannot be read."""
     try:
-        record = read_with_checksums(folder / "run.json", RunRecord)
+        record = read_with_checksums(folder / RUN_RECORD, RunRecord)
         scores = folder / "scores.json"
         report = read_scores(folder) if numbers and scores.is_file() else None
     except _BROKEN as error:
-        return _broken(folder, folder / "run.json", error)
+        return _broken(folder, folder / RUN_RECORD, error)
     changed = "+" if record.git and record.git.changed else ""
     run = ListedRun(
         folder,
@@ -280,7 +213,7 @@ _BROKEN = (UsageError, LookupError, TypeError, ValueError, AttributeError)
 def _broken(folder: Path, record: Path, error: Exception) -> ListedRun:
     """A run of which `record` cannot be read, or what lies beside it."""
     when = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="seconds")
-    name = folder.name.removeprefix(".").removesuffix(CHECKPOINT_SUFFIX)
+    name = RunStore.of(folder).name
     why = str(error) if isinstance(error, UsageError) else _not_ours(record, error)
     return ListedRun(folder, name, "", "", "", "broken", when, 0, 0, 0, reason=why)
 
@@ -308,21 +241,20 @@ def _with_numbers(run: ListedRun, report: ScoreReport) -> ListedRun:
     )
 
 
-def _unfinished(folder: Path, reader: CheckpointReader) -> ListedRun:
-    modified = datetime.fromtimestamp((folder / PLAN).stat().st_mtime, UTC)
-    plan = read_json_record(folder / PLAN, RunPlan)
-    about = folder / STARTED
-    start = read_json_record(about, RunStart) if about.is_file() else None
-    failed = reader.read(folder / CHECKPOINT)
-    state = "failed" if (folder / "errors.jsonl").is_file() else "stopped"
+def _unfinished(store: RunStore, reader: CheckpointReader) -> ListedRun:
+    modified = datetime.fromtimestamp(store.plan.stat().st_mtime, UTC)
+    plan = read_json_record(store.plan, RunPlan)
+    start = read_json_record(store.start, RunStart) if store.start.is_file() else None
+    failed = reader.read(store.checkpoint)
+    state = "failed" if (store.temporary / "errors.jsonl").is_file() else "stopped"
     system = start.system if start else plan.retriever.name
     return ListedRun(
-        folder,
+        store.temporary,
         (start and start.name) or system,
         system,
         start.dataset if start else "",
         start.granularity if start else "",
-        "running" if is_running(folder) else state,
+        "running" if store.is_running() else state,
         start.started if start else modified.isoformat(timespec="seconds"),
         plan.queries,
         len(failed),

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
-from harness.files import digest, disk_errors, folder_aside
+from harness.files import digest
 from harness.rankings.published.form import RunFormat, run_format
 from harness.rankings.published.records import Records, read_records
 from harness.rankings.rankings import Rankings
@@ -26,15 +26,16 @@ from harness.records.run import PublishedFile
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import (
     REPEATS,
+    ImportOptions,
     import_record,
     known_queries,
     say,
     unasked_rows,
-    write_asked,
 )
 from harness.runs.folder.joined import Joined, join
-from harness.runs.folder.run_folder import OURS, folder_name, write_rankings, write_record
-from harness.scoring.matching.found import Matching
+from harness.runs.folder.queries import write_asked
+from harness.runs.folder.rankings import write_rankings
+from harness.runs.folder.run_folder import write_record
 from harness.scoring.matching.hits import Hit
 from harness.scoring.resolve import resolve
 
@@ -105,21 +106,11 @@ def published(
     return Published(path, format, fit[0], repeats, unasked, cut)
 
 
-def import_published(
-    file: Published,
-    dataset: Dataset,
-    *,
-    out: Path,
-    name: str,
-    k: int | None = None,
-    strict: bool = False,
-    matching: Matching | None = None,
-    told: bool = True,
-) -> Path:
-    """Make a run folder of what a project published; warns of what is odd about it, if `told`.
+def import_published(file: Published, dataset: Dataset, options: ImportOptions) -> Path:
+    """Make a run folder of what a project published; warns of what is odd about it.
 
     Raises UsageError for a file that cannot be read, one without any question of the dataset, and,
-    when `strict`, for whatever is odd.
+    where that is `strict`, for whatever is odd.
     """
     records, texts = file.records, file.form.texts
     joined = join(records.answers, dataset, file.repeats, file.path)
@@ -132,16 +123,15 @@ def import_published(
         answers |= {row: [] for row in unasked_rows(answers, dataset)}
         answers = dict(sorted(answers.items()))
     deepest = max(map(len, answers.values()))
-    if k is not None and deepest > k:
-        raise UsageError(f"{file.path}: holds rankings of {deepest}, more than --k {k}")
-    depth = k or max(deepest, 1)
+    if options.k is not None and deepest > options.k:
+        raise UsageError(f"{file.path}: holds rankings of {deepest}, more than --k {options.k}")
+    depth = options.k or max(deepest, 1)
     notes, rankings = _odd(file, records, joined, dataset), None
     returned = [*map(len, answers.values())]
     if not texts:
         rankings, more = known_queries(_rankings(answers, dataset), dataset, file.path)
         notes, returned = notes + more, np.diff(rankings.starts).tolist()
-    if told or strict:
-        say(file.path, notes, strict)
+    say(file.path, notes, options.strict, quiet=options.quiet)
     about = PublishedFile(
         file=file.path.name,
         sha256=digest(file.path),
@@ -171,22 +161,19 @@ def import_published(
         "k": depth,
         "unasked": file.unasked,
     }
-    if matching is not None:
-        identity["matching"] = asdict(matching)
-    folder = out / folder_name(dataset, name or "run", identity)
-    record = import_record(dataset, name, depth, about, len(answers))
+    if options.matching is not None:
+        identity["matching"] = asdict(options.matching)
+    folder = options.folder(dataset, identity)
+    record = import_record(dataset, options.name, depth, about, len(answers))
     ids = [dataset.query_ids[row] for row in answers]
-    with (
-        disk_errors(out, "name another folder with --out"),
-        folder_aside(folder, ours=OURS) as aside,
-    ):
+    with options.written(folder) as aside:
         if rankings is None:
             hits = _hits(answers, depth)
-            ranked, resolved = resolve_into(aside, dataset, hits, depth, matching)
+            ranked, resolved = resolve_into(aside, dataset, hits, depth, options.matching)
             record = replace(record, hits=resolved)
-            write_queries(aside, dataset, ranked, ids, name)
+            write_queries(aside, dataset, ranked, ids, options.name)
         else:
-            write_rankings(rankings, aside, name)
+            write_rankings(rankings, aside, options.name)
         write_asked(aside, ids, returned)
         write_record(aside, record)
     return folder

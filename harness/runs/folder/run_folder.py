@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain, count
+from functools import cached_property
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 import msgspec
 import pyarrow as pa
@@ -45,49 +45,16 @@ from harness.dataset.registry import find
 from harness.errors import UsageError
 from harness.masking import record_masked
 from harness.rankings.arrow import read_parquet
-from harness.rankings.rankings import Rankings
-from harness.rankings.write import blocks, write_parquet, write_trec
 from harness.records.base import ChecksummedRecord, Checksums, convert, read_json_record, to_plain
 from harness.records.run import DatasetRef, EmptyHaystacks, RunRecord
 from harness.records.scores import ScoreReport
-
-_SHOWN = 8  # runs that an error lists
-
-CHECKPOINT = "checkpoint.jsonl"
-"""Results of a run so far; kept in its folder where queries failed, to repeat those."""
-
-CHECKPOINT_SUFFIX = ".tmp"
-"""How the name of the hidden folder of an unfinished run ends."""
-
-PLAN = "plan.json"
-"""The plan of an unfinished run."""
-
-STARTED = "started.json"
-"""What lists show of an unfinished run."""
-
-RETRIED = "retried.jsonl"
-"""The failures of queries that were asked again."""
-
-OWN_ANSWERS = "answers.jsonl"
-"""What the system answered itself, as LongMemEval's hypotheses."""
-
-OURS = frozenset(
-    {
-        *("rankings.parquet", "rankings.trec", "run.json", "queries.parquet", "hits.parquet"),
-        *("errors.jsonl", "scores.json", "scores.parquet", "semantic.parquet", "excluded.json"),
-        *("feedback.json", CHECKPOINT, RETRIED, OWN_ANSWERS),
-    }
-)
-"""What a run folder is made of; whatever else lies in it is the user's and is left to them."""
+from harness.runs.folder.store import OWN_ANSWERS, RUN_AGAIN, RUN_RECORD, require_run
 
 BESIDE_RUN = ("rankings.parquet", "queries.parquet", "hits.parquet", OWN_ANSWERS)
 """What run.json is written with: all that numbers come from."""
 
 BESIDE_SCORES = ("scores.parquet", "semantic.parquet", "excluded.json")
 """The files with checksums in scores.json."""
-
-RUN_AGAIN = "get the folder again from where it is whole, or run it again"
-"""What to do about a damaged one."""
 
 
 class _AnyRecord(ChecksummedRecord, forbid_unknown_fields=False):
@@ -100,14 +67,14 @@ class RunFolder:
 
     path: Path
 
-    @property
+    @cached_property
     def record(self) -> RunRecord:
-        """run.json, with secrets masked that another program wrote into it.
+        """run.json, read once, with secrets masked that another program wrote into it.
 
         Raises UsageError where the folder is not a run's.
         """
         require_run(self.path)
-        path = self.path / "run.json"
+        path = self.path / RUN_RECORD
         record = read_with_checksums(path, RunRecord, RUN_AGAIN)
         plain = to_plain(record)
         shown = record_masked(plain)
@@ -139,7 +106,7 @@ class RunFolder:
 
 def write_record(folder: Path, record: RunRecord) -> None:
     """Write run.json with the checksums of the files in the folder."""
-    write_with_checksums(folder / "run.json", record, BESIDE_RUN)
+    write_with_checksums(folder / RUN_RECORD, record, BESIDE_RUN)
 
 
 def write_scores(folder: Path, report: ScoreReport) -> None:
@@ -170,7 +137,7 @@ def read_scores(folder: Path, *, check_inputs: bool = True) -> ScoreReport:
 
 def _checksums_of(folder: Path) -> Checksums | None:
     """Returns the checksums of run.json or answers.json; None where another program wrote it."""
-    path = next((folder / n for n in ("run.json", "answers.json") if (folder / n).is_file()), None)
+    path = next((folder / n for n in (RUN_RECORD, "answers.json") if (folder / n).is_file()), None)
     return None if path is None else read_json_record(path, _AnyRecord).checksums
 
 
@@ -212,24 +179,11 @@ def empty_haystacks(found: EmptyHaystacks | None) -> str:
     )
 
 
-def require_run(folder: Path) -> None:
-    """Raises UsageError for what is no run folder, with the runs that are in it, if any."""
-    if (folder / "run.json").is_file():
-        return
-    if not folder.is_dir():
-        raise UsageError(f"{folder}: no such run folder")
-    if (folder / "answers.json").is_file():
-        raise UsageError(
-            f"{folder}: holds answers, and is no run; `harness judge`, `harness compare` and "
-            "`harness score` take it"
-        )
-    inside = [str(path.parent) for path in sorted(folder.glob("[!.]*/run.json"))]
-    if not inside:
-        raise UsageError(f"{folder}: not the folder of a run: there is no run.json in it")
-    shown = ", ".join(inside[:_SHOWN]) + (", ..." if len(inside) > _SHOWN else "")
-    raise UsageError(
-        f"{folder}: is a folder of runs ({len(inside)}), not a run; name one of them: {shown}"
-    )
+def rename(folder: Path, name: str) -> None:
+    """Call a run `name` from now on; its folder stays where it is. Raises UsageError."""
+    run_name(name)
+    require_run(folder)
+    note_in(folder, name=name)
 
 
 def note_in(folder: Path, *, name: str = "", submitted_by: str = "") -> None:
@@ -241,16 +195,7 @@ def note_in(folder: Path, *, name: str = "", submitted_by: str = "") -> None:
         submitted_by=submitted_by or record.submitted_by,
     )
     if changed != record:
-        rewrite_with_checksums(folder / "run.json", changed)
-
-
-def previous_folder(folder: Path) -> Path:
-    """Where a finished run is kept when it is made anew: NAME.previous/TIME beside it, not there
-    yet. What lists run folders does not look in there."""
-    time = RunFolder(folder).record.finished.partition("+")[0].replace(":", "")
-    kept = folder.with_name(f"{folder.name}.previous")
-    places = (kept / name for name in chain([time], (f"{time}-{n}" for n in count(2))))
-    return next(place for place in places if not place.exists())
+        rewrite_with_checksums(folder / RUN_RECORD, changed)
 
 
 def folder_name(dataset: Dataset, system: str, identity: object) -> str:
@@ -259,19 +204,6 @@ def folder_name(dataset: Dataset, system: str, identity: object) -> str:
     key = hashlib.sha256(msgspec.json.encode(settings, order="sorted")).hexdigest()[:8]
     name = re.sub(r"[^\w.\-]+", "-", Path(system).name)
     return f"{dataset.name.replace('/', '-')}-{dataset.manifest.granularity}-{name}-{key}"
-
-
-def write_rankings(rankings: Rankings, folder: Path, system: str) -> None:
-    """Write rankings.parquet and rankings.trec."""
-    write_parquet(rankings, folder / "rankings.parquet")
-    # Some ids cannot stand in TREC's format; the Parquet file has everything.
-    with suppress(UsageError):
-        write_trec(blocks(rankings), folder / "rankings.trec", trec_tag(system))
-
-
-def trec_tag(system: str) -> str:
-    """What a system is called at the end of the lines of a TREC run file."""
-    return "_".join(system.split())
 
 
 def dataset_ref(dataset: Dataset) -> DatasetRef:
@@ -289,43 +221,27 @@ def dataset_ref(dataset: Dataset) -> DatasetRef:
     )
 
 
+class DatasetView(TypedDict, total=False):
+    """How a dataset is opened, where it is not as a record says; see `open_dataset`."""
+
+    granularity: str
+    text: str
+    split: str
+    source: str | Path | None
+    rebuild: bool
+    quiet: bool
+
+
 def dataset_of_run(
-    folder: Path,
-    *,
-    name: str | None = None,
-    granularity: str = "",
-    text: str = "",
-    split: str = "",
-    source: str | Path | None = None,
-    rebuild: bool = False,
-    quiet: bool = True,
+    folder: Path, *, name: str | None = None, **view: Unpack[DatasetView]
 ) -> Dataset:
     """Open the dataset that a run folder names; raises as `dataset_of_record`, and UsageError for
     what is no run folder."""
-    return dataset_of_record(
-        folder,
-        RunFolder(folder).record.dataset,
-        name=name,
-        granularity=granularity,
-        text=text,
-        split=split,
-        source=source,
-        rebuild=rebuild,
-        quiet=quiet,
-    )
+    return dataset_of_record(folder, RunFolder(folder).record.dataset, name=name, **view)
 
 
 def dataset_of_record(
-    folder: Path,
-    made: DatasetRef,
-    *,
-    name: str | None = None,
-    granularity: str = "",
-    text: str = "",
-    split: str = "",
-    source: str | Path | None = None,
-    rebuild: bool = False,
-    quiet: bool = True,
+    folder: Path, made: DatasetRef, *, name: str | None = None, **view: Unpack[DatasetView]
 ) -> Dataset:
     """Open the dataset that a folder was `made` of: prepared already, from `source`, or downloaded.
 
@@ -337,21 +253,20 @@ def dataset_of_record(
     known = made.name
     if name and find(name)[2] != known:
         raise UsageError(f"{folder}: was run on {known}, not on {name}")
+    source = view.get("source")
     here = None if source else open_prepared(known, made.fingerprint)
     if here is None and not source and not made.published_files:
         raise UsageError(
             f"{folder}: was run on files of {known} that are not the published ones, and "
             "they are not prepared here any more; name them with --source"
         )
-    dataset = here or open_dataset(
-        known,
-        granularity=granularity or made.granularity,
-        text=text or made.text,
-        split=split or made.split,
-        source=source,
-        rebuild=rebuild,
-        quiet=quiet,
-    )
+    as_made: DatasetView = {
+        **view,
+        "granularity": view.get("granularity") or made.granularity,
+        "text": view.get("text") or made.text,
+        "split": view.get("split") or made.split,
+    }
+    dataset = here or open_dataset(known, **as_made)
     if dataset.fingerprint != made.fingerprint:
         raise UsageError(
             f"{folder}: was run on {known} {made.fingerprint[:8]}, but the dataset "

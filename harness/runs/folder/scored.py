@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -19,12 +20,13 @@ from harness.records.base import write_json_record
 from harness.records.run import MatchingRecord
 from harness.records.scores import ScoreReport
 from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
-from harness.scoring.budget import text_tokens, token_counts
-from harness.scoring.matching.hits import Hit, by_query, expand, read_hits, unmeasurable
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score
 from harness.scoring.scores import Scores
 from harness.scoring.slices import Answered
+
+if TYPE_CHECKING:
+    from harness.scoring.matching.hits import Hit
 
 
 def score_run(
@@ -102,6 +104,9 @@ def answered(run: RunFolder, dataset: Dataset) -> Answered:
     known = asked_in(run, dataset)
     if not run.hits.is_file():
         return known
+    from harness.scoring.budget import text_tokens, token_counts
+    from harness.scoring.matching.hits import by_query, expand, read_hits, unmeasurable
+
     record = run.record
     hits, k = read_hits(dataset, run.hits), record.settings.k
     rows = [row for _, mine in by_query(hits) for row in expand(mine, k)[0]]
@@ -121,6 +126,8 @@ def answered(run: RunFolder, dataset: Dataset) -> Answered:
 
 def _texts(hits: list[Hit], dataset: Dataset) -> list[list[str]]:
     """What each query was answered with; a hit without a text is the text of its documents."""
+    from harness.scoring.matching.hits import by_query
+
     texts: list[list[str]] = [[] for _ in range(dataset.n_queries)]
     for query, mine in by_query(hits):
         for hit in mine:

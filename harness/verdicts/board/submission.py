@@ -27,7 +27,7 @@ from harness.rankings.rankings import best_first, read_rankings
 from harness.records.base import read_json_record
 from harness.records.scores import ScoreReport
 from harness.records.submission import Submission, read_submission
-from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.run_folder import RunFolder, write_record
 from harness.runs.folder.scored import score_run
 from harness.scoring.protocols import Choices
@@ -66,10 +66,7 @@ def add(
         made = import_rankings(
             rankings,
             dataset,
-            out=Path(aside) / "run",
-            name=submission.system,
-            k=submission.k,
-            strict=True,
+            ImportOptions(Path(aside) / "run", submission.system, submission.k, strict=True),
         )
         if asked is not None:
             check_answered(made, asked, queries)

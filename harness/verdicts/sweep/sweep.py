@@ -14,8 +14,9 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.folder.store import Mode
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
 from harness.scoring.uncertainty import independent
@@ -208,7 +209,7 @@ class _Runner:
         else:
             merged = {**self._spec.params, **params}
             under_test = RetrieverSpec(self._spec.name, merged, self._spec.plugins)
-        folder = run(dataset, under_test, self._options, out=self._out, resume=True)
+        folder = run(dataset, under_test, self._options, out=self._out, mode=Mode.RESUME)
         score_run(folder, dataset, Choices(metrics=(metric,)))
         scored = ScoredRun.read(folder)
         for block, found in scored.blocks.items():

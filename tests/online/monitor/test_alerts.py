@@ -16,8 +16,8 @@ from harness.online.monitor.rules import MonitorConfig
 from harness.records.base import decode
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings as RunSettings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings as RunSettings
 
 QRELS = {"q": {"a": 1}}
 

@@ -17,7 +17,7 @@ from harness.retrievers.memories.amb_provider import Amb
 from harness.retrievers.memories.session_feed import line
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.runner import run
+from harness.runs.run import run
 
 PROVIDERS = '''
 from dataclasses import dataclass

@@ -27,8 +27,8 @@ from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.memories.mcp_memory import Mcp
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 
 pytestmark = pytest.mark.systems
 

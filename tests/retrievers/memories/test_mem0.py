@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.memories.mem0_memory import Mem0
 from harness.retrievers.timing import Clock, timed
-from harness.runs.money import counted, usd
+from harness.runs.usage import counted, usd
 
 pytestmark = pytest.mark.systems
 

@@ -10,7 +10,7 @@ import orjson
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
-from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.imported import ImportOptions, import_rankings
 
 Record = dict[str, Any]
 
@@ -46,7 +46,7 @@ def _imported(dataset: Dataset, out: Path, lines: Sequence[Record], k: int) -> P
     file = out / "run.jsonl"
     out.mkdir(parents=True, exist_ok=True)
     _lines(file, lines)
-    return import_rankings(file, dataset, out=out, name="made", k=k, strict=False)
+    return import_rankings(file, dataset, ImportOptions(out, "made", k))
 
 
 def _lines(path: Path, records: Sequence[Record]) -> None:

@@ -18,7 +18,7 @@ from harness.files import read_json
 from harness.retrievers.bm25 import BM25
 from harness.runs.folder.run_folder import read_scores
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.verdicts.analyze.analysis import Analysis
 from harness.verdicts.analyze.analyze import analyze
 from harness.verdicts.analyze.causes import Cause, Place

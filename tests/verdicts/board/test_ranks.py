@@ -19,7 +19,7 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Found, Hit, Question
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.verdicts.board.leaderboard import build
 from harness.verdicts.board.ranks import add_ranks
 from harness.verdicts.board.records import BoardProtocol, Entry, RankedResult

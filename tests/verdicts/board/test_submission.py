@@ -20,8 +20,8 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.verdicts.board.files import read_boards
 
 Edit = Callable[[Path], None]

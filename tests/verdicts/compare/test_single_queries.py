@@ -16,7 +16,7 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
-from harness.runs.runner import run
+from harness.runs.run import run
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Options
 from harness.verdicts.compare.side_by_side import side_by_side, win_tie_loss

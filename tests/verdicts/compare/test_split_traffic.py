@@ -12,10 +12,10 @@ from scipy import stats
 from harness.__main__ import main
 from harness.dataset.prepare import open_dataset
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.scored import score_run
-from harness.runs.plan import Settings
-from harness.runs.runner import run
+from harness.runs.run import run
+from harness.runs.settings import Settings
 from harness.scoring.protocols import Choices
 from harness.verdicts.compare.compare import compare_split
 
@@ -32,9 +32,7 @@ def split(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
         queries = {*sorted({line.split()[0] for line in lines})[part::2]}
         log = place / f"{system}.trec"
         log.write_text("\n".join(line for line in lines if line.split()[0] in queries))
-        folder = import_rankings(
-            log, dataset, out=place / "runs", name=system, k=None, strict=False
-        )
+        folder = import_rankings(log, dataset, ImportOptions(place / "runs", system))
         score_run(folder, dataset, Choices(missing="skip"))
         folders.append(folder)
     return folders[0], folders[1]

@@ -1,4 +1,4 @@
-"""Runs on a Ray cluster: haystacks over its workers, or one haystack in shards over them.
+"""The executor `ray`: haystacks over the workers of a Ray cluster, or one haystack in shards.
 
 The cluster is found and named in Ray's own ways (RAY_ADDRESS; without it one starts on this
 machine). Scheduling, restarting what died and shipping code are Ray's; nothing of them is here.
@@ -9,23 +9,34 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import platform
 import socket
-import sys
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
+
+from harness.dataset.progress import progress
+from harness.dataset.remote_store import VARIABLE, DatasetLocation
 from harness.errors import HarnessError, UsageError
-from harness.records.run import ClusterRecord
+from harness.records.run import ClusterRecord, Params
+from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.extras import need
-from harness.runs.elsewhere import Told
-from harness.runs.execute import WorkerDiedError
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.executors import Execution, InProcess, Workload
+from harness.runs.plan import QUERIES_PER_ITEM
+from harness.runs.processes import WorkerDiedError
+from harness.runs.provenance import file_digests, versions
 from harness.runs.results import WorkItem, WorkResult
+from harness.runs.shards import Shard, added, can_be_cut, merged, summed
 from harness.runs.worker import Worker
+
+_log = logging.getLogger(__name__)
 
 _NOT_OURS = {
     *("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "name", "namespace"),
@@ -39,6 +50,34 @@ _LISTENS = 10.0
 
 _NO_ROOM = 60.0
 """Seconds without an answer after which a line says where there is no room for a worker."""
+
+_AT_ONCE = 64
+"""Questions that the shards are asked at once, so that answers are merged while they go on."""
+
+_TO_CLOSE = 10.0
+"""Seconds that shards have for closing what they hold."""
+
+
+@contextmanager
+def ray_cluster(workload: Workload) -> Iterator[Execution]:
+    """Execute a workload on a cluster, connected for as long as the block takes."""
+    settings, dataset = workload.settings, workload.dataset
+    location, builds = DatasetLocation.of(dataset), workload.builds
+    haystacks = {item.haystack for item in workload.items}
+    in_shards = len(haystacks) == 1 and can_be_cut(workload.built)
+    with cluster(settings.ray_options, SHARD if in_shards else TASK) as ray:
+        location.put()
+        n = settings.workers or ray.processors
+        if not in_shards:
+            yield Execution(Haystacks(ray, n), builds, location, n, ray.about())
+            return
+        n = max(1, min(n, *map(dataset.haystack_size, haystacks)))
+        shards = Shards(ray, n, (builds, settings.seed, workload.batch_size, location))
+        about = replace(ray.about(), shards=n)
+        try:
+            yield Execution(InProcess(), shards, location, n, about, shards.batch_size)
+        finally:
+            shards.close()
 
 
 @dataclass(frozen=True)
@@ -143,11 +182,10 @@ class Cluster:
                 return done, rest
             if not self._told_of_room and (fit := self._room(self._holds)) < n:
                 self._told_of_room = True
-                print(
+                _log.warning(
                     f"note: the cluster has room for {fit} of {n} workers with "
                     f"{dict(self._options)}; the run waits for more nodes (or stop it, and go on "
-                    "with --resume and fewer --workers)",
-                    file=sys.stderr,
+                    "with --resume and fewer --workers)"
                 )
 
     def _room(self, holds: int) -> int:
@@ -299,3 +337,138 @@ def _said(error: BaseException) -> str:
     if not lines:
         return type(error).__name__
     return lines[-1] if any("Traceback" in line for line in lines) else lines[0]
+
+
+@dataclass(frozen=True)
+class Told:
+    """Part of the environment, versions, and digests of a retriever's own files."""
+
+    environment: Mapping[str, str]
+    versions: Mapping[str, str]
+    builds: RetrieverSpec | None
+    digests: Mapping[str, str]
+
+    @classmethod
+    def of(cls, builds: Any) -> Told:
+        """What to tell processes that build a retriever from `builds`."""
+        spec = builds if isinstance(builds, RetrieverSpec) else None
+        environment = {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
+        return cls(environment, versions(), spec, file_digests(spec) if spec else {})
+
+    def settle(self) -> None:
+        """Make this process one of the run's.
+
+        Raises UsageError where it would work otherwise: with other versions, or other code.
+        """
+        os.environ.update(self.environment)
+        os.environ["TQDM_DISABLE"] = "1"  # nobody sees its bars
+        here = {**versions(), **(file_digests(self.builds) if self.builds else {})}
+        for name, there in {**self.versions, **self.digests}.items():
+            if here.get(name) != there:
+                raise UsageError(
+                    f"--backend ray: {platform.node()} has {name} {here.get(name, 'not at all')}, "
+                    f"and where the run was started it is {there}: numbers could differ; install "
+                    "the same there, or name it in runtime_env"
+                )
+
+
+class Shards:
+    """One retriever whose corpus lies in shards, each indexed and searched where it lies."""
+
+    batch_size = QUERIES_PER_ITEM
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        n: int,
+        given: tuple[RetrieverSpec | Retriever, int, int, DatasetLocation],
+    ) -> None:
+        """`given` is what every shard takes before its piece; see `Shard`."""
+        builds, _, batch_size, _ = self._given = given
+        self._cluster, self._n = cluster, n
+        self._at_once = max(batch_size, _AT_ONCE)
+        self._told = Told.of(builds)
+        self._crew: list[tuple[Any, Any]] = []
+
+    def index(self, corpus: Corpus) -> None:
+        """Cut the corpus and let each shard index its piece; raises what the first of them does."""
+        import ray
+
+        self.close()
+        for piece in corpus.pieces(self._n):
+            # Held here for as long as the shard may have to be restarted.
+            held = [sent((*self._given, piece))], self._told
+            self._crew.append((self._cluster.remote.remote(), held))
+        with lost("shard"), progress(len(corpus), "documents", "index the shards") as bar:
+            asked = self._ask("index")
+            while asked:
+                done, asked = self._cluster.some(asked, self._n)
+                bar.update(sum(good(ray.get(done))))
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        """The best of all shards."""
+        import ray
+
+        with lost("shard"):
+            statistics = ray.put(added(self._all(self._ask("statistics", queries))))
+            asked = [
+                self._ask("search", queries[start : start + self._at_once], k, statistics)
+                for start in range(0, len(queries), self._at_once)
+            ]
+            found = []
+            for answers in asked:
+                found += merged(self._all(answers), k)
+        return found
+
+    def report(self) -> Params:
+        """What the shards say of themselves: sums, and each."""
+        with lost("shard"):
+            return summed(self._all(self._ask("report")))
+
+    def close(self) -> None:
+        """Let the shards go."""
+        import ray
+
+        with suppress(ray.exceptions.RayError):  # also one that is at long work
+            for failed in filter(None, ray.get(self._ask("close"), timeout=_TO_CLOSE)):
+                _log.warning(f"note: a shard did not close well: {failed}")
+        for shard, _ in self._crew:
+            ray.kill(shard)
+        self._crew = []
+
+    def _ask(self, what: str, *given: Any) -> list[Any]:
+        return [shard.ask.remote(*held, what, *given) for shard, held in self._crew]
+
+    def _all(self, asked: Sequence[Any]) -> Sequence[Any]:
+        import ray
+
+        rest = [*asked]
+        while rest:
+            _, rest = self._cluster.some(rest, self._n, every=True)
+        return good(ray.get([*asked]))
+
+
+class _Shard:
+    """A shard on some machine of the cluster, which may take the place of one that died.
+
+    So it is told at every call what it holds, and fetches that once.
+    """
+
+    _shard: Shard | None = None
+
+    def ask(self, held: Sequence[Any], said: Told, what: str, *given: Any) -> Any:
+        import ray
+
+        if self._shard is None:
+            try:
+                said.settle()
+            except HarnessError as error:  # given back, since Ray would wrap it
+                return error
+            self._shard = Shard(*ray.get(held[0]))
+        return getattr(self._shard, what)(*given)
+
+
+SHARD = Remote(
+    _Shard, {"max_restarts": 3, "max_task_retries": -1, "scheduling_strategy": "SPREAD"}, 0
+)
+"""Shards as actors: one that died is begun anew, where there is room."""

@@ -1,4 +1,4 @@
-"""Executors: run work items in this process or in several. The runner knows only `Executor`."""
+"""Runs work items in several processes of this machine."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
-from typing import Protocol
 
-from harness.errors import HarnessError, ResponseMismatchError, RunError, UsageError
-from harness.runs.guards import end_with_parent, exit_if_forked
+from harness.errors import HarnessError, ResponseMismatchError, UsageError
+from harness.runs.processes import WorkerDiedError, end_with_parent, exit_if_forked
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.worker import Worker
 
@@ -25,36 +24,7 @@ _AHEAD = 2
 """Items that a process has been handed: one to work at, one to go on with at once."""
 
 
-class WorkerDiedError(RunError):
-    """Raised when a worker process dies before it has finished its work."""
-
-
-class Executor(Protocol):
-    """Runs work items and yields their results, in any order."""
-
-    def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
-        """Yields the results of every item as soon as they are there."""
-        ...
-
-
-class InProcess:
-    """Runs one item after the other in this process."""
-
-    def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
-        """Yields results in the order of the items; at Ctrl-C, those of a part of an item too."""
-        try:
-            for item in items:
-                yield from worker(item)
-        except KeyboardInterrupt:
-            if worker.begun is not None and worker.begun.queries:
-                worker.begun.complete = False
-                yield worker.begun
-            raise
-        finally:
-            worker.close()
-
-
-class Processes:
+class ProcessPool:
     """Several processes of this machine, each with a retriever of its own."""
 
     def __init__(self, n: int) -> None:

@@ -1,0 +1,120 @@
+"""Executors: run the work items of a run in this process, in several, or where a package says.
+
+A package brings one as an entry point of the group `harness.executors`: a function that takes a
+`Workload` and returns a context manager, which gives the `Execution` of that workload.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import Protocol
+
+from harness.dataset.reader import Dataset
+from harness.dataset.remote_store import DatasetLocation
+from harness.errors import PluginError
+from harness.records.run import ClusterRecord
+from harness.retrievers.contract import Retriever
+from harness.retrievers.plugins import FAILURES, raised_at
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.results import WorkItem, WorkResult
+from harness.runs.settings import EXECUTORS, PROCESSES, Settings
+from harness.runs.worker import Worker
+
+
+class Executor(Protocol):
+    """Runs work items and yields their results, in any order."""
+
+    def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
+        """Yield the results of every item as soon as they are there."""
+        ...
+
+
+@dataclass(frozen=True)
+class Workload:
+    """What is to be executed: `items` over `dataset`, by retrievers that are built from `builds`.
+
+    `built` is the retriever of this process; `batch_size` the number of queries that a retriever is
+    asked at once.
+    """
+
+    dataset: Dataset
+    settings: Settings
+    builds: RetrieverSpec | Retriever
+    built: Retriever
+    batch_size: int
+    items: Sequence[WorkItem]
+
+
+@dataclass(frozen=True)
+class Execution:
+    """How a workload is executed.
+
+    `retriever` is what workers take (a spec: each builds its own), `location` where they read the
+    dataset. `batch_size`: how many queries the retriever is asked at once, whatever was chosen.
+    """
+
+    executor: Executor
+    retriever: RetrieverSpec | Retriever
+    location: DatasetLocation
+    workers: int = 1
+    cluster: ClusterRecord | None = None
+    batch_size: int | None = None
+
+
+ExecutorFactory = Callable[[Workload], AbstractContextManager[Execution]]
+
+
+def execution_of(workload: Workload) -> AbstractContextManager[Execution]:
+    """Return the execution of a workload by the executor that its settings name."""
+    return find_executor(workload.settings.backend)(workload)
+
+
+def find_executor(name: str) -> ExecutorFactory:
+    """Return the executor of this name, which is known to be one (see Settings). Raises PluginError
+    for a package that fails to import."""
+    if name == PROCESSES:
+        return local_processes
+    (entry, *_) = entry_points(group=EXECUTORS, name=name)
+    try:
+        found: ExecutorFactory = entry.load()
+    except FAILURES as error:
+        raise PluginError(f"executor {name!r} ({entry.value}): {raised_at(error)}") from error
+    return found
+
+
+@contextmanager
+def local_processes(workload: Workload) -> Iterator[Execution]:
+    """Execute a workload in this process, or in as many as the settings say."""
+    settings, location = workload.settings, DatasetLocation.of(workload.dataset)
+    n = settings.workers or 1
+    # In this process the retriever that was built already serves; others build their own, and so
+    # does a thread in which all its calls are made.
+    builds_own = n > 1 or settings.limits.in_time
+    retriever = workload.builds if builds_own else workload.built
+    yield Execution(_processes(n) if n > 1 else InProcess(), retriever, location, n)
+
+
+def _processes(n: int) -> Executor:
+    from harness.runs.process_pool import ProcessPool
+
+    return ProcessPool(n)
+
+
+class InProcess:
+    """Runs one item after the other in this process."""
+
+    def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
+        """Yields results in the order of the items; at Ctrl-C, those of a part of an item too."""
+        try:
+            for item in items:
+                yield from worker(item)
+        except KeyboardInterrupt:
+            if worker.begun is not None and worker.begun.queries:
+                worker.begun.complete = False
+                yield worker.begun
+            raise
+        finally:
+            worker.close()

@@ -1,0 +1,287 @@
+"""The checkpoint of a run: its plan and its results so far, in the hidden folder beside its own.
+
+Each result of a work item is a line of JSON, only ever appended; `crc32` is the CRC-32 of the rest
+of the line. A last line that was cut off (kill -9, power) is dropped; a damaged line is skipped,
+with a note. Their queries are asked again.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from time import monotonic
+
+import msgspec
+
+from harness.errors import ResponseMismatchError, UsageError
+from harness.files import fsync_path
+from harness.records.base import Record, decode, read_json_record, write_json_record
+from harness.records.run import RunPlan
+from harness.runs.folder.store import CHECKPOINT, Mode, RunStore, unfinished_runs
+from harness.runs.processes import exit_if_forked
+from harness.runs.results import QueryResult, WorkItem, WorkResult, decode_result, encode_result
+
+_log = logging.getLogger(__name__)
+
+_SYNC_SECONDS = 1.0
+_CRC = b'{"crc32":"'
+
+
+class CheckpointWriter:
+    """Appends results to the file of a checkpoint; they are on the disk within a second."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = open(path, "ab")  # noqa: SIM115 - closed by __exit__
+        self._process = os.getpid()
+        self._synced = monotonic()
+
+    def __enter__(self) -> CheckpointWriter:
+        return self
+
+    def add(self, result: WorkResult) -> None:
+        """Append a result."""
+        exit_if_forked(self._process)
+        line = encode_result(result)
+        self._file.write(b'%s%08x",%s\n' % (_CRC, zlib.crc32(line[1:]), line[1:]))
+        self._file.flush()
+        if monotonic() - self._synced > _SYNC_SECONDS:
+            os.fsync(self._file.fileno())
+            self._synced = monotonic()
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+
+class Checkpoint:
+    """The results of a run so far, `done`: in memory and in a file."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+        self.path = store.checkpoint
+        self.done: list[WorkResult] = []
+
+    @classmethod
+    @contextmanager
+    def opened(
+        cls, store: RunStore, plan: RunPlan, mode: Mode, *, quiet: bool
+    ) -> Iterator[Checkpoint]:
+        """Lock a run and begin or continue it; its hidden folder is removed when the block
+        succeeds.
+
+        Raises UsageError where another process is at it, for an interrupted run in Mode.NEW, and
+        for one that belongs to another plan.
+        """
+        checkpoint = cls(store)
+        with store.lock():
+            if mode is Mode.RESUME:
+                checkpoint._resume(plan, quiet=quiet)
+            else:
+                if mode is Mode.NEW:
+                    checkpoint._require_empty()
+                checkpoint._create(plan, replaces=mode is Mode.OVERWRITE)
+            yield checkpoint
+            store.discard_temporary()
+
+    @property
+    def keeps_previous(self) -> bool:
+        """Whether the finished run that this one takes the place of is kept."""
+        return not self._replaces.is_file()
+
+    @property
+    def answered(self) -> set[int]:
+        """The queries that were answered without a failure."""
+        return {one.query for one in self._queries() if one.error is None}
+
+    def writer(self) -> CheckpointWriter:
+        """Open the file of results; `done` is for the caller to extend."""
+        return CheckpointWriter(self.path)
+
+    def remaining(self, planned: Sequence[WorkItem]) -> list[WorkItem]:
+        """Return the items that are to be run, without the queries that are answered."""
+        answered = self.answered
+        left = (
+            replace(item, queries=[query for query in item.queries if query not in answered])
+            for item in planned
+        )
+        return [item for item in left if item.queries]
+
+    def last_results(self) -> tuple[list[QueryResult], list[QueryResult]]:
+        """Return the last result of each query, in their order, and the failures before it."""
+        last: dict[int, QueryResult] = {}
+        before: list[QueryResult] = []
+        for one in self._queries():
+            if one.query in last:
+                before.append(last[one.query])
+            last[one.query] = one
+        return [last[query] for query in sorted(last)], before
+
+    @contextmanager
+    def discard_mismatched(self) -> Iterator[None]:
+        """Discard the results where responses may belong to other queries."""
+        try:
+            yield
+        except ResponseMismatchError:
+            self.path.unlink(missing_ok=True)
+            raise
+
+    @property
+    def _replaces(self) -> Path:
+        """A file that says that the finished run is replaced, and not kept; --resume obeys it."""
+        return self._store.temporary / "replaces"
+
+    def _queries(self) -> Iterator[QueryResult]:
+        return (one for result in self.done for one in result.queries)
+
+    def _require_empty(self) -> None:
+        """Raise UsageError where an interrupted run has answered queries."""
+        self.done = self._read()
+        if answered := len(self.answered):
+            queries = read_json_record(self._store.plan, RunPlan).queries
+            raise UsageError(
+                f"this run was stopped at {answered} of {queries} queries: --resume goes on from "
+                "there, --overwrite discards them"
+            )
+
+    def _create(self, plan: RunPlan, *, replaces: bool) -> None:
+        """Start without results."""
+        self.done = []
+        self.path.unlink(missing_ok=True)
+        if replaces:
+            self._replaces.touch()
+        else:
+            self._replaces.unlink(missing_ok=True)
+        write_json_record(self._store.plan, plan)
+
+    def _resume(self, plan: RunPlan, *, quiet: bool) -> None:
+        """Load the results so far, failures included, or those of a finished run whose failed
+        queries are repeated; without any, start."""
+        store = self._store
+        if store.is_interrupted:
+            if read_json_record(store.plan, RunPlan) != plan:
+                raise UsageError(
+                    f"{store.temporary}: belongs to a run with other settings; remove it"
+                )
+        elif store.is_finished:
+            failed = store.failed_queries()
+            if not quiet:
+                _log.warning(
+                    f"note: {store.folder} is finished but for {failed} queries that failed: "
+                    "trying those again"
+                )
+            self._replaces.touch()
+            shutil.copyfile(store.folder / CHECKPOINT, self.path)
+            fsync_path(self.path)
+            write_json_record(store.plan, plan)
+        else:
+            if not quiet:
+                started = "there is no interrupted run with these settings; it starts"
+                _log.warning(f"note: {self._changed_code(plan) or started}")
+            self._create(plan, replaces=False)
+        self.done = self._read()
+
+    def _read(self) -> list[WorkResult]:
+        """Read the results; removes a last line that was cut off."""
+        if not self.path.is_file():
+            return []
+        data = self.path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            os.truncate(self.path, whole)
+        results, damaged = [], list[str]()
+        for number, line in enumerate(data[:whole].split(b"\n")[:-1], 1):
+            try:
+                results.append(decode_result(_checked(line)))
+            except (ValueError, msgspec.MsgspecError, OverflowError):
+                damaged.append(str(number))
+        if damaged:
+            _log.warning(
+                f"note: {self.path}: damaged in line {', '.join(damaged[:5])}"
+                f"{' and others' if len(damaged) > 5 else ''}; their queries are asked again"
+            )
+        return results
+
+    def _changed_code(self, plan: RunPlan) -> str:
+        """Name an interrupted run of the same settings whose code was another; else ""."""
+
+        def without_code(plan: RunPlan) -> RunPlan:
+            retriever = msgspec.structs.replace(plan.retriever, files={})
+            return msgspec.structs.replace(plan, retriever=retriever)
+
+        for store in unfinished_runs(self._store.results):
+            with suppress(UsageError):
+                other = read_json_record(store.plan, RunPlan)
+                if without_code(other) == without_code(plan):
+                    before, now = other.retriever.files, plan.retriever.files
+                    changed = sorted(n for n in {*before, *now} if before.get(n) != now.get(n))
+                    return (
+                        f"{store.temporary} was stopped, and is of other code: "
+                        f"{', '.join(changed)}; this run starts anew"
+                    )
+        return ""
+
+
+def _checked(line: bytes) -> bytes:
+    """Return the JSON of a line. Raises ValueError where its CRC-32 is another."""
+    start = len(_CRC) + len('12345678",')
+    if line[:start] != b'%s%08x",' % (_CRC, zlib.crc32(line[start:])):
+        raise ValueError("the CRC-32 is another")
+    return b"{" + line[start:]
+
+
+# -- What lists and pages show of a run that goes on ----------------------------------------------
+
+
+class _QueryLine(Record, forbid_unknown_fields=False):
+    """What a list needs of a query's result."""
+
+    query: int
+    error: str | None = None
+
+
+class _ResultLine(Record, forbid_unknown_fields=False):
+    """What a list needs of a line of a checkpoint."""
+
+    queries: list[_QueryLine]
+
+
+@dataclass
+class CheckpointReader:
+    """Reads a checkpoint incrementally: of each query whether it failed, the last result counts."""
+
+    offset: int = 0
+    queries: dict[int, bool] = field(default_factory=dict)
+
+    def read(self, path: Path) -> list[bool]:
+        """Return of each query whether it failed; half a line is left for later.
+
+        Raises UsageError for a line that is JSON and no result.
+        """
+        size = path.stat().st_size if path.is_file() else 0
+        if size < self.offset:  # the run was started again
+            self.offset, self.queries = 0, {}
+        if size > self.offset:
+            with open(path, "rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            for line in whole.splitlines():
+                try:
+                    result = msgspec.json.decode(line, type=_ResultLine)
+                except msgspec.ValidationError:
+                    decode(line, _ResultLine, str(path))  # raises with a message for people
+                except msgspec.DecodeError:
+                    break
+                else:
+                    self.queries.update(
+                        (one.query, one.error is not None) for one in result.queries
+                    )
+            self.offset += len(whole)
+        return [*self.queries.values()]

@@ -1,0 +1,78 @@
+"""The rankings in a run's folder."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.rankings.rankings import Rankings
+from harness.rankings.write import blocks, write_parquet, write_trec
+
+
+@dataclass(frozen=True)
+class Ranking:
+    """One query's ranking as rows of the document table, best first.
+
+    A row of -1 is a place whose document is not known.
+    """
+
+    query: int
+    rows: npt.NDArray[np.int32]
+    scores: npt.NDArray[np.float64] | None
+
+
+def as_rankings(dataset: Dataset, ranked: Sequence[Ranking]) -> Rankings:
+    """The rankings as columns, with the dataset's ids.
+
+    Where some came with scores and others without, all are kept by order alone.
+    """
+    sizes = [len(one.rows) for one in ranked]
+    rows = np.concatenate([np.zeros(0, np.int32), *(one.rows for one in ranked)])
+    score = None
+    if all(one.scores is not None for one in ranked if len(one.rows)):
+        parts = (one.scores for one in ranked if one.scores is not None)
+        score = np.concatenate([np.zeros(0), *parts])
+    return Rankings(
+        [dataset.query_ids[one.query] for one in ranked],
+        np.repeat(np.arange(len(ranked), dtype=np.int32), sizes),
+        _ids(dataset, rows, np.array(sizes, np.int64)),
+        score,
+    )
+
+
+def write_rankings(rankings: Rankings, folder: Path, system: str) -> None:
+    """Write rankings.parquet and rankings.trec."""
+    write_parquet(rankings, folder / "rankings.parquet")
+    # Some ids cannot stand in TREC's format; the Parquet file has everything.
+    with suppress(UsageError):
+        write_trec(blocks(rankings), folder / "rankings.trec", trec_tag(system))
+
+
+def trec_tag(system: str) -> str:
+    """What a system is called at the end of the lines of a TREC run file."""
+    return "_".join(system.split())
+
+
+def _ids(
+    dataset: Dataset, rows: npt.NDArray[np.int32], sizes: npt.NDArray[np.int64]
+) -> pa.ChunkedArray:
+    document: Any = dataset.documents.column("id", np.maximum(rows, 0))
+    if (rows < 0).any():
+        from harness.scoring.matching.hits import UNRESOLVED
+
+        starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
+        place = np.arange(len(rows)) - starts + 1
+        names = document.to_pylist()
+        for at in np.flatnonzero(rows < 0):
+            names[at] = f"{UNRESOLVED}{place[at]}"
+        document = pa.array(names, pa.string())
+    return pa.chunked_array([document]) if isinstance(document, pa.Array) else document

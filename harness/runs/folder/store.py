@@ -1,0 +1,322 @@
+"""The paths and the states of a run below a results folder. Nothing else decides about them.
+
+| path | what |
+|---|---|
+| NAME/run.json | the run is finished |
+| .NAME.tmp/plan.json | the run was begun; checkpoint.jsonl beside it holds its results so far |
+| NAME.previous/TIME/ | what was finished before, and was run again |
+| archive/NAME/ | an archived run, which no list shows |
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import chain, count
+from pathlib import Path
+
+from harness.checksums import read_with_checksums
+from harness.errors import UsageError
+from harness.files import folder_aside
+from harness.leftovers import discard
+from harness.records.run import RunRecord
+
+RUN_RECORD = "run.json"
+"""The record of a finished run; a folder is a run's when it is there."""
+
+CHECKPOINT = "checkpoint.jsonl"
+"""Results of a run so far; kept in its folder where queries failed, to repeat those."""
+
+RETRIED = "retried.jsonl"
+"""The failures of queries that were asked again."""
+
+OWN_ANSWERS = "answers.jsonl"
+"""What the system answered itself, as LongMemEval's hypotheses."""
+
+OURS = frozenset(
+    {
+        *("rankings.parquet", "rankings.trec", RUN_RECORD, "queries.parquet", "hits.parquet"),
+        *("errors.jsonl", "scores.json", "scores.parquet", "semantic.parquet", "excluded.json"),
+        *("feedback.json", CHECKPOINT, RETRIED, OWN_ANSWERS),
+    }
+)
+"""What a run folder is made of; whatever else lies in it is the user's and is left to them."""
+
+RUN_AGAIN = "get the folder again from where it is whole, or run it again"
+"""What to do about a damaged one."""
+
+_ARCHIVE = "archive"
+_TEMPORARY = ".tmp"
+_NAMED = 8  # runs that an error lists
+_JUST_BEGUN = 60.0  # seconds in which a run that has nothing yet may not hold its folder either
+_LOCK_SECONDS = 0.5  # a process that checks whether a run is active holds the lock for a moment
+
+
+class Mode(StrEnum):
+    """What to do about an earlier run of the same settings.
+
+    NEW: a finished one is returned unchanged, if its retriever was given by name, and an
+    interrupted one is an error. RESUME: an interrupted one is continued, and failed queries of a
+    finished one are asked again. OVERWRITE: both are made anew. REPLACE: the same, and the finished
+    folder is kept in NAME.previous.
+    """
+
+    NEW = "new"
+    RESUME = "resume"
+    OVERWRITE = "overwrite"
+    REPLACE = "replace"
+
+
+class RunState(StrEnum):
+    """What there is of a run; INTERRUPTED counts first, where a finished run is made anew."""
+
+    NEW = "new"
+    INTERRUPTED = "interrupted"
+    FINISHED = "finished"
+    FINISHED_WITH_FAILURES = "finished with failures"
+
+
+@dataclass(frozen=True)
+class RunStore:
+    """Everything of one run on disk: `results` is the folder with all runs, `name` its own."""
+
+    results: Path
+    name: str
+
+    @classmethod
+    def of(cls, path: Path) -> RunStore:
+        """Return the store of a run folder, or of the hidden folder of an unfinished run."""
+        name = path.name.removesuffix(_TEMPORARY) if path.name[:1] == "." else path.name
+        return cls(path.parent, name.removeprefix("."))
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the finished run."""
+        return self.results / self.name
+
+    @property
+    def temporary(self) -> Path:
+        """The hidden folder of the unfinished run."""
+        return self.results / f".{self.name}{_TEMPORARY}"
+
+    @property
+    def plan(self) -> Path:
+        """The plan of the unfinished run."""
+        return self.temporary / "plan.json"
+
+    @property
+    def start(self) -> Path:
+        """What lists show of the unfinished run."""
+        return self.temporary / "started.json"
+
+    @property
+    def checkpoint(self) -> Path:
+        """The results of the unfinished run so far."""
+        return self.temporary / CHECKPOINT
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether a finished run stands in the folder."""
+        return (self.folder / RUN_RECORD).is_file()
+
+    @property
+    def is_interrupted(self) -> bool:
+        """Whether there is an unfinished run, active or not."""
+        return self.plan.is_file()
+
+    def state(self) -> RunState:
+        """Return what there is of this run. Raises UsageError for a damaged run.json."""
+        if self.is_interrupted:
+            return RunState.INTERRUPTED
+        if not self.is_finished:
+            return RunState.NEW
+        return RunState.FINISHED_WITH_FAILURES if self.failed_queries() else RunState.FINISHED
+
+    def failed_queries(self) -> int:
+        """Return the number of queries of the finished run that failed."""
+        return self._record().queries.failed
+
+    def can_retry(self) -> bool:
+        """Test whether the finished run has failed queries, and the results to keep."""
+        return (self.folder / CHECKPOINT).is_file() and self.failed_queries() > 0
+
+    def is_reusable(self, mode: Mode, *, named: bool) -> bool:
+        """Test whether the finished run is to be returned; `named`: the retriever has a name, and
+        so a stable identity."""
+        if mode is Mode.NEW:
+            return named and self.is_finished
+        return (
+            mode is Mode.RESUME
+            and self.is_finished
+            and not (self.is_interrupted or self.can_retry())
+        )
+
+    def is_running(self) -> bool:
+        """Test whether a process is at the unfinished run."""
+        if not self._lock_file.is_file():  # to take it would make it, and its folder
+            return False
+        from filelock import FileLock, Timeout
+
+        try:
+            with FileLock(self._lock_file, timeout=0):
+                return False
+        except Timeout:
+            return True
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Lock the run against a second process with the same settings. Raises UsageError."""
+        from filelock import FileLock, Timeout
+
+        self.temporary.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self._lock_file, timeout=_LOCK_SECONDS)
+        try:
+            lock.acquire()
+        except Timeout:
+            raise UsageError(
+                f"{self.temporary}: another process is at this very run; wait for it, or name "
+                "another --out"
+            ) from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def remove_if_empty(self) -> None:
+        """Remove what is left of a run that was killed before anything was answered, or when all
+        was written; nobody is at it."""
+        from filelock import FileLock, Timeout
+
+        begun = self.checkpoint.is_file() and self.checkpoint.stat().st_size
+        old = time.time() - self.temporary.stat().st_mtime > _JUST_BEGUN
+        if old and not (begun and self.is_interrupted):
+            self._lock_file.touch()
+            with suppress(Timeout), FileLock(self._lock_file, timeout=0):
+                self.discard_temporary()
+
+    @contextmanager
+    def replaced(self, *, keep_previous: bool) -> Iterator[Path]:
+        """Yield a folder that becomes the finished run, whole or not at all.
+
+        A run that is finished already moves to NAME.previous, or else is replaced but for the
+        user's own files.
+        """
+        previous = self._previous() if self.is_finished and keep_previous else None
+        with folder_aside(self.folder, ours=None if previous else OURS, keep=previous) as aside:
+            yield aside
+
+    def discard_temporary(self) -> None:
+        """Remove the hidden folder of the unfinished run."""
+        discard(self.temporary)
+
+    def archive(self, results: Path) -> Path:
+        """Move the run where no list, board or page looks; returns the place. Raises UsageError."""
+        return self._move(archive_of(results) / self.name)
+
+    def restore(self, results: Path) -> Path:
+        """Move an archived run back below `results`. Raises UsageError where it was made anew."""
+        return self._move(results / self.name)
+
+    def remove(self) -> None:
+        """Remove the finished run and everything in it. Raises UsageError for what is no run."""
+        require_run(self.folder)
+        discard(self.folder)
+
+    def user_files(self) -> list[str]:
+        """Return names of what lies in the folder and is no part of the run."""
+        return sorted(path.name for path in self.folder.iterdir() if path.name not in OURS)
+
+    @property
+    def _lock_file(self) -> Path:
+        return self.temporary / "lock"
+
+    def _record(self) -> RunRecord:
+        return read_with_checksums(self.folder / RUN_RECORD, RunRecord, RUN_AGAIN)
+
+    def _previous(self) -> Path:
+        """Return where the finished run is kept when it is made anew; not there yet."""
+        moment = self._record().finished.partition("+")[0].replace(":", "")
+        kept = self.results / f"{self.name}.previous"
+        places = (kept / one for one in chain([moment], (f"{moment}-{n}" for n in count(2))))
+        return next(place for place in places if not place.exists())
+
+    def _move(self, to: Path) -> Path:
+        require_run(self.folder)
+        if to.exists():
+            raise UsageError(
+                f"{to}: is there already; remove one of the two, or give it another name"
+            )
+        to.parent.mkdir(exist_ok=True)
+        os.replace(self.folder, to)
+        return to
+
+
+def archive_of(results: Path) -> Path:
+    """Return the folder below the results that holds archived runs; no list looks into it."""
+    return results / _ARCHIVE
+
+
+def finished_runs(results: Path) -> list[Path]:
+    """Return the folders of finished runs below `results`, sorted by name."""
+    return sorted(path.parent for path in results.glob(f"[!.]*/{RUN_RECORD}"))
+
+
+def unfinished_runs(results: Path) -> list[RunStore]:
+    """Return the unfinished runs below `results`, active or not, sorted by name."""
+    found = (RunStore.of(path) for path in sorted(results.glob(f".*{_TEMPORARY}")))
+    return [store for store in found if store.is_interrupted]
+
+
+def leftovers(results: Path) -> Iterator[Path]:
+    """Yield what processes that are gone left below `results`: unfinished runs and half-made
+    folders.
+
+    A half-made folder (`.NAME.new`, `.old`) that does not say whose it is counts where it is a day
+    old: one that is younger may be in the making. The others are removed by any command.
+    """
+    for path in sorted(results.glob(f".*{_TEMPORARY}")):
+        if not RunStore.of(path).is_running():
+            yield path
+    for pattern in (".*.new", ".*.old"):
+        for path in sorted(results.glob(pattern)):
+            if time.time() - path.stat().st_mtime > 86_400:
+                yield path
+
+
+def clear(leftover: Path) -> None:
+    """Remove one of `leftovers`. Raises UsageError where a process is at it again."""
+    if leftover.suffix == _TEMPORARY and RunStore.of(leftover).is_running():
+        raise UsageError(f"{leftover}: a process is at this run; it is kept")
+    shutil.rmtree(leftover)
+
+
+def remove_empty(results: Path) -> None:
+    """Remove what `RunStore.remove_if_empty` removes, of all runs below `results`."""
+    for path in results.glob(f".*{_TEMPORARY}"):
+        with suppress(OSError):
+            RunStore.of(path).remove_if_empty()
+
+
+def require_run(folder: Path) -> None:
+    """Raise UsageError for what is no run folder, with the runs that are in it, if any."""
+    if (folder / RUN_RECORD).is_file():
+        return
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such run folder")
+    if (folder / "answers.json").is_file():
+        raise UsageError(
+            f"{folder}: holds answers, and is no run; `harness judge`, `harness compare` and "
+            "`harness score` take it"
+        )
+    inside = [str(path) for path in finished_runs(folder)]
+    if not inside:
+        raise UsageError(f"{folder}: not the folder of a run: there is no {RUN_RECORD} in it")
+    shown = ", ".join(inside[:_NAMED]) + (", ..." if len(inside) > _NAMED else "")
+    raise UsageError(
+        f"{folder}: is a folder of runs ({len(inside)}), not a run; name one of them: {shown}"
+    )

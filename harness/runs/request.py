@@ -1,0 +1,199 @@
+"""What is run: the retriever, resolved and built, and the queries and identity of the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from msgspec.structs import replace
+
+from harness.dataset.reader import Dataset
+from harness.errors import UsageError
+from harness.masking import refuse_in, values_of_others
+from harness.records.run import MatchingRecord, RetrieverRecord, RunPlan
+from harness.retrievers.calls import can_serve
+from harness.retrievers.contract import Retriever
+from harness.retrievers.plugins import preserve_process_state
+from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
+from harness.retrievers.wrap import wrapper_for
+from harness.runs.folder.run_folder import folder_name
+from harness.runs.plan import choose_queries, work_items
+from harness.runs.provenance import known_by, named_files, retriever_record
+from harness.runs.results import WorkItem
+from harness.runs.settings import Settings
+
+if TYPE_CHECKING:
+    from harness.runs.isolated import Isolation
+
+Tested = str | RetrieverSpec | Retriever | Callable[..., Any]
+"""What a program may put under test: a name, an object or a function of a text."""
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """A run that is asked for.
+
+    `retriever` is what was asked for, `isolation` the same in a sandbox, where settings say so;
+    `built` is the one of this process.
+    """
+
+    dataset: Dataset
+    retriever: RetrieverSpec | Retriever
+    isolation: Isolation | None
+    settings: Settings
+    built: Retriever
+    batch_size: int
+    plan: RunPlan
+    items: list[WorkItem]
+
+    @classmethod
+    def create(
+        cls, dataset: Dataset, retriever: Tested, settings: Settings, results: Path
+    ) -> RunRequest:
+        """Resolve and build the retriever, choose the queries and plan the run.
+
+        Raises UsageError for a dataset or a retriever that is none, and for settings that do not
+        fit; RunError for a retriever that cannot be built.
+        """
+        _check(dataset, retriever)
+        tested = resolve(retriever)
+        isolation = None
+        if settings.isolate:
+            isolation = _in_sandbox(tested, dataset, results, settings.seed)
+        builds = isolation or tested
+        with preserve_process_state():
+            built = builds.build(settings.seed) if isinstance(builds, RetrieverSpec) else builds
+        batch_size = _batch_size(settings, built)
+        _check_fit(settings, built)
+        about = retriever_record(tested) if isolation is None else isolation.record()
+        if isinstance(revision := getattr(built, "revision", None), str):
+            about = replace(about, revision=revision)
+        queries = choose_queries(dataset, settings.limit, settings.seed)
+        matching = settings.matching and MatchingRecord(
+            f1=settings.matching.f1, semantic=settings.matching.semantic
+        )
+        environment = values_of_others(tested.params) if isinstance(tested, RetrieverSpec) else {}
+        plan = RunPlan(
+            dataset=dataset.fingerprint,
+            retriever=about,
+            k=settings.k or dataset.manifest.k,
+            # A sample of all is no sample.
+            limit=settings.limit if len(queries) < dataset.n_queries else None,
+            seed=settings.seed,
+            queries=len(queries),
+            isolate=settings.isolate,
+            environment=environment,
+            matching=MatchingRecord(f1=matching.f1, semantic=matching.semantic)
+            if matching
+            else None,
+        )
+        items = work_items(dataset, queries, settings.seed)
+        return cls(dataset, tested, isolation, settings, built, batch_size, plan, items)
+
+    @property
+    def is_named(self) -> bool:
+        """Whether the retriever has a stable identity: it was named, and not built by a program."""
+        return isinstance(self.retriever, RetrieverSpec)
+
+    @property
+    def builds(self) -> RetrieverSpec | Retriever:
+        """What each process builds a retriever of its own from."""
+        return self.isolation or self.retriever
+
+    @property
+    def sandbox(self) -> str | None:
+        """What the sandbox is made with; None without one."""
+        return self.isolation.sandbox.by if self.isolation else None
+
+    @property
+    def about(self) -> RetrieverRecord:
+        """What is recorded of the retriever."""
+        return self.plan.retriever
+
+    @property
+    def run_id(self) -> str:
+        """The name of the run's folder, which the same request gives again."""
+        return folder_name(self.dataset, self.about.name, self.plan)
+
+    @property
+    def system(self) -> dict[str, object] | None:
+        """What tells the system from others in the cache of indexes; None for an object that a
+        program built and that has no `params`: nobody knows its settings."""
+        known = self.is_named or hasattr(self.built, "params")
+        return known_by(self.about, self.built) if known else None
+
+
+def resolve(retriever: Tested) -> RetrieverSpec | Retriever:
+    """Return what is run, of whatever a program names or brings. Raises UsageError for what is no
+    retriever, and for a parameter that is a secret."""
+    if isinstance(retriever, str):
+        return RetrieverSpec(retriever)
+    if isinstance(retriever, RetrieverSpec):
+        refuse_in(f"retriever {retriever.name!r}: the parameter", retriever.params)
+        return retriever
+    serves = wrapper_for(retriever)
+    if serves is not None:
+        return serves()
+    if isinstance(retriever, Retriever) or can_serve(retriever):
+        return retriever  # type: ignore[return-value]  # a memory that is told has no index
+    if not callable(retriever):
+        lacks = [name for name in ("index", "search") if not hasattr(retriever, name)]
+        raise UsageError(
+            f"a {type(retriever).__qualname__} is no retriever: it lacks {' and '.join(lacks)}; "
+            "give one with index(corpus) and search(queries, k), or a function of a text"
+        )
+    return FunctionRetriever(retriever, {})
+
+
+def _check(dataset: Dataset, retriever: Tested) -> None:
+    """Raise UsageError for a dataset that cannot be run on, and for a class."""
+    if not isinstance(dataset, Dataset):
+        raise UsageError(f"run takes an opened dataset: open_dataset({dataset!r}), or like it")
+    if isinstance(retriever, type):
+        name = retriever.__name__
+        raise UsageError(f"run takes a retriever that is built, {name}(), or a name, not a class")
+    if dataset.manifest.ids_only:
+        raise UsageError(
+            f"{dataset.name} has ids alone, and nothing to search in: score rankings on it "
+            "(`harness score FILE --dataset ...`), or run on the dataset with the texts"
+        )
+
+
+def _in_sandbox(
+    retriever: RetrieverSpec | Retriever, dataset: Dataset, results: Path, seed: int
+) -> Isolation:
+    """Return the same in a sandbox. Raises UsageError for what was built here already."""
+    from harness.runs.isolated import isolation
+
+    if not isinstance(retriever, RetrieverSpec):
+        raise UsageError(
+            "a retriever that was built or loaded here cannot be isolated any more: name it as "
+            "file.py:Class"
+        )
+    return isolation(retriever, named_files(retriever), dataset, results, seed)
+
+
+def _batch_size(settings: Settings, retriever: Any) -> int:
+    """Return the chosen one, else the retriever's own, else 1. Raises UsageError for what is
+    none."""
+    size = settings.batch_size
+    if size is None:
+        size = getattr(retriever, "batch_size", 1)
+    if not isinstance(size, int) or size < 1:
+        raise UsageError(f"the batch size must be a whole number of 1 or more, not {size!r}")
+    return size
+
+
+def _check_fit(settings: Settings, built: Retriever) -> None:
+    """Raise UsageError for settings that this retriever cannot be run with."""
+    if settings.concurrency > 1 and not getattr(built, "thread_safe", False):
+        raise UsageError(
+            f"--concurrency {settings.concurrency}: the retriever does not say that its search may "
+            "be called several times at once; if it may, give it thread_safe = True"
+        )
+    if settings.max_usd is not None and not callable(getattr(built, "report", None)):
+        raise UsageError(
+            "--max-usd cannot be kept: the system has no report() that says what it has used"
+        )

@@ -1,0 +1,208 @@
+"""Run a retriever over a dataset; what is left is a folder with its rankings."""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from time import perf_counter
+
+from harness.dataset.progress import progress
+from harness.dataset.reader import Dataset
+from harness.errors import RunError
+from harness.files import disk_errors
+from harness.records.base import write_json_record
+from harness.records.run import PhaseSeconds, RunStart
+from harness.retrievers.calls import release
+from harness.retrievers.plugins import FAILURES, preserve_process_state
+from harness.runs.executors import Execution, Workload, execution_of
+from harness.runs.folder.checkpoint import Checkpoint
+from harness.runs.folder.run_folder import RunFolder, empty_haystacks, note_in
+from harness.runs.folder.store import CHECKPOINT, Mode, RunStore, remove_empty
+from harness.runs.guards import close_quietly
+from harness.runs.processes import WorkerDiedError
+from harness.runs.record import RunOutcome, write_errors, write_run
+from harness.runs.request import RunRequest, Tested
+from harness.runs.results import WorkResult
+from harness.runs.settings import Settings
+from harness.runs.usage import Budget, BudgetExceededError, RunUsage
+from harness.runs.worker import Worker, WorkerOptions
+
+_log = logging.getLogger(__name__)
+
+
+def run(
+    dataset: Dataset,
+    retriever: Tested,
+    settings: Settings | None = None,
+    *,
+    out: str | Path = "results",
+    mode: Mode = Mode.NEW,
+    quiet: bool = True,
+    prepare_seconds: float | None = None,
+) -> Path:
+    """Run `retriever` over `dataset`; returns the run's folder below `out`.
+
+    The folder appears whole or not at all; a checkpoint beside it records the results meanwhile.
+    `mode` says what to do about an earlier run of the same settings; a run that goes on from its
+    checkpoint gives the same rankings byte for byte. Objects have no stable identity, so a finished
+    run of one is not returned in its place, but kept beside the new one.
+
+    Warns where all queries of a haystack were answered with nothing, as by an index that is not
+    ready, unless that is allowed.
+    Raises UsageError for settings that cannot be, a folder that cannot be written, an interrupted
+    run in Mode.NEW, a run that another process is at, and where `isolate` finds no sandbox;
+    RunError when `strict` meets a failure, when every query failed or when a worker process died.
+    """
+    settings, out = settings or Settings(), Path(out)
+    request = RunRequest.create(dataset, retriever, settings, out)
+    store = RunStore(out, request.run_id)
+    if store.is_reusable(mode, named=request.is_named):
+        _reuse(store, settings, quiet=quiet)
+    else:
+        remove_empty(out)
+        with (
+            disk_errors(out, "name another folder with --out"),
+            Checkpoint.opened(store, request.plan, mode, quiet=quiet) as checkpoint,
+        ):
+            outcome = _execute(request, store, checkpoint, quiet, prepare_seconds)
+            write_run(store, checkpoint, outcome)
+    found = RunFolder(store.folder).record.empty_haystacks
+    if not settings.allow_empty and (said := empty_haystacks(found)):
+        warnings.warn(said, stacklevel=2)
+    return store.folder
+
+
+def _reuse(store: RunStore, settings: Settings, *, quiet: bool) -> None:
+    """Note the names that the settings give a finished run."""
+    if not quiet:
+        failed = store.failed_queries()
+        lacks = f" ({failed} queries failed, of which it has no {CHECKPOINT})" if failed else ""
+        _log.warning(
+            f"note: {store.folder} is finished already; --overwrite runs it again, and keeps the "
+            f"old one beside it{lacks}"
+        )
+    note_in(store.folder, submitted_by=settings.submitted_by, name=settings.name)
+
+
+def _execute(
+    request: RunRequest,
+    store: RunStore,
+    checkpoint: Checkpoint,
+    quiet: bool,
+    prepare_seconds: float | None,
+) -> RunOutcome:
+    """Run the queries that are not answered yet, and close the retriever.
+
+    Raises RunError as `run`.
+    """
+    started, settings, about = perf_counter(), request.settings, request.about
+    start = RunStart(
+        dataset=request.dataset.name,
+        granularity=request.dataset.manifest.granularity,
+        system=about.name,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+        name=settings.name or None,
+    )
+    write_json_record(store.start, start)
+    resumed = len(checkpoint.answered)
+    try:
+        with preserve_process_state(), checkpoint.discard_mismatched():
+            execution = _work(request, checkpoint, quiet)
+    except (WorkerDiedError, BudgetExceededError) as error:
+        how = "" if isinstance(error, WorkerDiedError) else ", with a higher --max-usd"
+        raise type(error)(
+            f"{error}; {len(checkpoint.answered)} of {request.plan.queries} queries are answered "
+            f"and kept: --resume goes on from there{how}"
+        ) from None
+    finally:
+        _close(request, checkpoint)
+    queries, before = checkpoint.last_results()
+    first = queries[0].error
+    if first is not None and all(one.error is not None for one in queries):
+        errors = store.temporary / "errors.jsonl"
+        write_errors(request.dataset, queries, errors)
+        raise RunError(
+            f"every one of the {len(queries)} queries failed, first with {_last_line(first)}; "
+            f"the traces are in {errors}"
+        )
+    seconds = PhaseSeconds(prepare=prepare_seconds, run=perf_counter() - started)
+    return RunOutcome(request, checkpoint.done, queries, before, execution, resumed, seconds)
+
+
+def _work(request: RunRequest, checkpoint: Checkpoint, quiet: bool) -> Execution:
+    """Run the items that are left, each result into the checkpoint."""
+    settings, resumed = request.settings, len(checkpoint.answered)
+    rest = checkpoint.remaining(request.items)
+    workload = Workload(
+        request.dataset,
+        settings,
+        request.builds,
+        request.built,
+        request.batch_size,
+        request.items,
+    )
+    with (
+        execution_of(workload) as execution,
+        checkpoint.writer() as writer,
+        progress(request.plan.queries, "queries", "search", quiet=quiet, leave=True) as bar,
+    ):
+        bar.update(resumed)
+        budget = Budget(settings.max_usd)
+        usage = RunUsage(budget, settings.prices, checkpoint.done, rest, execution.workers)
+
+        def take(result: WorkResult) -> None:
+            writer.add(result)
+            checkpoint.done.append(result)
+            bar.update(len(result.queries))
+            spent = usage.add(result)
+            bar.set_postfix_str(spent, refresh=result.indexed is not None)
+            if settings.strict:
+                _stop_at_error(result, request.dataset)
+
+        worker = Worker(execution.location, execution.retriever, _options(request, execution))
+        worker.tell = take
+        for result in execution.executor.map(worker, rest):
+            take(result)
+    return execution
+
+
+def _options(request: RunRequest, execution: Execution) -> WorkerOptions:
+    settings = request.settings
+    return WorkerOptions(
+        k=request.plan.k,
+        seed=settings.seed,
+        exclude_self=request.dataset.manifest.exclude_self,
+        batch_size=execution.batch_size or request.batch_size,
+        system=request.system,
+        require_cached_index=settings.require_cached_index,
+        concurrency=settings.concurrency if execution.batch_size is None else 1,
+        limits=settings.limits,
+    )
+
+
+def _close(request: RunRequest, checkpoint: Checkpoint) -> None:
+    """Close a retriever that was built here; what a program brought, it may use again."""
+    if request.is_named:
+        with preserve_process_state(), checkpoint.discard_mismatched():
+            close_quietly(request.built)
+    else:
+        with suppress(*FAILURES):  # whoever wants it next will say so
+            release(request.built)
+
+
+def _stop_at_error(result: WorkResult, dataset: Dataset) -> None:
+    for one in result.queries:
+        if one.error is not None:
+            name = dataset.query_ids[one.query]
+            raise RunError(f"query {name!r}: {_last_line(one.error)}\n{one.error.rstrip()}")
+
+
+def _last_line(trace: str) -> str:
+    """Return the line of a trace that names the error; a message may have further lines below."""
+    lines = trace.strip().splitlines()
+    inside = max((i for i, line in enumerate(lines) if line.startswith("  File ")), default=-1)
+    named = (line for line in lines[inside + 1 :] if line and not line.startswith(" "))
+    return next(named, lines[-1])
