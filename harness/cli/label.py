@@ -121,10 +121,10 @@ def _add_adjudicate(verbs: Verbs) -> None:
 def _add_status(verbs: Verbs) -> None:
     parser: argparse.ArgumentParser = verbs.add_parser(
         "status",
-        help="who judged what, agreement, and how many more judgements an interval needs",
+        help="who judged what, agreement, scores so far",
         description=(
-            "Who judged what, how far they agree, what the pooled systems score so far, and how "
-            "many more judgements a wanted half-width of the interval needs."
+            "Who judged what, how far they agree, what the pooled systems score so far, how much "
+            "of their top k is judged, and how many queries a wanted half-width needs."
         ),
         allow_abbrev=False,
     )
@@ -197,7 +197,7 @@ def call_start(options: argparse.Namespace) -> int:
     """Pool, then judge."""
     from harness.files import disk_errors
     from harness.labelling.project import annotator_name
-    from harness.labelling.start import start
+    from harness.labelling.start import StartOptions, start
 
     annotator_name(check_work(options, pool_only=options.pool_only))
     systems = [system(text, options) for text in options.retriever]
@@ -208,16 +208,16 @@ def call_start(options: argparse.Namespace) -> int:
     folder = Path(options.out).expanduser()
     if folder.is_file():
         raise UsageError(f"--out {folder}: is a file; name a folder")
+    choices = StartOptions(
+        options.k, options.seed, options.overlap, relevance_level=options.relevance_level
+    )
     with disk_errors(folder, "name another folder with --out"):
         update = start(
             folder,
             Path(options.documents).expanduser(),
             Path(options.queries).expanduser(),
             systems,
-            depth=options.k,
-            seed=options.seed,
-            overlap=options.overlap,
-            relevance_level=options.relevance_level,
+            choices,
             quiet=options.quiet,
         )
     for warning in update.warnings:
@@ -237,7 +237,7 @@ def _print_update(folder: Path, update: ProjectUpdate, options: argparse.Namespa
             new=update.new,
             queries=len(project.queries),
             candidates=len(project.pool),
-            depth=project.depth,
+            depth=project.settings.depth,
             systems=project.systems,
             added=added,
         )
@@ -246,7 +246,7 @@ def _print_update(folder: Path, update: ProjectUpdate, options: argparse.Namespa
         return
     size = (
         f"{len(project.queries)} queries, {len(project.pool)} candidates from the top "
-        f"{project.depth} of {', '.join(project.systems)}"
+        f"{project.settings.depth} of {', '.join(project.systems)}"
     )
     if update.new:
         print(f"{folder}: {size}", flush=True)
@@ -297,31 +297,23 @@ def call_export(options: argparse.Namespace) -> int:
         raise UsageError("--annotations needs --format label-studio")
     from harness.files import disk_errors
     from harness.labelling.export import export
-    from harness.labelling.readme import split_option
+    from harness.labelling.render import count_lines, split_option
     from harness.labelling.reports import ExportReport
 
     folder = Path(options.folder).expanduser()
     out = Path(options.out).expanduser() if options.out else folder / "dataset"
     with disk_errors(out.parent, "name another folder with --out"):
         made = export(folder, out, conflicts=options.conflicts, unfinished=options.unfinished)
-    manifest = made.manifest
-    counts, unfinished = manifest.counts, manifest.excluded.unfinished_queries
+    counts = made.counts
     if options.json:
-        report = ExportReport(folder=str(out), counts=counts, excluded=manifest.excluded)
-        print_json(report)
+        print_json(ExportReport(folder=str(out), counts=counts))
     if options.json or options.quiet:
         return 0
     print(f"{out}: {counts.queries} queries, {counts.judgements} judgements")
-    for words, n in (
-        ("queries that cannot be answered (ability abstention)", counts.unanswerable),
-        ("queries without a relevant document in the pool", counts.without_relevant),
-        ("unfinished queries", counts.unfinished),
-        ("unfinished queries, excluded", unfinished),
-        ("proposed documents that nobody judged", counts.unjudged_proposals),
-    ):
-        if n:
-            print(f"  {words}: {n}")
-    option = split_option(manifest.splits)
+    shown = ("unanswerable", "without_relevant", "unfinished", "excluded", "unjudged_proposals")
+    for line in count_lines(counts, shown):
+        print(f"  {line}")
+    option = split_option(made.splits)
     print(f"next: harness run --dataset labelled --source {out} --retriever bm25{option}")
     return 0
 

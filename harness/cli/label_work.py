@@ -13,7 +13,7 @@ from harness.cli.output import add_output, print_json, until_ctrl_c
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.labelling.views import Session
+    from harness.labelling.session import JudgingSession
 
 PORT = 8766
 _PORTS = 20  # ports to try after it, where none was named
@@ -41,7 +41,7 @@ def check_work(options: argparse.Namespace, *, pool_only: bool = False) -> str:
     return options.who if options.annotator is None else str(options.annotator)
 
 
-def work(session: Session, options: argparse.Namespace) -> int:
+def work(session: JudgingSession, options: argparse.Namespace) -> int:
     """Serve the page until it is stopped."""
     from harness.labelling.page import server
     from harness.labelling.reports import PageAddress

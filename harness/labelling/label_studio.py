@@ -27,7 +27,6 @@ from harness.labelling.annotations import (
     Scale,
     Value,
 )
-from harness.labelling.consensus import annotations_by_name
 from harness.labelling.project import Project, annotator_name
 from harness.labelling.session import worklist
 from harness.labelling.views import DocumentView, Item, context, document_view, format_time
@@ -94,7 +93,7 @@ def export_tasks(folder: Path, out: Path, *, annotations: bool = False) -> int:
     if out.exists() and not (out / TASKS).is_file() and (out.is_file() or any(out.iterdir())):
         raise UsageError(f"--out {out}: contains something else; name a new folder")
     items = worklist(project, "", Annotations(), ())
-    made = annotations_by_name(project) if annotations else {}
+    made = project.annotations() if annotations else {}
     seen: set[str] = set()
     tasks = []
     for item in items:

@@ -25,7 +25,7 @@ from harness.labelling.generate.leakage import (
 from harness.labelling.generate.records import EndpointUsage, GenerateReport
 from harness.labelling.generate.splits import assign, fraction, groups
 from harness.labelling.generate.templates import (
-    Template,
+    QueryTemplate,
     TemplateAssigner,
     check_fields,
     template_fields,
@@ -57,7 +57,7 @@ class GenerateOptions:
     queries that quote their document.
     """
 
-    templates: list[Template]
+    templates: list[QueryTemplate]
     shares: dict[Split, float]
     number: int = 200
     each: int = 1

@@ -27,11 +27,11 @@ from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.labelling.generate.records import (
+    BenchmarkOverlap,
     LeakageReport,
-    Overlap,
     Quotation,
     QuoteCheck,
-    SharedWords,
+    SharedWordShare,
     SplitCheck,
     SplitDocument,
     SplitDocuments,
@@ -61,7 +61,7 @@ _PORTION = 5000
 
 
 @dataclass(frozen=True)
-class LabelledQuery:
+class CheckedQuery:
     """A query, the rows of its relevant documents and of those proposed and not judged.
 
     `split` is None in a set without splits.
@@ -76,14 +76,14 @@ class LabelledQuery:
 
 
 @dataclass(frozen=True)
-class LabelledSet:
+class CheckedSet:
     """Documents and queries."""
 
     documents: Sequence[LabelDocument]
-    queries: Sequence[LabelledQuery]
+    queries: Sequence[CheckedQuery]
 
 
-def read_set(folder: Path) -> LabelledSet:
+def read_set(folder: Path) -> CheckedSet:
     """Reads a labelling project, or all splits of a folder that the dataset `labelled` reads.
 
     Raises UsageError for any other folder.
@@ -107,11 +107,11 @@ def read_set(folder: Path) -> LabelledSet:
         haystack = optional_string(file, line, record, "haystack")
         found = (rows.get((haystack, document)) for document in relevant.get(id_, ()))
         kept = tuple(row for row in found if row is not None)
-        queries.append(LabelledQuery(id_, text, haystack, split.get(id_) or None, kept))
-    return LabelledSet(documents, queries)
+        queries.append(CheckedQuery(id_, text, haystack, split.get(id_) or None, kept))
+    return CheckedSet(documents, queries)
 
 
-def from_project(project: Project) -> LabelledSet:
+def from_project(project: Project) -> CheckedSet:
     """Returns a project as it is judged now: relevant is what anybody graded 1 or more."""
     rows = rows_of(project.documents)
     grades: dict[tuple[str, str], int] = {}
@@ -134,11 +134,11 @@ def from_project(project: Project) -> LabelledSet:
         ]
         rows_relevant = tuple(sorted(relevant.get(query.id, ())))
         queries.append(
-            LabelledQuery(
+            CheckedQuery(
                 query.id, query.text, haystack, query.split, rows_relevant, tuple(sorted(proposed))
             )
         )
-    return LabelledSet(project.documents, queries)
+    return CheckedSet(project.documents, queries)
 
 
 # -- The checks ------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ def check_folder(folder: Path, against: Sequence[str] = (), *, quiet: bool = Tru
     return check(read_set(folder), [_open(name, quiet=quiet) for name in against])
 
 
-def check(labelled: LabelledSet, against: Sequence[Dataset] = ()) -> LeakageReport:
+def check(labelled: CheckedSet, against: Sequence[Dataset] = ()) -> LeakageReport:
     """Runs the three checks."""
     quoted, across = find_quotes(labelled), compare_splits(labelled)
     overlaps = [find_overlap(labelled, dataset) for dataset in against]
@@ -171,7 +171,7 @@ def check(labelled: LabelledSet, against: Sequence[Dataset] = ()) -> LeakageRepo
     return LeakageReport(quotes=quoted, splits=across, benchmarks=overlaps, leaks=leaks)
 
 
-def find_quotes(labelled: LabelledSet) -> QuoteCheck:
+def find_quotes(labelled: CheckedSet) -> QuoteCheck:
     """Finds queries that quote a relevant document, and measures the words that queries share with
     theirs.
 
@@ -194,7 +194,7 @@ def find_quotes(labelled: LabelledSet) -> QuoteCheck:
         min_run=MIN_QUOTE,
         quoting=len(flagged),
         longest_run=max((one.length for one in found), default=None),
-        shared_words=SharedWords(
+        shared_words=SharedWordShare(
             n=len(shares),
             mean=fmean(shares) if shares else None,
             median=median(shares) if shares else None,
@@ -254,9 +254,9 @@ def shared_words(
     return found
 
 
-def compare_splits(labelled: LabelledSet) -> SplitCheck:
+def compare_splits(labelled: CheckedSet) -> SplitCheck:
     """Finds what two splits have in common."""
-    by_split: dict[str, list[LabelledQuery]] = {}
+    by_split: dict[str, list[CheckedQuery]] = {}
     for query in labelled.queries:
         if query.split is not None:
             by_split.setdefault(query.split, []).append(query)
@@ -288,7 +288,7 @@ def compare_splits(labelled: LabelledSet) -> SplitCheck:
     return found
 
 
-def _same_texts(labelled: LabelledSet, gold: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+def _same_texts(labelled: CheckedSet, gold: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
     """Yields rows of the first split and others of the second that have the same words.
 
     They share a haystack; else they are no alternative to each other.
@@ -305,15 +305,15 @@ def _same_texts(labelled: LabelledSet, gold: Sequence[Sequence[int]]) -> Iterato
 
 
 def _same_queries(
-    sides: tuple[Sequence[LabelledQuery], Sequence[LabelledQuery]], terms: Tokenizer
-) -> Iterator[tuple[LabelledQuery, LabelledQuery]]:
+    sides: tuple[Sequence[CheckedQuery], Sequence[CheckedQuery]], terms: Tokenizer
+) -> Iterator[tuple[CheckedQuery, CheckedQuery]]:
     """Yields queries of two splits with the same words, or the same content words in any order."""
 
-    def words(query: LabelledQuery) -> tuple[object, ...]:
+    def words(query: CheckedQuery) -> tuple[object, ...]:
         # Queries to different haystacks ask different things in the same words.
         return (query.haystack, content_words(query.text, terms) or normalised(query.text))
 
-    first: dict[tuple[object, ...], LabelledQuery] = {}
+    first: dict[tuple[object, ...], CheckedQuery] = {}
     for query in sides[0]:
         first.setdefault(words(query), query)
     for query in sides[1]:
@@ -357,7 +357,7 @@ def _open(text: str, *, quiet: bool) -> Dataset:
         raise UsageError(f"--against {text}: {error}") from None
 
 
-def find_overlap(labelled: LabelledSet, dataset: Dataset) -> Overlap:
+def find_overlap(labelled: CheckedSet, dataset: Dataset) -> BenchmarkOverlap:
     """Counts the documents and queries of the set that a benchmark has too."""
     manifest, n, n_queries = dataset.manifest, len(dataset.documents), dataset.n_queries
     texts = (
@@ -374,7 +374,7 @@ def find_overlap(labelled: LabelledSet, dataset: Dataset) -> Overlap:
     same_queries, similar_queries = texts_within(asked, theirs, any_order=True)
     documents = [labelled.documents[row].id for row in sorted(same | similar)]
     queries = [labelled.queries[row].id for row in sorted(same_queries | similar_queries)]
-    return Overlap(
+    return BenchmarkOverlap(
         dataset=f"{manifest.name} {manifest.granularity}-{manifest.text}-{manifest.split}",
         dataset_documents=n,
         dataset_queries=n_queries,

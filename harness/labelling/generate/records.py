@@ -19,7 +19,7 @@ class Quotation(Record):
     quoted: str
 
 
-class SharedWords(Record):
+class SharedWordShare(Record):
     """The share of a query's words that its document has, by rarity, over `n` queries."""
 
     n: int
@@ -35,7 +35,7 @@ class QuoteCheck(Record):
     min_run: int
     quoting: int
     longest_run: int | None
-    shared_words: SharedWords
+    shared_words: SharedWordShare
     examples: list[Quotation]
 
 
@@ -74,7 +74,7 @@ class SplitCheck(Record):
     same_queries: list[SplitQueries]
 
 
-class Overlap(Record):
+class BenchmarkOverlap(Record):
     """How many documents and queries of a set a public benchmark has too, with examples."""
 
     dataset: str
@@ -93,7 +93,7 @@ class LeakageReport(Record):
 
     quotes: QuoteCheck
     splits: SplitCheck
-    benchmarks: list[Overlap]
+    benchmarks: list[BenchmarkOverlap]
     leaks: int
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from harness.labelling.generate.leakage import (
-    LabelledQuery,
-    LabelledSet,
+    CheckedQuery,
+    CheckedSet,
     check_folder,
     compare_splits,
     longest_run,
@@ -69,13 +69,13 @@ def test_what_two_splits_share_is_found_independently_of_how_they_were_made() ->
         document("elsewhere", "aaaa bbbb", "h"),
     ]
     queries = [
-        LabelledQuery("q1", "Where is the ferry?", "g", "test", (0,)),
-        LabelledQuery("q2", "Is the ferry where?", "g", "dev", (1, 2), (3,)),
-        LabelledQuery("q3", "What else?", "g", "train", (0, 3)),
-        LabelledQuery("q4", "Where is the ferry?", "h", "train", (4,)),
-        LabelledQuery("q5", "no split", "g", None, (0,)),
+        CheckedQuery("q1", "Where is the ferry?", "g", "test", (0,)),
+        CheckedQuery("q2", "Is the ferry where?", "g", "dev", (1, 2), (3,)),
+        CheckedQuery("q3", "What else?", "g", "train", (0, 3)),
+        CheckedQuery("q4", "Where is the ferry?", "h", "train", (4,)),
+        CheckedQuery("q5", "no split", "g", None, (0,)),
     ]
-    labelled = LabelledSet(documents, queries)
+    labelled = CheckedSet(documents, queries)
     found = compare_splits(labelled)
     assert [(f.splits, f.document) for f in found.documents] == [(["test", "train"], "a")]
     proposed = [(f.splits, f.document) for f in found.proposed_documents]
