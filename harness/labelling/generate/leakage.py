@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import combinations
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 import numpy as np
 
@@ -31,11 +31,8 @@ from harness.labelling.generate.records import (
     LeakageReport,
     Quotation,
     QuoteCheck,
-    SharedWordShare,
     SplitCheck,
-    SplitDocument,
-    SplitDocuments,
-    SplitQueries,
+    SplitFinding,
 )
 from harness.labelling.generate.write_project import GeneratedQuery, normalised, rows_of
 from harness.labelling.inputs import read_documents
@@ -173,10 +170,7 @@ def check(labelled: CheckedSet, against: Sequence[Dataset] = ()) -> LeakageRepor
 
 def find_quotes(labelled: CheckedSet) -> QuoteCheck:
     """Finds queries that quote a relevant document, and measures the words that queries share with
-    theirs.
-
-    `shared_words` is over the queries with a relevant document and a word that any document has.
-    """
+    theirs: those with a relevant document and a word that any document has."""
     asked = [query for query in labelled.queries if query.relevant]
     contents = [document.content for document in labelled.documents]
     found = [longest_run(query.text, [contents[row] for row in query.relevant]) for query in asked]
@@ -193,13 +187,8 @@ def find_quotes(labelled: CheckedSet) -> QuoteCheck:
         n=len(asked),
         min_run=MIN_QUOTE,
         quoting=len(flagged),
-        longest_run=max((one.length for one in found), default=None),
-        shared_words=SharedWordShare(
-            n=len(shares),
-            mean=fmean(shares) if shares else None,
-            median=median(shares) if shares else None,
-            all_shared=sum(share > 1 - 1e-9 for share in shares),
-        ),
+        shared_words=fmean(shares) if shares else None,
+        shared_words_n=len(shares),
         examples=flagged[:MAX_EXAMPLES],
     )
 
@@ -276,14 +265,13 @@ def compare_splits(labelled: CheckedSet) -> SplitCheck:
         reached = [{row for q in side for row in (*q.relevant, *q.proposed)} for side in sides]
         proposed = (reached[0] & reached[1]) - common
         for rows, documents in ((common, found.documents), (proposed, found.proposed_documents)):
-            documents += [SplitDocument(splits=both, document=name[row]) for row in sorted(rows)]
+            documents += [SplitFinding(splits=both, ids=[name[row]]) for row in sorted(rows)]
         found.same_texts.extend(
-            SplitDocuments(splits=both, documents=[name[a], name[b]])
+            SplitFinding(splits=both, ids=[name[a], name[b]])
             for a, b in _same_texts(labelled, gold)
         )
         found.same_queries.extend(
-            SplitQueries(splits=both, queries=[a.id, b.id], texts=[a.text, b.text])
-            for a, b in _same_queries(sides, terms)
+            SplitFinding(splits=both, ids=[a.id, b.id]) for a, b in _same_queries(sides, terms)
         )
     return found
 

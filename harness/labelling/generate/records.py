@@ -19,59 +19,40 @@ class Quotation(Record):
     quoted: str
 
 
-class SharedWordShare(Record):
-    """The share of a query's words that its document has, by rarity, over `n` queries."""
-
-    n: int
-    mean: float | None
-    median: float | None
-    all_shared: int
-
-
 class QuoteCheck(Record):
-    """Queries that quote a relevant document, of `n` with one; `min_run` words make a quotation."""
+    """Queries that quote a relevant document, of `n` with one; `min_run` words make a quotation.
+
+    `shared_words` is the mean share of a query's words that its document has, by rarity, over
+    `shared_words_n` queries.
+    """
 
     n: int
     min_run: int
     quoting: int
-    longest_run: int | None
-    shared_words: SharedWordShare
+    shared_words: float | None
+    shared_words_n: int
     examples: list[Quotation]
 
 
-class SplitDocument(Record):
-    """A document that queries of two splits have in common."""
+class SplitFinding(Record):
+    """The ids of a document, of two documents or of two queries that are in two splits."""
 
     splits: list[str]
-    document: str
-
-
-class SplitDocuments(Record):
-    """Two documents of two splits with equal texts."""
-
-    splits: list[str]
-    documents: list[str]
-
-
-class SplitQueries(Record):
-    """Queries of two splits that ask the same."""
-
-    splits: list[str]
-    queries: list[str]
-    texts: list[str]
+    ids: list[str]
 
 
 class SplitCheck(Record):
-    """What two splits have in common.
+    """What two splits have in common: documents, equal texts, and queries that ask the same.
 
-    `proposed_documents` would be in two splits if a person accepted them.
+    `proposed_documents` would be in two splits if a person accepted them. `queries` counts those of
+    each split.
     """
 
     queries: dict[str, int]
-    documents: list[SplitDocument]
-    proposed_documents: list[SplitDocument]
-    same_texts: list[SplitDocuments]
-    same_queries: list[SplitQueries]
+    documents: list[SplitFinding]
+    proposed_documents: list[SplitFinding]
+    same_texts: list[SplitFinding]
+    same_queries: list[SplitFinding]
 
 
 class BenchmarkOverlap(Record):

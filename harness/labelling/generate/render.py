@@ -76,7 +76,7 @@ def render_checks(leakage: LeakageReport) -> str:
 
 def _rows(leakage: LeakageReport) -> Iterator[list[str | int]]:
     quotes, splits = leakage.quotes, leakage.splits
-    mean = quotes.shared_words.mean
+    mean = quotes.shared_words
     yield [
         "quotes",
         f"queries with {quotes.min_run} words and more in a row of their document",
@@ -87,7 +87,7 @@ def _rows(leakage: LeakageReport) -> Iterator[list[str | int]]:
         "",
         "share of a query's words that its document has, by rarity, mean",
         "-" if mean is None else f"{mean:.2f}",
-        f"{quotes.shared_words.n} queries",
+        f"{quotes.shared_words_n} queries",
     ]
     of = f"{sum(splits.queries.values())} queries in {len(splits.queries)} splits"
     yield ["splits", "documents of queries in two splits", len(splits.documents), of]
@@ -105,7 +105,7 @@ def _rows(leakage: LeakageReport) -> Iterator[list[str | int]]:
 
 def _notes(leakage: LeakageReport) -> Iterator[str]:
     quotes, splits = leakage.quotes, leakage.splits
-    mean = quotes.shared_words.mean
+    mean = quotes.shared_words
     if mean is not None and mean >= 0.5:
         yield (
             f"note: documents have {mean:.0%} of their queries' words, which favours retrievers "
@@ -116,4 +116,4 @@ def _notes(leakage: LeakageReport) -> Iterator[str]:
     if n := len(splits.proposed_documents):
         yield f"note: {n} proposed documents would be in two splits if they were accepted"
     for same in splits.same_queries[:3]:
-        yield f"note: {' and '.join(same.queries)} are in two splits: {same.texts[0]!r}"
+        yield f"note: {' and '.join(same.ids)} ask the same, in two splits"

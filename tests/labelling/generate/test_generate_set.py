@@ -167,7 +167,7 @@ def test_a_document_that_ties_two_splits_together_gets_no_query(tmp_path: Path) 
     assert {q["split"] for q in lines(out / "queries.jsonl")} == {"test", "dev"}
     # It is proposed to all of them, and the check says that it would stand in both.
     across = found.leakage.splits.proposed_documents
-    assert [one.document for one in across] == ["bridge.txt"]
+    assert [one.ids for one in across] == [["bridge.txt"]]
     assert found.leakage.leaks == 0
 
 

@@ -77,11 +77,11 @@ def test_what_two_splits_share_is_found_independently_of_how_they_were_made() ->
     ]
     labelled = CheckedSet(documents, queries)
     found = compare_splits(labelled)
-    assert [(f.splits, f.document) for f in found.documents] == [(["test", "train"], "a")]
-    proposed = [(f.splits, f.document) for f in found.proposed_documents]
-    assert proposed == [(["dev", "train"], "far")]
-    assert [f.documents for f in found.same_texts] == [["copy", "a"], ["copy", "a"]]
-    assert [f.queries for f in found.same_queries] == [["q2", "q1"]]
+    assert [(f.splits, f.ids) for f in found.documents] == [(["test", "train"], ["a"])]
+    proposed = [(f.splits, f.ids) for f in found.proposed_documents]
+    assert proposed == [(["dev", "train"], ["far"])]
+    assert [f.ids for f in found.same_texts] == [["copy", "a"], ["copy", "a"]]
+    assert [f.ids for f in found.same_queries] == [["q2", "q1"]]
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_scifact_shares_documents_between_its_train_and_test_split(data: Path) -
         for split in ("train", "test")
     }
     found = check_folder(folder)
-    across = {one.document for one in found.splits.documents}
+    across = {one.ids[0] for one in found.splits.documents}
     assert across == relevant["train"] & relevant["test"]
     assert len(across) > 100
     assert found.benchmarks == []
