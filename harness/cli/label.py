@@ -468,13 +468,11 @@ def _export_tasks(folder: Path, out: Path, options: argparse.Namespace) -> int:
 def call_import(options: argparse.Namespace) -> int:
     """Add annotations."""
     from harness.labelling.label_studio import import_tasks
-    from harness.labelling.reports import ImportReport
 
     folder = Path(options.folder).expanduser()
     made = import_tasks(Path(options.file).expanduser(), folder, options.annotator)
     if options.json:
-        report = ImportReport(folder=str(folder), added=made.added, cancelled=made.cancelled)
-        print_json(report)
+        print_json(made)
     elif not options.quiet:
         counts = ", ".join(f"{n} of {name}" for name, n in made.added.items())
         cancelled = f"; {made.cancelled} cancelled ones left out" if made.cancelled else ""

@@ -114,8 +114,6 @@ class GenerateReport(Output, tag="harness.label-generate/1"):
     multi_document_queries: int
     proposals: int
     proposals_by_reason: dict[str, int]
-    queries_with_proposals: int
-    groups: int
     largest_group: int
     excluded: dict[str, int]
     endpoint: EndpointUsage | None

@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from harness.labelling.generate.records import EndpointUsage, GenerateReport, LeakageReport
 from harness.scoring.grid import grid
 
-MANY = 10
-"""Proposals per query from which on a note says how many they are."""
-
 
 def render_generated(found: GenerateReport) -> str:
     """Returns what was generated, proposed and excluded, and what it cost."""
@@ -19,11 +16,11 @@ def render_generated(found: GenerateReport) -> str:
     parts = ", ".join(f"{name} {n}" for name, n in found.leakage.splits.queries.items())
     lines = [
         f"{found.queries} queries from {found.documents} documents in {found.folder}{new}",
-        f"splits: {parts}, by {found.groups} groups that share no document (the largest has "
-        f"{found.largest_group} queries)",
+        f"splits: {parts}, by groups that share no document (the largest has {found.largest_group} "
+        "queries)",
         "judged by construction: the document of each query, grade 3"
         + (f"; {several} queries were made from several" if several else ""),
-        *_proposals(found),
+        _proposals(found),
     ]
     if found.queries < found.requested:
         lines.append(f"fewer than the {found.requested} requested queries (--queries)")
@@ -37,17 +34,14 @@ def render_generated(found: GenerateReport) -> str:
     return "\n".join(lines)
 
 
-def _proposals(found: GenerateReport) -> Iterator[str]:
+def _proposals(found: GenerateReport) -> str:
     if not found.proposals:
-        yield "proposed: nothing; no other document has the same text or the same topic"
-        return
+        return "proposed: nothing; no other document has the same text or the same topic"
     by = ", ".join(f"{n} by {why}" for why, n in sorted(found.proposals_by_reason.items()))
-    yield (
-        f"proposed: {found.proposals} documents for {found.queries_with_proposals} queries "
-        f"({by}); none is relevant before a person says so: harness label open {found.folder}"
+    return (
+        f"proposed: {found.proposals} documents ({by}); none is relevant before a person says so: "
+        f"harness label open {found.folder}"
     )
-    if found.proposals > MANY * found.queries_with_proposals:
-        yield f"note: that is {found.proposals / found.queries_with_proposals:.0f} a query to judge"
 
 
 def _usage(usage: EndpointUsage) -> Iterator[str]:
