@@ -7,23 +7,39 @@ together, and export a dataset for `--dataset labelled`.
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import sys
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli import label_answers, label_generate
-from harness.cli.label_work import add_work, check_work, work
-from harness.cli.options import Verbs, load_plugins, number, parameters, retriever_spec
-from harness.cli.output import add_output, print_json
+from harness.cli import label_generate
+from harness.cli.options import (
+    Verbs,
+    check_port,
+    listening,
+    load_plugins,
+    number,
+    parameters,
+    retriever_spec,
+)
+from harness.cli.output import add_output, print_json, until_ctrl_c
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
     from harness.labelling.pool import System
+    from harness.labelling.session import JudgingSession
     from harness.labelling.start import ProjectUpdate
 
+PORT = 8766
+_PORTS = 20  # ports to try after it, where none was named
 _PARAMETERS = re.compile(r":(?=[A-Za-z_]\w*=)")
 _NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
+_REMEDY = "name another folder with --out"
+
+Call = Callable[[argparse.Namespace], int]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,92 +52,93 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_export(subverbs)
     _add_import(subverbs)
     label_generate.add(subverbs)
-    label_answers.add(subverbs)
+    _add_answers(subverbs)
+
+
+def _add_verb(
+    verbs: Verbs, name: str, call: Call, about: str, more: str
+) -> argparse.ArgumentParser:
+    """Add a command below `harness label`: one line about it, and more for its own help."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        name, help=about, description=more, allow_abbrev=False
+    )
+    parser.set_defaults(call=call)
+    return parser
 
 
 def _add_start(verbs: Verbs) -> None:
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = _add_verb(
+        verbs,
         "start",
-        help="pool systems for queries, and judge; again, to go on or to add more",
-        description=(
-            "Pool the top k of several systems and judge them. The same command goes on; with more "
-            "documents, queries or systems, or a larger k, it adds to the pool and keeps every "
-            "judgement."
-        ),
-        allow_abbrev=False,
+        call_start,
+        "pool systems for queries, and judge; again, to go on or to add more",
+        "Pool the top k of several systems and judge them. The same command goes on; with more "
+        "documents, queries or systems, or a larger k, it adds to the pool and keeps every "
+        "judgement.",
     )
-    parser.add_argument(
-        "documents", metavar="DOCS", help="documents.jsonl or .csv, or a folder of .txt and .md"
-    )
-    parser.add_argument(
-        "queries", metavar="QUERIES", help=".jsonl, .csv or .tsv, or .txt with one query a line"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("documents", metavar="DOCS", help="documents.jsonl or .csv, or a folder of .txt and .md")
+    add("queries", metavar="QUERIES", help=".jsonl, .csv or .tsv, or .txt with one query a line")
+    add(
         "--retriever",
         action="append",
         default=[],
         metavar="NAME[:KEY=VALUE,...]",
         help="repeatable: bm25, bm25:k1=0.9,b=0.4, mine.py:Mine; see `harness retrievers`",
     )
-    parser.add_argument(
-        "--plugin", action="append", default=[], metavar="FILE.py", help="registers retrievers"
-    )
-    parser.add_argument("--k", type=int, metavar="K", help="documents of each system (10)")
-    parser.add_argument("--out", default="labels", metavar="FOLDER", help="the project (labels)")
-    parser.add_argument("--seed", type=int, help="of every order and of seeded retrievers (0)")
-    parser.add_argument(
+    add("--plugin", action="append", default=[], metavar="FILE.py", help="registers retrievers")
+    add("--k", type=int, metavar="K", help="documents of each system (10)")
+    add("--out", default="labels", metavar="FOLDER", help="the project (labels)")
+    add("--seed", type=int, help="of every order and of seeded retrievers (0)")
+    add(
         "--overlap",
         type=number,
         metavar="SHARE",
         help="share of the queries that every annotator judges (1); the others are judged once",
     )
-    parser.add_argument(
+    add(
         "--relevance-level",
         type=int,
         metavar="GRADE",
         help="the lowest grade that counts as evidence: 1 (related), 2 or 3 (1)",
     )
-    add_work(parser, "first")
-    parser.add_argument("--pool-only", action="store_true", help="make the pool, and end")
-    parser.set_defaults(call=call_start)
+    _add_page(parser, "first")
+    add("--pool-only", action="store_true", help="make the pool, and end")
 
 
 def _add_open(verbs: Verbs) -> None:
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = _add_verb(
+        verbs,
         "open",
-        help="judge on, or as another annotator",
-        description=(
-            "Judge the candidates of a project. Each annotator has an order of their own and sees "
-            "no judgement of another."
-        ),
-        allow_abbrev=False,
+        call_open,
+        "judge on, or as another annotator",
+        "Judge the candidates of a project. Each annotator has an order of their own and sees no "
+        "judgement of another.",
     )
     _add_folder(parser)
-    add_work(parser, "first")
-    parser.set_defaults(call=call_open)
+    _add_page(parser, "first")
 
 
 def _add_adjudicate(verbs: Verbs) -> None:
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = _add_verb(
+        verbs,
         "adjudicate",
-        help="resolve conflicts between annotators",
-        description="Resolve conflicts, with the judgements of all annotators side by side.",
-        allow_abbrev=False,
+        call_adjudicate,
+        "resolve conflicts between annotators",
+        "Resolve conflicts, with the judgements of all annotators side by side.",
     )
     _add_folder(parser)
-    add_work(parser, "adjudicator")
-    parser.set_defaults(call=call_adjudicate)
+    _add_page(parser, "adjudicator")
 
 
 def _add_status(verbs: Verbs) -> None:
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = _add_verb(
+        verbs,
         "status",
-        help="who judged what, agreement, and how many more judgements an interval needs",
-        description=(
-            "Who judged what, how far they agree, what the pooled systems score so far, and how "
-            "many more judgements a wanted half-width of the interval needs."
-        ),
-        allow_abbrev=False,
+        call_status,
+        "who judged what, agreement, scores so far",
+        "Who judged what, how far they agree, what the pooled systems score so far, how much of "
+        "their top k is judged, and how many queries a wanted half-width needs.",
     )
     _add_folder(parser)
     parser.add_argument(
@@ -133,53 +150,69 @@ def _add_status(verbs: Verbs) -> None:
     )
     parser.add_argument("--metric", metavar="NAME", help="(ndcg@10, or at the depth of the pool)")
     add_output(parser)
-    parser.set_defaults(call=call_status)
 
 
 def _add_export(verbs: Verbs) -> None:
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = _add_verb(
+        verbs,
         "export",
-        help="write the dataset that `--dataset labelled` reads, or tasks for Label Studio",
-        description="Write the judgements as a dataset, with a README of how they were made; or "
-        "what is to be judged as tasks for Label Studio.",
-        allow_abbrev=False,
+        call_export,
+        "write the dataset that `--dataset labelled` reads, or tasks for Label Studio",
+        "Write the judgements as a dataset, with a README of how they were made; or what is to be "
+        "judged as tasks for Label Studio.",
     )
     _add_folder(parser)
-    parser.add_argument("--out", metavar="FOLDER", help="(named as the format, in the project)")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--out", metavar="FOLDER", help="(named as the format, in the project)")
+    add(
         "--format",
         default="dataset",
         choices=("dataset", "label-studio"),
         help="dataset, or tasks and a labelling interface for Label Studio (dataset)",
     )
-    parser.add_argument(
+    add(
         "--annotations",
         action="store_true",
         help="with --format label-studio: also the annotations so far, which annotators would see",
     )
-    parser.add_argument(
+    add(
         "--conflicts",
         default="refuse",
         choices=("refuse", "lower", "higher"),
         help="what open ones become; metrics under lower and higher are bounds (refuse)",
     )
-    parser.add_argument("--unfinished", action="store_true", help="also export unfinished queries")
+    add("--unfinished", action="store_true", help="also export unfinished queries")
     add_output(parser)
-    parser.set_defaults(call=call_export)
 
 
 def _add_import(verbs: Verbs) -> None:
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        "import",
-        help="add the annotations of a JSON export of Label Studio",
-        description="Add the annotations of a JSON export of Label Studio to a project.",
-        allow_abbrev=False,
-    )
+    about = "add the annotations of a JSON export of Label Studio"
+    parser = _add_verb(verbs, "import", call_import, about, f"A{about[1:]} to a project.")
     parser.add_argument("file", metavar="FILE", help="what Label Studio exported as JSON")
     _add_folder(parser)
     parser.add_argument("--annotator", metavar="NAME", help="whose they are (by e-mail address)")
     add_output(parser)
-    parser.set_defaults(call=call_import)
+
+
+def _add_answers(verbs: Verbs) -> None:
+    parser = _add_verb(
+        verbs,
+        "answers",
+        call_answers,
+        "judge a sample of answers, to know how far a judge can be trusted",
+        "Draw questions at random, and judge what was answered to them, right or wrong: the same "
+        "questions of every folder, without a word of whose answers they are. The same command "
+        "goes on; a larger sample keeps every judgement. `harness judge ANSWERS --human-labels "
+        "FOLDER` reads them.",
+    )
+    add = parser.add_argument
+    add("answers", metavar="ANSWERS", nargs="+", help="folders that `harness answer` made")
+    add("--out", default="labels-of-answers", metavar="FOLDER", help="(labels-of-answers)")
+    add("--sample", type=int, metavar="N", help="questions (100)")
+    add("--seed", type=int, help="of the sample and of every order (0)")
+    add("--source", metavar="PATH", help="the raw files of the dataset")
+    _add_page(parser, "first")
+    add("--pool-only", action="store_true", help="draw the sample, and end")
 
 
 def _add_folder(parser: argparse.ArgumentParser) -> None:
@@ -188,33 +221,34 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _add_page(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the options of the page; `name` is who judges where nobody is named."""
+    parser.add_argument("--annotator", metavar="NAME", help=f"who judges ({name})")
+    parser.add_argument("--port", type=int, help=f"of the page ({PORT}, or the next free one)")
+    parser.add_argument("--no-open", action="store_true", help="open no browser")
+    add_output(parser)
+    parser.set_defaults(who=name, pool_only=False)
+
+
+# -- Judging ---------------------------------------------------------------------------------------
+
+
 def call_start(options: argparse.Namespace) -> int:
     """Pool, then judge."""
     from harness.files import disk_errors
-    from harness.labelling.project import annotator_name
-    from harness.labelling.start import start
+    from harness.labelling.start import StartOptions, start
 
-    annotator_name(check_work(options, pool_only=options.pool_only))
+    _annotator(options)
     systems = [system(text, options) for text in options.retriever]
     names = [one.name for one in systems]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"--retriever {twice} is given twice; a system is pooled once")
     load_plugins(options)
-    folder = Path(options.out).expanduser()
-    if folder.is_file():
-        raise UsageError(f"--out {folder}: is a file; name a folder")
-    with disk_errors(folder, "name another folder with --out"):
-        update = start(
-            folder,
-            Path(options.documents).expanduser(),
-            Path(options.queries).expanduser(),
-            systems,
-            depth=options.k,
-            seed=options.seed,
-            overlap=options.overlap,
-            relevance_level=options.relevance_level,
-            quiet=options.quiet,
-        )
+    folder = _new_folder(options)
+    choices = StartOptions(options.k, options.seed, options.overlap, options.relevance_level)
+    documents, queries = (Path(path).expanduser() for path in (options.documents, options.queries))
+    with disk_errors(folder, _REMEDY):
+        update = start(folder, documents, queries, systems, choices, quiet=options.quiet)
     for warning in update.warnings:
         print(f"warning: {warning}", file=sys.stderr)
     _print_update(folder, update, options)
@@ -222,17 +256,17 @@ def call_start(options: argparse.Namespace) -> int:
 
 
 def _print_update(folder: Path, update: ProjectUpdate, options: argparse.Namespace) -> None:
-    """Prints the size of a project, and what is new in it."""
+    """Print the size of a project, and what is new in it."""
     from harness.labelling.reports import StartReport
 
-    project, added = update.project, update.added
+    project, added, depth = update.project, update.added, update.project.settings.depth
     if options.json:
         report = StartReport(
             folder=str(folder),
             new=update.new,
             queries=len(project.queries),
             candidates=len(project.pool),
-            depth=project.depth,
+            depth=depth,
             systems=project.systems,
             added=added,
         )
@@ -240,17 +274,14 @@ def _print_update(folder: Path, update: ProjectUpdate, options: argparse.Namespa
     if options.json or options.quiet:
         return
     size = (
-        f"{len(project.queries)} queries, {len(project.pool)} candidates from the top "
-        f"{project.depth} of {', '.join(project.systems)}"
+        f"{len(project.queries)} queries, {len(project.pool)} candidates from the top {depth} of "
+        f"{', '.join(project.systems)}"
     )
     if update.new:
         print(f"{folder}: {size}", flush=True)
         return
-    counts = [
-        f"{n} {words}"
-        for words in ("documents", "queries", "systems", "candidates")
-        if (n := getattr(added, words))
-    ]
+    names = ("documents", "queries", "systems", "candidates")
+    counts = [f"{n} {name}" for name in names if (n := getattr(added, name))]
     print(f"{folder} continues: {size}; added {', '.join(counts) or 'nothing'}", flush=True)
     if added.candidates:
         print("queries with new candidates are open until these are judged", flush=True)
@@ -260,14 +291,114 @@ def call_open(options: argparse.Namespace) -> int:
     """Judge."""
     from harness.labelling.session import AnnotationSession
 
-    return work(AnnotationSession(Path(options.folder).expanduser(), check_work(options)), options)
+    folder, who = Path(options.folder).expanduser(), _annotator(options)
+    return _serve(AnnotationSession(folder, who), options)
 
 
 def call_adjudicate(options: argparse.Namespace) -> int:
     """Resolve conflicts."""
     from harness.labelling.adjudication import Adjudication
 
-    return work(Adjudication(Path(options.folder).expanduser(), check_work(options)), options)
+    folder, who = Path(options.folder).expanduser(), _annotator(options)
+    return _serve(Adjudication(folder, who), options)
+
+
+def call_answers(options: argparse.Namespace) -> int:
+    """Draw, then judge."""
+    from harness.files import disk_errors
+    from harness.labelling.answer_tasks import start_with_answers
+    from harness.labelling.reports import AnswersReport
+    from harness.labelling.start import exclusive
+    from harness.runs.answering.folder import AnswersFolder, dataset_of_all
+
+    _annotator(options)
+    if options.seed is not None and options.seed < 0:
+        raise UsageError(f"--seed must be 0 or more, not {options.seed}")
+    folders = [AnswersFolder(Path(path).expanduser()) for path in options.answers]
+    dataset = dataset_of_all(folders, options.source)
+    folder = _new_folder(options)
+    with disk_errors(folder, _REMEDY), exclusive(folder):
+        project, new = start_with_answers(folder, folders, dataset, options.sample, options.seed)
+    queries, candidates = len(project.queries), len(project.pool)
+    if options.json:
+        report = AnswersReport(
+            folder=str(folder), queries=queries, candidates=candidates, added=new
+        )
+        print_json(report)
+    elif not options.quiet:
+        about = f"{queries} questions, {candidates} answers to judge"
+        print(f"{folder}: {about}; it contains texts of the dataset", flush=True)
+    return 0 if options.pool_only else call_open(argparse.Namespace(**vars(options), folder=folder))
+
+
+def _new_folder(options: argparse.Namespace) -> Path:
+    folder = Path(options.out).expanduser()
+    if folder.is_file():
+        raise UsageError(f"--out {folder}: is a file; name a folder")
+    return folder
+
+
+def _annotator(options: argparse.Namespace) -> str:
+    """Return who judges. Raises UsageError for an invalid name or port, and for an option that
+    `--pool-only` switches off."""
+    from harness.labelling.project import annotator_name
+
+    given = {
+        "--port": options.port is not None,
+        "--no-open": options.no_open,
+        "--annotator": options.annotator is not None,
+    }
+    if options.pool_only and (name := next((name for name, on in given.items() if on), None)):
+        raise UsageError(f"--pool-only judges nothing; leave {name} out")
+    check_port(options.port)
+    return annotator_name(options.who if options.annotator is None else options.annotator)
+
+
+def _serve(session: JudgingSession, options: argparse.Namespace) -> int:
+    """Serve the page until it is stopped."""
+    from harness.labelling.page import server
+    from harness.labelling.reports import PageAddress
+
+    who = session.annotator
+    ports = range(PORT, PORT + _PORTS) if options.port is None else [options.port]
+    with until_ctrl_c(options), listening(partial(server, session), *ports) as serving:
+        address = f"http://127.0.0.1:{serving.server_port}/"
+        if options.json:
+            print_json(PageAddress(address=address, annotator=who))
+        elif not options.quiet:
+            print(f"{address} ({who}; Ctrl-C ends it, nothing is lost)", flush=True)
+        if not options.no_open and _has_display():
+            import webbrowser
+
+            webbrowser.open(address)
+        serving.serve_forever()
+    return 0
+
+
+def _has_display() -> bool:
+    """Tell whether a browser could be seen: a text browser would take the terminal."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def system(text: str, options: argparse.Namespace) -> System:
+    """`bm25`, `bm25:k1=0.9,b=0.4`, `mine.py:Mine:boost=2`. Raises UsageError for none of these.
+
+    The name ends at the first colon that a parameter follows; a comma that no parameter follows
+    belongs to a value (`hybrid:retrievers=bm25,tfidf,k0=30`).
+    """
+    from harness.labelling.pool import System
+
+    name, *rest = _PARAMETERS.split(text.strip(), maxsplit=1)
+    if not name:
+        raise UsageError(f"--retriever {text!r}: names no retriever; NAME or NAME:key=value")
+    params = parameters(_NEXT.split(rest[0])) if rest else {}
+    spec = retriever_spec(options, name, params)
+    return System.create(spec.name, spec.params, spec.plugins)
+
+
+# -- Status, export and import ---------------------------------------------------------------------
 
 
 def call_status(options: argparse.Namespace) -> int:
@@ -286,51 +417,41 @@ def call_status(options: argparse.Namespace) -> int:
 
 def call_export(options: argparse.Namespace) -> int:
     """Write the dataset, or the tasks."""
-    if options.format == "label-studio":
-        return _export_tasks(options)
-    if options.annotations:
-        raise UsageError("--annotations needs --format label-studio")
     from harness.files import disk_errors
     from harness.labelling.export import export
-    from harness.labelling.readme import split_option
+    from harness.labelling.render import count_lines, split_option
     from harness.labelling.reports import ExportReport
 
     folder = Path(options.folder).expanduser()
-    out = Path(options.out).expanduser() if options.out else folder / "dataset"
-    with disk_errors(out.parent, "name another folder with --out"):
+    out = Path(options.out).expanduser() if options.out else folder / options.format
+    if options.format == "label-studio":
+        return _export_tasks(folder, out, options)
+    if options.annotations:
+        raise UsageError("--annotations needs --format label-studio")
+    with disk_errors(out.parent, _REMEDY):
         made = export(folder, out, conflicts=options.conflicts, unfinished=options.unfinished)
-    manifest = made.manifest
-    counts, unfinished = manifest.counts, manifest.excluded.unfinished_queries
+    counts = made.counts
     if options.json:
-        report = ExportReport(folder=str(out), counts=counts, excluded=manifest.excluded)
-        print_json(report)
+        print_json(ExportReport(folder=str(out), counts=counts))
     if options.json or options.quiet:
         return 0
     print(f"{out}: {counts.queries} queries, {counts.judgements} judgements")
-    for words, n in (
-        ("queries that cannot be answered (ability abstention)", counts.unanswerable),
-        ("queries without a relevant document in the pool", counts.without_relevant),
-        ("unfinished queries", counts.unfinished),
-        ("unfinished queries, excluded", unfinished),
-        ("proposed documents that nobody judged", counts.unjudged_proposals),
-    ):
-        if n:
-            print(f"  {words}: {n}")
-    option = split_option(manifest.splits)
+    shown = ("unanswerable", "without_relevant", "unfinished", "excluded", "unjudged_proposals")
+    for line in count_lines(counts, shown):
+        print(f"  {line}")
+    option = split_option(made.splits)
     print(f"next: harness run --dataset labelled --source {out} --retriever bm25{option}")
     return 0
 
 
-def _export_tasks(options: argparse.Namespace) -> int:
+def _export_tasks(folder: Path, out: Path, options: argparse.Namespace) -> int:
     from harness.files import disk_errors
     from harness.labelling.label_studio import export_tasks
     from harness.labelling.reports import TasksReport
 
     if options.unfinished or options.conflicts != "refuse":
         raise UsageError("--unfinished and --conflicts are of the dataset; leave them out")
-    folder = Path(options.folder).expanduser()
-    out = Path(options.out).expanduser() if options.out else folder / "label-studio"
-    with disk_errors(out.parent, "name another folder with --out"):
+    with disk_errors(out.parent, _REMEDY):
         n = export_tasks(folder, out, annotations=options.annotations)
     if options.json:
         print_json(TasksReport(folder=str(out), tasks=n))
@@ -342,31 +463,13 @@ def _export_tasks(options: argparse.Namespace) -> int:
 def call_import(options: argparse.Namespace) -> int:
     """Add annotations."""
     from harness.labelling.label_studio import import_tasks
-    from harness.labelling.reports import ImportReport
 
     folder = Path(options.folder).expanduser()
     made = import_tasks(Path(options.file).expanduser(), folder, options.annotator)
     if options.json:
-        report = ImportReport(folder=str(folder), added=made.added, cancelled=made.cancelled)
-        print_json(report)
+        print_json(made)
     elif not options.quiet:
         counts = ", ".join(f"{n} of {name}" for name, n in made.added.items())
         cancelled = f"; {made.cancelled} cancelled ones left out" if made.cancelled else ""
         print(f"{folder}: new annotations: {counts or 'none'}{cancelled}")
     return 0
-
-
-def system(text: str, options: argparse.Namespace) -> System:
-    """`bm25`, `bm25:k1=0.9,b=0.4`, `mine.py:Mine:boost=2`. Raises UsageError for none of these.
-
-    The name ends at the first colon that a parameter follows; a comma that no parameter follows
-    belongs to a value (`hybrid:retrievers=bm25,tfidf,k0=30`).
-    """
-    from harness.labelling.pool import System
-
-    name, *rest = _PARAMETERS.split(text.strip(), maxsplit=1)
-    if not name:
-        raise UsageError(f"--retriever {text!r}: names no retriever; NAME or NAME:key=value")
-    params = parameters(_NEXT.split(rest[0])) if rest else {}
-    spec = retriever_spec(options, name, params)
-    return System.create(spec.name, spec.params, spec.plugins)

@@ -97,7 +97,7 @@ def call_generate(options: argparse.Namespace) -> int:
     from harness.labelling.generate.generate import GenerateOptions, generate
     from harness.labelling.generate.splits import DEFAULT, parse
     from harness.labelling.generate.templates import DEFAULT as TEMPLATE
-    from harness.labelling.generate.templates import Template
+    from harness.labelling.generate.templates import QueryTemplate
 
     for name in ("queries", "per_document"):
         if getattr(options, name) < 1:
@@ -113,7 +113,7 @@ def call_generate(options: argparse.Namespace) -> int:
 
         client = ModelClient(request_options(options), home(), "harness label generate")
     choices = GenerateOptions(
-        [Template.parse(text) for text in dict.fromkeys(options.template or [TEMPLATE])],
+        [QueryTemplate.parse(text) for text in dict.fromkeys(options.template or [TEMPLATE])],
         parse(options.split or DEFAULT),
         number=options.queries,
         each=options.per_document,

@@ -24,7 +24,7 @@ from harness.labelling.records import (
     JudgedAnswers,
     LabelDocument,
     LabelQuery,
-    ProjectSettings,
+    LabelSettings,
 )
 from harness.runs.answering.folder import AnswersFolder, require_texts
 from harness.runs.answering.human_labels import Labels
@@ -59,15 +59,15 @@ def start_with_answers(
             f"{folder}: was not created with these answers as they are now; name another folder "
             "with --out"
         )
-    if not new and seed not in (None, old.seed):
+    if not new and seed not in (None, old.settings.seed):
         raise UsageError(
-            f"--seed {seed}: {folder} was created with seed {old.seed}; leave it out, or name "
-            "another folder with --out"
+            f"--seed {seed}: {folder} was created with seed {old.settings.seed}; leave it out, or "
+            "name another folder with --out"
         )
     wanted = (SAMPLE if new else len(old.queries)) if n is None else n
     if wanted < 1:
         raise UsageError(f"--sample must be 1 or more, not {wanted}")
-    number = old.seed if seed is None else seed
+    number = old.settings.seed if seed is None else seed
     texts = [_texts(one) for one in answers]
     drawn = _draw(texts, max(wanted, len(old.queries)), number)
     documents = {
@@ -78,7 +78,7 @@ def start_with_answers(
     }
     project = Project(
         folder,
-        ProjectSettings(version=VERSION, depth=0, seed=number, overlap=1.0, answers=judged),
+        LabelSettings(version=VERSION, depth=0, seed=number, overlap=1.0, answers=judged),
         list(documents.values()),
         _queries(dataset, drawn),
         [one for query in drawn for one in _candidates(query, judged, texts)],
@@ -138,7 +138,7 @@ def labels_of_project(folder: Path, answers: AnswersFolder) -> tuple[Labels, Hum
         if text is not None
     }
     labels = {
-        answer: agreed.grades[pair] >= project.relevance_level
+        answer: agreed.grades[pair] >= project.settings.relevance_level
         for answer, pair in pair_of.items()
         if pair in agreed.grades
     }

@@ -20,7 +20,6 @@ from typing import Literal
 
 from harness.labelling.annotations import Annotations, Kind, Pair, Value
 from harness.labelling.project import CONSTRUCTION, Project
-from harness.labelling.records import RELEVANCE_LEVEL
 from harness.schema import Ability
 
 CONFLICT_KINDS: tuple[Kind, ...] = ("grade", "unanswerable", "ability")
@@ -28,8 +27,10 @@ CONFLICT_KINDS: tuple[Kind, ...] = ("grade", "unanswerable", "ability")
 Policy = Literal["refuse", "lower", "higher"]
 """What the export does with open conflicts."""
 
-QUERY_FILE = "the query itself"
-"""Whose vote it is that a query of the ability abstention is unanswerable."""
+_QUERY_FILE = "the query itself"  # whose vote a query of the ability abstention is
+
+Votes = Mapping[str, Mapping[str, int]]
+"""The grades of a query, by document and annotator."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,6 @@ class Consensus:
     unanswerable: dict[str, bool] = field(default_factory=dict)
     abilities: dict[str, Ability] = field(default_factory=dict)
     conflicts: list[Conflict] = field(default_factory=list)
-    relevance_level: int = RELEVANCE_LEVEL
 
     @property
     def open(self) -> list[Conflict]:
@@ -73,16 +73,13 @@ class Consensus:
         return [conflict for conflict in self.conflicts if conflict.open]
 
 
-def annotations_by_name(project: Project) -> dict[str, Annotations]:
-    """Reads the current annotations of each annotator."""
-    return {name: project.annotation_log(name).current for name in project.annotators()}
-
-
-def read_consensus(project: Project) -> Consensus:
-    """Merges the annotations on the disk."""
+def read_consensus(
+    project: Project, annotators: Mapping[str, Annotations] | None = None
+) -> Consensus:
+    """Merges the annotations on the disk, or of these annotators."""
     return consensus(
         project,
-        annotations_by_name(project),
+        project.annotations() if annotators is None else annotators,
         project.annotation_log(CONSTRUCTION).current,
         project.adjudication_log().current,
     )
@@ -95,140 +92,108 @@ def consensus(
     adjudicated: Annotations,
 ) -> Consensus:
     """Merges the annotations of a project."""
-    grades = _by_query(annotators)
-    merged = Consensus(relevance_level=project.relevance_level)
-    for query in project.query:
-        documents = [candidate.document for candidate in project.candidates[query]]
-        votes = grades.get(query, {})
-        votes = {
-            document: votes[document] for document in (*documents, *votes) if document in votes
-        }
-        _merge_answerability(project, query, votes, annotators, construction, adjudicated, merged)
-        _merge_grades(query, documents, votes, construction, adjudicated, merged)
-        _merge_ability(project, query, annotators, construction, adjudicated, merged)
-    return merged
-
-
-def _by_query(annotators: Mapping[str, Annotations]) -> dict[str, dict[str, dict[str, int]]]:
-    """Grades by query, document and annotator."""
-    found: dict[str, dict[str, dict[str, int]]] = {}
+    merger = _Merger(project, annotators, construction, adjudicated)
+    votes: dict[str, dict[str, dict[str, int]]] = {}
     for name, own in annotators.items():
         for (query, document), grade in own.grades.items():
-            found.setdefault(query, {}).setdefault(document, {})[name] = grade
-    return found
+            votes.setdefault(query, {}).setdefault(document, {})[name] = grade
+    for query in project.query:
+        of_query = votes.get(query, {})
+        merger.merge_answerability(query, of_query)
+        merger.merge_grades(query, of_query)
+        merger.merge_ability(query)
+    return merger.merged
 
 
-def _merge_answerability(
-    project: Project,
-    query: str,
-    grades: Mapping[str, Mapping[str, int]],
-    annotators: Mapping[str, Annotations],
-    construction: Annotations,
-    adjudicated: Annotations,
-    merged: Consensus,
-) -> None:
-    marks = {
-        name: own.unanswerable[query]
-        for name, own in annotators.items()
-        if query in own.unanswerable
-    }
-    if not marks and construction.unanswerable.get(query) is not None:
-        marks = {CONSTRUCTION: construction.unanswerable[query]}
-    elif not marks and project.query[query].ability == Ability.ABSTENTION:
-        marks = {QUERY_FILE: True}
-    relevant = _relevant_counts(project, query, grades, construction, adjudicated)
-    resolution = adjudicated.unanswerable.get(query)
-    if any(marks.values()) and (relevant or not all(marks.values())):
-        votes: dict[str, Value] = {}
-        for name in (*marks, *(other for other in relevant if other not in marks)):
-            n = relevant.get(name, 0)
-            graded = f"{n} document{'s' if n > 1 else ''} graded {project.relevance_level} or more"
-            if marks.get(name):
-                votes[name] = f"cannot be answered, yet {graded}" if n else "cannot be answered"
-            else:
-                votes[name] = graded if n else "can be answered"
-        merged.conflicts.append(Conflict("unanswerable", query, None, votes, resolution))
+@dataclass
+class _Merger:
+    """Merges query by query."""
+
+    project: Project
+    annotators: Mapping[str, Annotations]
+    construction: Annotations
+    adjudicated: Annotations
+    merged: Consensus = field(default_factory=Consensus)
+
+    @property
+    def _least(self) -> int:
+        return self.project.settings.relevance_level
+
+    def merge_answerability(self, query: str, votes: Votes) -> None:
+        marks = {
+            name: own.unanswerable[query]
+            for name, own in self.annotators.items()
+            if query in own.unanswerable
+        }
+        if not marks and self.project.query[query].ability == Ability.ABSTENTION:
+            marks = {_QUERY_FILE: True}
+        relevant = self._relevant_counts(query, votes)
+        resolution = self.adjudicated.unanswerable.get(query)
+        contradicted = any(marks.values()) and bool(relevant or not all(marks.values()))
+        if contradicted:
+            sides: dict[str, Value] = {
+                name: self._side(marks.get(name), relevant[name]) for name in {**marks, **relevant}
+            }
+            self.merged.conflicts.append(Conflict("unanswerable", query, None, sides, resolution))
         if resolution is not None:
-            merged.unanswerable[query] = resolution
-    elif resolution is not None:
-        merged.unanswerable[query] = resolution
-    elif marks:
-        merged.unanswerable[query] = any(marks.values())
+            self.merged.unanswerable[query] = resolution
+        elif marks and not contradicted:
+            self.merged.unanswerable[query] = any(marks.values())
 
+    def _side(self, mark: bool | None, relevant: int) -> str:
+        """Returns one annotator's side of whether a query can be answered."""
+        graded = f"{relevant} document{'s' if relevant > 1 else ''} graded {self._least} or more"
+        if mark:
+            return f"cannot be answered, yet {graded}" if relevant else "cannot be answered"
+        return graded if relevant else "can be answered"
 
-def _relevant_counts(
-    project: Project,
-    query: str,
-    grades: Mapping[str, Mapping[str, int]],
-    construction: Annotations,
-    adjudicated: Annotations,
-) -> Counter[str]:
-    """How many documents each annotator, or construction, graded as relevant for a query."""
-    least = project.relevance_level
-    counts: Counter[str] = Counter()
-    for document, votes in grades.items():
-        final = adjudicated.grades.get((query, document))
-        counts.update(
-            name for name, grade in votes.items() if (grade if final is None else final) >= least
-        )
-    counts.update(
-        CONSTRUCTION
-        for one in project.candidates[query]
-        if one.document not in grades and construction.grades.get((query, one.document), 0) >= least
-    )
-    return counts
+    def _relevant_counts(self, query: str, votes: Votes) -> Counter[str]:
+        """Counts the documents that each annotator, or construction, graded as relevant."""
+        counts: Counter[str] = Counter()
+        for document, of_document in votes.items():
+            final = self.adjudicated.grades.get((query, document))
+            for name, grade in of_document.items():
+                counts[name] += (grade if final is None else final) >= self._least
+        for one in self.project.candidates[query]:
+            if one.document not in votes:
+                grade = self.construction.grades.get((query, one.document), 0)
+                counts[CONSTRUCTION] += grade >= self._least
+        return +counts
 
+    def merge_grades(self, query: str, votes: Votes) -> None:
+        closed = self.adjudicated.unanswerable.get(query) is True
+        pooled = [candidate.document for candidate in self.project.candidates[query]]
+        for document in dict.fromkeys((*pooled, *votes)):
+            pair = (query, document)
+            of_document = votes.get(document, {})
+            values, resolution = set(of_document.values()), self.adjudicated.grades.get(pair)
+            if len(values) > 1 and not closed:
+                crosses = min(values) < self._least <= max(values)
+                conflict = Conflict("grade", query, document, of_document, resolution, crosses)
+                self.merged.conflicts.append(conflict)
+            if resolution is not None:
+                self.merged.grades[pair] = resolution
+            elif len(values) == 1 or (values and closed):
+                self.merged.grades[pair] = min(values)
+            elif not values and pair in self.construction.grades:
+                self.merged.grades[pair] = self.construction.grades[pair]
 
-def _merge_grades(
-    query: str,
-    documents: list[str],
-    grades: Mapping[str, Mapping[str, int]],
-    construction: Annotations,
-    adjudicated: Annotations,
-    merged: Consensus,
-) -> None:
-    closed = adjudicated.unanswerable.get(query) is True
-    for document in dict.fromkeys((*documents, *grades)):
-        pair = (query, document)
-        votes, resolution = grades.get(document, {}), adjudicated.grades.get(pair)
-        values = set(votes.values())
-        if len(values) > 1 and not closed:
-            crosses = min(values) < merged.relevance_level <= max(values)
-            conflict = Conflict("grade", query, document, dict(votes), resolution, crosses)
-            merged.conflicts.append(conflict)
-        if resolution is not None:
-            merged.grades[pair] = resolution
-        elif len(values) == 1:
-            merged.grades[pair] = values.pop()
-        elif values and closed:
-            merged.grades[pair] = min(values)
-        elif not values and pair in construction.grades:
-            merged.grades[pair] = construction.grades[pair]
-
-
-def _merge_ability(
-    project: Project,
-    query: str,
-    annotators: Mapping[str, Annotations],
-    construction: Annotations,
-    adjudicated: Annotations,
-    merged: Consensus,
-) -> None:
-    votes = {
-        name: own.abilities[query] for name, own in annotators.items() if query in own.abilities
-    }
-    resolution = adjudicated.abilities.get(query)
-    if len(set(votes.values())) > 1:
-        merged.conflicts.append(Conflict("ability", query, None, votes, resolution))
-    given = project.query[query].ability
-    if resolution is not None:
-        merged.abilities[query] = resolution
-    elif len(set(votes.values())) == 1:
-        merged.abilities[query] = next(iter(votes.values()))
-    elif not votes and query in construction.abilities:
-        merged.abilities[query] = construction.abilities[query]
-    elif not votes and given and given != Ability.ABSTENTION:
-        merged.abilities[query] = given
+    def merge_ability(self, query: str) -> None:
+        votes = {
+            name: own.abilities[query]
+            for name, own in self.annotators.items()
+            if query in own.abilities
+        }
+        values, resolution = set(votes.values()), self.adjudicated.abilities.get(query)
+        if len(values) > 1:
+            self.merged.conflicts.append(Conflict("ability", query, None, votes, resolution))
+        ability = resolution
+        if ability is None and len(values) == 1:
+            (ability,) = values
+        elif ability is None and not values:
+            ability = self.project.given_ability(query)
+        if ability is not None:
+            self.merged.abilities[query] = ability
 
 
 def apply_policy(
@@ -248,7 +213,6 @@ def apply_policy(
         dict(merged.unanswerable),
         dict(merged.abilities),
         [one for one in merged.conflicts if not one.open or one.kind not in kinds],
-        merged.relevance_level,
     )
     pick = min if policy == "lower" else max
     for one in merged.open:
@@ -268,5 +232,4 @@ def _majority(project: Project, conflict: Conflict) -> Ability | None:
     (first, n), *rest = Counter(conflict.votes.values()).most_common(2)
     if not rest or rest[0][1] < n:
         return Ability(str(first))
-    given = project.query[conflict.query].ability
-    return None if given == Ability.ABSTENTION else given
+    return project.given_ability(conflict.query)

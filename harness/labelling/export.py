@@ -12,33 +12,26 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
 
-import msgspec
+from msgspec.structs import replace
 
 import harness
 from harness.dataset.adapters.labelled_files import SETTINGS
 from harness.errors import UsageError
 from harness.files import digest, folder_aside, write_bytes
 from harness.labelling.annotations import Annotation, Annotations
-from harness.labelling.consensus import (
-    Consensus,
-    Policy,
-    annotations_by_name,
-    apply_policy,
-    consensus,
-)
+from harness.labelling.consensus import Consensus, Policy, apply_policy, read_consensus
 from harness.labelling.project import CONSTRUCTION, Project
-from harness.labelling.readme import readme
-from harness.labelling.records import encode_lines
+from harness.labelling.records import LabelQuery, encode_lines
+from harness.labelling.render import readme
 from harness.labelling.reports import (
     AnnotatorSummary,
     ConflictSummary,
-    Excluded,
     ExportCounts,
     ExportManifest,
     PoolSummary,
@@ -54,23 +47,19 @@ Qrels = dict[str, dict[str, int]]
 
 
 @dataclass(frozen=True)
-class ExportResult:
-    """The folder of a dataset, and its manifest."""
+class _ExportedSet:
+    """What is exported: `agreed` has a value for every conflict of the project.
 
-    folder: Path
-    manifest: ExportManifest
-
-
-@dataclass(frozen=True)
-class _Inputs:
-    """A project with all annotations of it; `merged` has open conflicts that `agreed` resolves."""
+    `lowered` counts the grades that became 0 because their query is unanswerable.
+    """
 
     project: Project
     annotators: Mapping[str, Annotations]
-    construction: Annotations
-    adjudicated: Annotations
-    merged: Consensus
     agreed: Consensus
+    progress: JudgingProgress
+    queries: list[LabelQuery]
+    qrels: Qrels
+    lowered: int
 
 
 def export(
@@ -79,8 +68,8 @@ def export(
     *,
     conflicts: Policy = "refuse",
     unfinished: bool = False,
-) -> ExportResult:
-    """Writes the dataset of a project to `out` (FOLDER/dataset).
+) -> ExportManifest:
+    """Writes the dataset of a project to `out` (FOLDER/dataset); returns its manifest.
 
     `conflicts`: `refuse`, or take the `lower` grade (and believe who marked a query as
     unanswerable) or the `higher` (and do not): metrics under both are bounds of what resolving them
@@ -99,117 +88,111 @@ def export(
             f"`{project.scale.next_command(folder)}`"
         )
     out = folder / "dataset" if out is None else out
-    _check_out(out)
-    inputs = _read(project, conflicts)
-    progress = judging_progress(project, inputs.agreed)
-    queries = _exported_queries(inputs, progress, unfinished=unfinished)
-    if not queries:
-        raise UsageError(
-            f"{folder}: no query is finished, so there is nothing to export yet; `harness label "
-            f"status {folder}` shows what is left, --unfinished exports what there is"
-        )
-    qrels, lowered = _qrels(inputs, queries)
+    others = out.is_file() or (out.is_dir() and any(out.iterdir()))
+    if others and not (out / "labelling.json").is_file():
+        raise UsageError(f"--out {out}: contains something else; name a new folder")
+    annotators = project.annotations()
+    merged = read_consensus(project, annotators)
+    if merged.open and conflicts == "refuse":
+        raise UsageError(_conflict_message(folder, merged))
+    agreed = apply_policy(project, merged, conflicts) if merged.open else merged
+    found = _collect(project, annotators, agreed, unfinished=unfinished)
+    settings = project.settings
     with folder_aside(out) as aside:
-        splits = _write(aside, inputs, queries, qrels)
+        _write(aside, found)
+        splits = Counter(query.split for query in found.queries if query.split)
         manifest = ExportManifest(
             exported_at=datetime.now(UTC).isoformat(timespec="seconds"),
             harness=harness.__version__,
-            project=project.folder.resolve().name,
-            relevance_level=project.relevance_level,
-            sources=project.settings.sources,
-            generated=project.settings.generated,
+            project=folder.resolve().name,
+            relevance_level=settings.relevance_level,
+            sources=settings.sources,
+            generated=settings.generated,
             pool=PoolSummary(
-                depth=project.depth,
-                seed=project.seed,
-                systems=project.settings.systems,
+                depth=settings.depth,
+                seed=settings.seed,
+                systems=settings.systems,
                 candidates=len(project.pool),
             ),
             annotators=[
                 AnnotatorSummary(
                     name=name, grades=len(one.grades), unanswerable=sum(one.unanswerable.values())
                 )
-                for name, one in inputs.annotators.items()
+                for name, one in annotators.items()
             ],
-            agreement=measures(project, inputs.annotators),
+            agreement=measures(project, annotators),
             conflicts=ConflictSummary(
-                total=len(inputs.merged.conflicts),
-                resolved=sum(not one.open for one in inputs.merged.conflicts),
-                open=len(inputs.merged.open),
+                total=len(merged.conflicts),
+                resolved=len(merged.conflicts) - len(merged.open),
+                open=len(merged.open),
                 policy=conflicts,
             ),
-            counts=_counts(inputs, progress, qrels, lowered),
-            excluded=Excluded(unfinished_queries=len(set(progress.unfinished) - set(queries))),
+            counts=_counts(found),
             annotation_files={
-                path.name: digest(path)
-                for path in sorted((project.folder / "annotations").glob("*.jsonl"))
+                path.name: digest(path) for path in sorted((folder / "annotations").glob("*.jsonl"))
             },
-            splits=splits,
-            unfinished_included=unfinished,
+            splits=dict(sorted(splits.items())) or None,
         )
         write_json_record(aside / "labelling.json", manifest)
         write_bytes(aside / "README.md", readme(manifest).encode())
-    return ExportResult(out, manifest)
+    return manifest
 
 
-def _check_out(out: Path) -> None:
-    if not out.exists() or (out.is_dir() and not any(out.iterdir())):
-        return
-    if not (out / "labelling.json").is_file():
-        raise UsageError(f"--out {out}: contains something else; name a new folder")
+def _conflict_message(folder: Path, merged: Consensus) -> str:
+    kinds = Counter(one.kind for one in merged.open)
+    counts = ", ".join(f"{n} of {kind}" for kind, n in kinds.items())
+    n = len(merged.open)
+    return (
+        f"{folder}: {n} conflict{'s are' if n > 1 else ' is'} open ({counts}); resolve them with "
+        f"`harness label adjudicate {folder}`, or use --conflicts lower or higher"
+    )
 
 
-def _read(project: Project, conflicts: Policy) -> _Inputs:
-    annotators = annotations_by_name(project)
-    construction = project.annotation_log(CONSTRUCTION).current
-    adjudicated = project.adjudication_log().current
-    merged = consensus(project, annotators, construction, adjudicated)
-    if merged.open and conflicts == "refuse":
-        kinds = Counter(one.kind for one in merged.open)
-        counts = ", ".join(f"{n} of {kind}" for kind, n in kinds.items())
-        n = len(merged.open)
-        raise UsageError(
-            f"{project.folder}: {n} conflict{'s are' if n > 1 else ' is'} open ({counts}); resolve "
-            f"them with `harness label adjudicate {project.folder}`, or use --conflicts lower or "
-            "higher"
-        )
-    agreed = apply_policy(project, merged, conflicts) if merged.open else merged
-    return _Inputs(project, annotators, construction, adjudicated, merged, agreed)
-
-
-def _exported_queries(inputs: _Inputs, progress: JudgingProgress, *, unfinished: bool) -> list[str]:
+def _collect(
+    project: Project, annotators: Mapping[str, Annotations], agreed: Consensus, *, unfinished: bool
+) -> _ExportedSet:
+    """Returns the queries and grades to export. Raises UsageError where there are none."""
+    progress = judging_progress(project, agreed)
     exported = {*progress.scorable, *progress.without_relevant, *progress.unanswerable}
     if unfinished:
-        begun = {query for query, _ in inputs.agreed.grades}
-        exported |= {query for query in progress.unfinished if query in begun}
-    return [query for query in inputs.project.query if query in exported]
-
-
-def _qrels(inputs: _Inputs, queries: list[str]) -> tuple[Qrels, int]:
-    """The grades to export, and how many became 0 because their query is unanswerable."""
-    project, agreed = inputs.project, inputs.agreed
-    qrels: Qrels = {}
-    lowered = 0
-    for query in queries:
-        qrels[query] = {}
-        for candidate in project.candidates[query]:
-            grade = agreed.grades.get((query, candidate.document))
-            if grade is None:
-                continue
-            if grade < project.relevance_level:
+        exported |= {query for query, _ in agreed.grades}
+    if not exported:
+        raise UsageError(
+            f"{project.folder}: no query is finished, so there is nothing to export yet; `harness "
+            f"label status {project.folder}` shows what is left, --unfinished exports what there is"
+        )
+    records = [query for query in project.queries if query.id in exported]
+    some_split = any(query.split for query in records)
+    queries, qrels, lowered = [], Qrels(), 0
+    for query in records:
+        ability = agreed.abilities.get(query.id)
+        if agreed.unanswerable.get(query.id):
+            ability = Ability.ABSTENTION
+        # A query without a split, where others have one, is in `test`.
+        split = (query.split or "test") if some_split else None
+        queries.append(replace(query, ability=ability, split=split))
+        grades = qrels[query.id] = {}
+        for candidate in project.candidates[query.id]:
+            grade = agreed.grades.get((query.id, candidate.document))
+            if grade is not None and grade >= project.settings.relevance_level:
+                lowered += ability is Ability.ABSTENTION
+                grade = 0 if ability is Ability.ABSTENTION else grade
+            elif grade is not None:
                 grade = 0
-            elif agreed.unanswerable.get(query):
-                grade, lowered = 0, lowered + 1
-            qrels[query][candidate.document] = grade
-    return qrels, lowered
+            if grade is not None:
+                grades[candidate.document] = grade
+    return _ExportedSet(project, annotators, agreed, progress, queries, qrels, lowered)
 
 
-def _counts(inputs: _Inputs, progress: JudgingProgress, qrels: Qrels, lowered: int) -> ExportCounts:
-    project, adjudicated = inputs.project, inputs.adjudicated
-    own = list(inputs.annotators.values())
-    by_people = {pair for one in own for pair in one.grades} | set(adjudicated.grades)
+def _counts(found: _ExportedSet) -> ExportCounts:
+    project, progress, qrels = found.project, found.progress, found.qrels
+    own = list(found.annotators.values())
+    built = project.annotation_log(CONSTRUCTION).current.grades
+    by_people = {pair for one in own for pair in one.grades}
+    by_people |= set(project.adjudication_log().current.grades)
     pairs = [(query, document) for query, grades in qrels.items() for document in grades]
     grades = Counter(grade for grades in qrels.values() for grade in grades.values())
-    abilities = [_ability(inputs, query) for query in qrels]
+    abilities = [query.ability for query in found.queries]
     unanswerable = qrels.keys() & set(progress.unanswerable)
     return ExportCounts(
         documents=len(project.documents),
@@ -217,92 +200,59 @@ def _counts(inputs: _Inputs, progress: JudgingProgress, qrels: Qrels, lowered: i
         judgements=len(pairs),
         grades={str(grade): grades[grade] for grade in range(4)},
         judged_by_two_or_more=sum(sum(pair in one.grades for one in own) >= 2 for pair in pairs),
-        by_construction=sum(
-            pair in inputs.construction.grades and pair not in by_people for pair in pairs
-        ),
+        by_construction=sum(pair in built and pair not in by_people for pair in pairs),
         abilities=dict(sorted(Counter(str(one or Ability.LOOKUP) for one in abilities).items())),
         ability_unknown=sum(one is None for one in abilities),
         without_relevant=len(qrels.keys() & set(progress.without_relevant)),
         unanswerable=len(unanswerable),
-        unanswerable_unconfirmed=count_unconfirmed(unanswerable, (*own, adjudicated)),
+        unanswerable_unconfirmed=count_unconfirmed(project, unanswerable, found.annotators),
         unfinished=len(qrels.keys() & set(progress.unfinished)),
+        excluded=len(set(progress.unfinished) - qrels.keys()),
         unjudged_proposals=sum(
             one.proposal is not None and one.query in qrels and one.document not in qrels[one.query]
             for one in project.pool
         ),
-        lowered_to_0=lowered,
+        lowered_to_0=found.lowered,
     )
 
 
-def _ability(inputs: _Inputs, query: str) -> Ability | None:
-    """The ability of the exported query; None where nobody chose one."""
-    if inputs.agreed.unanswerable.get(query):
-        return Ability.ABSTENTION
-    given = inputs.project.query[query].ability
-    return inputs.agreed.abilities.get(query) or (None if given == Ability.ABSTENTION else given)
-
-
-def _write(
-    folder: Path, inputs: _Inputs, queries: list[str], qrels: Qrels
-) -> dict[str, int] | None:
-    """Writes the dataset's files; returns the number of queries by split, None where none has one.
-
-    A query without a split, where others have one, is in `test`.
-    """
-    project = inputs.project
-    records = [
-        msgspec.structs.replace(project.query[query], ability=_ability(inputs, query))
-        for query in queries
-    ]
-    split = any(record.split for record in records)
-    if split:
-        records = [
-            msgspec.structs.replace(record, split=record.split or "test") for record in records
-        ]
-    write_bytes(folder / "documents.jsonl", encode_lines(project.documents))
-    write_bytes(folder / "queries.jsonl", encode_lines(records))
+def _write(folder: Path, found: _ExportedSet) -> None:
+    """Writes the dataset's files."""
+    write_bytes(folder / "documents.jsonl", encode_lines(found.project.documents))
+    write_bytes(folder / "queries.jsonl", encode_lines(found.queries))
     known = {*QUERIES.names} - {"relevant"}  # the judgements of this project replace a file's
-    ignored = {name for record in records for name in record.extra if name not in known}
-    if any(record.generated for record in records):
+    ignored = {name for query in found.queries for name in query.extra if name not in known}
+    if any(query.generated for query in found.queries):
         ignored.add("generated")
     if ignored:  # else `labelled` would refuse unknown fields
         names = ", ".join(map(json.dumps, sorted(ignored)))
         write_bytes(folder / SETTINGS, f"[ignore]\nqueries = [{names}]\n".encode())
-    if not split:
-        _write_qrels(folder, inputs, qrels)
-        return None
-    for name in {record.split for record in records}:
-        rows = ["query-id\tcorpus-id\tscore"]
-        for record in records:
-            if record.split == name:
-                rows += [_row(record.id, *pair) for pair in qrels[record.id].items()]
-        write_bytes(folder / "qrels" / f"{name}.tsv", ("\n".join(rows) + "\n").encode())
-    return dict(sorted(Counter(str(record.split) for record in records).items()))
-
-
-def _write_qrels(folder: Path, inputs: _Inputs, qrels: Qrels) -> None:
-    lines = [
-        Annotation(query=query, document=document, grade=grade)
-        for query, grades in qrels.items()
-        for document, grade in grades.items()
-    ]
-    if not lines:
-        n = len(inputs.agreed.grades)
-        raise UsageError(
-            f"{inputs.project.folder}: "
-            + (
-                f"no query is finished ({n} grades are there); --unfinished exports them"
-                if n
-                else "no document was judged; there is nothing to export"
-            )
-        )
-    write_bytes(folder / "qrels.jsonl", encode_lines(lines))
-
-
-def _row(query: str, document: str, grade: int) -> str:
-    for id_ in (query, document):
-        if "\t" in id_ or "\n" in id_:
+    splits = {str(query.split) for query in found.queries if query.split}
+    for name in splits:
+        queries = [query.id for query in found.queries if query.split == name]
+        write_bytes(folder / "qrels" / f"{name}.tsv", _tsv(queries, found.qrels))
+    if not splits:
+        lines = [
+            Annotation(query=query, document=document, grade=grade)
+            for query, grades in found.qrels.items()
+            for document, grade in grades.items()
+        ]
+        if not lines:
             raise UsageError(
-                f"the id {id_!r} contains a tab or a line end, which qrels cannot carry"
+                f"{found.project.folder}: no document of the finished queries was judged, so there "
+                "is nothing to export; --unfinished exports what there is"
             )
-    return f"{query}\t{document}\t{grade}"
+        write_bytes(folder / "qrels.jsonl", encode_lines(lines))
+
+
+def _tsv(queries: Sequence[str], qrels: Qrels) -> bytes:
+    rows = ["query-id\tcorpus-id\tscore"]
+    for query in queries:
+        for document, grade in qrels[query].items():
+            for id_ in (query, document):
+                if "\t" in id_ or "\n" in id_:
+                    raise UsageError(
+                        f"the id {id_!r} contains a tab or a line end, which qrels cannot carry"
+                    )
+            rows.append(f"{query}\t{document}\t{grade}")
+    return ("\n".join(rows) + "\n").encode()

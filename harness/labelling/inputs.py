@@ -6,6 +6,7 @@ what a retriever returns; cut before, and give the passages as documents.jsonl.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -19,6 +20,7 @@ from harness.dataset.adapters.formats.delimited import csv_records, tsv
 from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError
+from harness.files import digest
 from harness.labelling.records import LabelDocument, LabelQuery, Split
 from harness.records.base import convert
 from harness.scoring.matching.words import WORD
@@ -161,6 +163,15 @@ def _heading(lines: list[str]) -> int | None:
         elif not fenced and _HEADING.match(line):
             return at
     return None
+
+
+def input_digest(path: Path) -> str:
+    """Returns the sha256 of a file; of a folder, that of its files' names and hashes."""
+    if path.is_file():
+        return digest(path)
+    paths = sorted(file for file in path.rglob("*") if file.is_file())
+    lines = [f"{digest(file)}  {file.relative_to(path).as_posix()}\n" for file in paths]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def read_queries(path: Path) -> list[LabelQuery]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from xml.sax.saxutils import quoteattr
 
@@ -27,8 +26,8 @@ from harness.labelling.annotations import (
     Scale,
     Value,
 )
-from harness.labelling.consensus import annotations_by_name
 from harness.labelling.project import Project, annotator_name
+from harness.labelling.reports import ImportReport
 from harness.labelling.session import worklist
 from harness.labelling.views import DocumentView, Item, context, document_view, format_time
 from harness.labelling.views import reference as reference_of
@@ -37,7 +36,6 @@ from harness.records.base import Record, convert, decode, encode
 TASKS, CONFIG = "tasks.json", "config.xml"
 
 _ANSWERABLE = {True: "cannot be answered", False: "can be answered"}
-_TITLES = {"unanswerable": "Can it be answered?", "ability": "What does the query ask for?"}
 
 
 class StudioResult(Record, forbid_unknown_fields=False):
@@ -76,14 +74,6 @@ class StudioTask(Record, forbid_unknown_fields=False, omit_defaults=False):
     annotations: list[StudioAnnotation] = msgspec.field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class Imported:
-    """New annotations by annotator, and the number of annotations that were cancelled."""
-
-    added: dict[str, int]
-    cancelled: int
-
-
 def export_tasks(folder: Path, out: Path, *, annotations: bool = False) -> int:
     """Writes `tasks.json` and `config.xml` to the folder `out`; returns the number of tasks.
 
@@ -94,7 +84,7 @@ def export_tasks(folder: Path, out: Path, *, annotations: bool = False) -> int:
     if out.exists() and not (out / TASKS).is_file() and (out.is_file() or any(out.iterdir())):
         raise UsageError(f"--out {out}: contains something else; name a new folder")
     items = worklist(project, "", Annotations(), ())
-    made = annotations_by_name(project) if annotations else {}
+    made = project.annotations() if annotations else {}
     seen: set[str] = set()
     tasks = []
     for item in items:
@@ -112,7 +102,7 @@ def export_tasks(folder: Path, out: Path, *, annotations: bool = False) -> int:
     return len(tasks)
 
 
-def import_tasks(path: Path, folder: Path, annotator: str | None = None) -> Imported:
+def import_tasks(path: Path, folder: Path, annotator: str | None = None) -> ImportReport:
     """Adds the annotations of a JSON export of Label Studio to a project.
 
     All are checked before any is written, and those that the project has already are not added.
@@ -144,7 +134,7 @@ def import_tasks(path: Path, folder: Path, annotator: str | None = None) -> Impo
         new = [line for line in of_annotator if not log.current.contains(line)]
         log.append(*new)
         added[name] = len(new)
-    return Imported(dict(added), cancelled)
+    return ImportReport(folder=str(folder), added=dict(added), cancelled=cancelled)
 
 
 def config(scale: Scale) -> str:
@@ -154,8 +144,10 @@ def config(scale: Scale) -> str:
     if scale.target == "document":
         answerable = {name: name for name in _ANSWERABLE.values()}
         abilities = {str(one): f"{one}: {meaning}" for one, meaning in ABILITY_MEANINGS.items()}
-        controls.append(_choices("unanswerable", "query", _TITLES["unanswerable"], answerable))
-        controls.append(_choices("ability", "query", _TITLES["ability"], abilities))
+        controls += [
+            _choices("unanswerable", "query", "Can it be answered?", answerable),
+            _choices("ability", "query", "What does the query ask for?", abilities),
+        ]
     parts = [
         '<Text name="query" value="$query"/>',
         '<Text name="reference" value="$reference"/>',

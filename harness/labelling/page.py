@@ -16,6 +16,7 @@ from urllib.parse import parse_qs
 
 from harness.errors import UsageError
 from harness.labelling.annotations import ABILITY_KEYS, ABILITY_MEANINGS
+from harness.labelling.session import JudgingSession
 from harness.labelling.views import (
     AbilityChoice,
     GradeChoice,
@@ -23,7 +24,6 @@ from harness.labelling.views import (
     ItemView,
     JudgeRequest,
     NothingLeft,
-    Session,
     SessionId,
     SessionInfo,
 )
@@ -32,7 +32,7 @@ from harness.pages.local_server import JSON, Request, Response, as_text
 from harness.records.base import Record, convert, encode, to_plain
 
 
-def server(session: Session, port: int) -> ThreadingHTTPServer:
+def server(session: JudgingSession, port: int) -> ThreadingHTTPServer:
     """Returns a server of one session on 127.0.0.1. Raises OSError for a port that is taken."""
     lock = Lock()
     info = session_info(session)
@@ -58,7 +58,7 @@ def label_page(info: SessionInfo) -> bytes:
     return html.page(f"{verb} {info.name}", "label", to_plain(info), live=True)
 
 
-def session_info(session: Session) -> SessionInfo:
+def session_info(session: JudgingSession) -> SessionInfo:
     """Returns what does not change while the page is open."""
     folder = session.folder.resolve()
     return SessionInfo(
@@ -89,7 +89,7 @@ def session_info(session: Session) -> SessionInfo:
     )
 
 
-def _judge(session: Session, own: SessionId, body: object) -> Response:
+def _judge(session: JudgingSession, own: SessionId, body: object) -> Response:
     """Writes or reverts an annotation, and replies with the next view."""
     sender = body.get("session") if isinstance(body, dict) else None
     if sender != to_plain(own):
@@ -118,7 +118,7 @@ def _judge(session: Session, own: SessionId, body: object) -> Response:
     return _json(view)
 
 
-def _view(session: Session, item: Item | None) -> ItemView | NothingLeft:
+def _view(session: JudgingSession, item: Item | None) -> ItemView | NothingLeft:
     """Returns the view of an item; of the one to continue at where the session has no such item."""
     if item is None or not session.has(item):
         item = session.current_item()

@@ -51,6 +51,11 @@ class System:
         listed = ",".join(f"{key}={_format(value)}" for key, value in sorted(params.items()))
         return cls(f"{retriever}:{listed}" if listed else retriever, spec)
 
+    @classmethod
+    def from_record(cls, record: PooledSystem) -> System:
+        """Returns a system of a project."""
+        return cls.create(record.retriever, record.params, record.plugins)
+
 
 @dataclass(frozen=True)
 class PooledRun:

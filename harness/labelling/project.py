@@ -2,7 +2,7 @@
 
 | file | what |
 |---|---|
-| label.json | settings (`ProjectSettings`) |
+| label.json | settings (`LabelSettings`) |
 | documents.jsonl, queries.jsonl | own copies, with the fields that the dataset `labelled` reads |
 | pool.jsonl | the candidates (`Candidate`) |
 | annotations/NAME.jsonl | the annotations of the annotator NAME |
@@ -33,18 +33,26 @@ from typing import Literal, TypeVar
 
 from harness.errors import UsageError
 from harness.files import write_bytes
-from harness.labelling.annotations import ANSWERS, DOCUMENTS, AnnotationLog, Pair, Scale
+from harness.labelling.annotations import (
+    ANSWERS,
+    DOCUMENTS,
+    AnnotationLog,
+    Annotations,
+    Pair,
+    Scale,
+)
 from harness.labelling.records import (
     VERSION,
     Candidate,
     LabelDocument,
     LabelQuery,
+    LabelSettings,
     OpenRecord,
-    ProjectSettings,
     decode_open,
     encode_lines,
 )
 from harness.records.base import Record, decode, read_json_record, write_json_record
+from harness.schema import Ability
 
 CONSTRUCTION: Literal["construction"] = "construction"
 """The name of the log of grades by construction; no annotator can have it."""
@@ -60,7 +68,7 @@ class Project:
     """A project without its annotations."""
 
     folder: Path
-    settings: ProjectSettings
+    settings: LabelSettings
     documents: list[LabelDocument]
     queries: list[LabelQuery]
     pool: list[Candidate]
@@ -68,7 +76,7 @@ class Project:
     @classmethod
     def new(cls, folder: Path) -> Project:
         """Returns an empty project, which is not written yet."""
-        settings = ProjectSettings(version=VERSION, depth=0, seed=0, overlap=1.0)
+        settings = LabelSettings(version=VERSION, depth=0, seed=0, overlap=1.0)
         return cls(folder, settings, [], [], [])
 
     @classmethod
@@ -79,7 +87,7 @@ class Project:
                 f"{folder}: not a labelling project (it has no label.json); create one with "
                 "`harness label start`"
             )
-        settings = read_json_record(folder / "label.json", ProjectSettings, REMEDY)
+        settings = read_json_record(folder / "label.json", LabelSettings, REMEDY)
         documents = _read_lines(folder / "documents.jsonl", LabelDocument)
         queries = _read_lines(folder / "queries.jsonl", LabelQuery)
         pool = _read_lines(folder / "pool.jsonl", Candidate)
@@ -101,21 +109,6 @@ class Project:
         write_json_record(self.folder / "label.json", self.settings)
 
     @property
-    def depth(self) -> int:
-        """Depth of the pool."""
-        return self.settings.depth
-
-    @property
-    def seed(self) -> int:
-        """Seed of every random order."""
-        return self.settings.seed
-
-    @property
-    def relevance_level(self) -> int:
-        """The lowest grade that counts as relevant."""
-        return self.settings.relevance_level
-
-    @property
     def scale(self) -> Scale:
         """What is judged: documents or answers."""
         return ANSWERS if self.settings.answers else DOCUMENTS
@@ -124,11 +117,6 @@ class Project:
     def systems(self) -> list[str]:
         """Names of the pooled systems, as in `ranks`."""
         return [system.name for system in self.settings.systems]
-
-    @property
-    def answer_folders(self) -> list[str]:
-        """Names of the folders whose answers are judged, as in `ranks`."""
-        return [one.folder for one in self.settings.answers]
 
     @cached_property
     def query(self) -> dict[str, LabelQuery]:
@@ -150,6 +138,11 @@ class Project:
         if haystack is None or len(same_id) == 1:
             return same_id[0]
         return next(one for one in same_id if haystack in one.haystacks)
+
+    def given_ability(self, query: str) -> Ability | None:
+        """Returns the ability that the query file gives; abstention is not one to choose."""
+        ability = self.query[query].ability
+        return None if ability == Ability.ABSTENTION else ability
 
     def session(self, document: LabelDocument) -> list[LabelDocument]:
         """Returns all documents of a document's session: by time where all have a numeric one, else
@@ -182,6 +175,10 @@ class Project:
     def adjudication_log(self) -> AnnotationLog:
         """Opens the log of resolved conflicts."""
         return AnnotationLog(self.folder / "adjudications.jsonl")
+
+    def annotations(self) -> dict[str, Annotations]:
+        """Reads the current annotations of each annotator."""
+        return {name: self.annotation_log(name).current for name in self.annotators()}
 
     def annotators(self) -> list[str]:
         """Returns the sorted names of those who annotated something, without construction."""

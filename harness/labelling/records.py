@@ -98,7 +98,7 @@ class GenerationSettings(Record):
     batches: list[GenerationBatch] = msgspec.field(default_factory=list)
 
 
-class ProjectSettings(Record):
+class LabelSettings(Record):
     """label.json.
 
     `depth` is that of the pool, `overlap` the share of the queries that every annotator judges.

@@ -1,12 +1,14 @@
-"""The status of a project as text."""
+"""The status of a project, and the README of an exported dataset, as text."""
 
 from __future__ import annotations
 
-import textwrap
+from collections.abc import Iterable, Sequence
 
+from harness.labelling.annotations import MEANINGS
 from harness.labelling.reports import (
     AgreementMeasure,
-    RequiredSample,
+    ExportCounts,
+    ExportManifest,
     ScoreStatus,
     StatusReport,
     SystemStatus,
@@ -19,11 +21,10 @@ _NONE = "-"
 def render_status(found: StatusReport) -> str:
     """Returns what `harness label status` prints."""
     parts = [_head(found), _annotators(found), _agreement(found), _conflicts(found)]
-    if found.target == "answer":
-        if found.annotators:
-            parts.append(f"take the judgements in with `{found.next_command}`")
-    else:
-        parts += [_progress(found), *_scores(found)]
+    if found.target == "document":
+        parts += [_progress(found), _scores(found)]
+    elif found.annotators:
+        parts.append(f"take the judgements in with `{found.next_command}`")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -71,6 +72,14 @@ def _annotators(found: StatusReport) -> str:
 def _agreement(found: StatusReport) -> str:
     if not found.agreement:
         return "agreement: not measurable, as fewer than two annotators have judged"
+    table = _agreement_table(found.agreement, style="simple")
+    return (
+        f"{table}\nn is what two annotators or more judged. For grades look at alpha, ordinal: "
+        "from 0.80 on it is\ncalled reliable, from 0.667 on tentative (Krippendorff, 2004)"
+    )
+
+
+def _agreement_table(measures: Sequence[AgreementMeasure], *, style: str) -> str:
     rows = [
         [
             one.variable,
@@ -82,23 +91,17 @@ def _agreement(found: StatusReport) -> str:
             one.queries,
             one.note,
         ]
-        for one in found.agreement
+        for one in measures
     ]
     headers = ["agreement on", "measure", "between", "value", "95% interval", "n", "queries", ""]
-    table = grid(rows, headers)
-    return (
-        f"{table}\nn is what two annotators or more judged. For grades look at alpha, ordinal: "
-        "from 0.80 on it is\ncalled reliable, from 0.667 on tentative (Krippendorff, 2004)"
-    )
+    return grid(rows, headers, style=style)
 
 
 def _conflicts(found: StatusReport) -> str:
     kinds, resolved = found.conflicts.open, found.conflicts.resolved
     n = sum(kinds.values())
-    if not n and not resolved:
-        return ""
     if not n:
-        return f"conflicts: none open, {resolved} resolved"
+        return f"conflicts: none open, {resolved} resolved" if resolved else ""
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
     return (
         f"conflicts: {n} open ({counts}), {resolved} resolved\n"
@@ -110,94 +113,47 @@ def _progress(found: StatusReport) -> str:
     done = found.progress
     n = done.unanswerable_unconfirmed
     given = f" ({n} as given, judged by nobody)" if n else ""
-    return _paragraph(
+    return (
         f"queries: {done.scorable} finished with a relevant document, {done.without_relevant} "
-        f"finished without one, {done.unanswerable} cannot be answered{given}, {done.unfinished} "
+        f"finished without one,\n{done.unanswerable} cannot be answered{given}, {done.unfinished} "
         "unfinished, or in conflict over whether they can be answered"
     )
 
 
-def _scores(found: StatusReport) -> list[str]:
+def _scores(found: StatusReport) -> str:
     scores = found.scores
     if scores is None:
-        return []
+        return ""
     metric, wanted = scores.metric, f"±{scores.target_half_width:g}"
-    if not scores.n:
-        return [f"{metric}: cannot be estimated yet, no query is finished with a relevant document"]
+    clusters = "haystacks" if scores.systems[0].clustered else "queries"
     rows = [
         [
             one.system,
             one.n,
             _value(one.value),
             _interval(one),
-            _NONE if one.half_width is None else f"±{one.half_width:.3f}",
             _value(one.judged),
             _NONE if one.required is None else one.required,
         ]
         for one in scores.systems
     ]
     cutoff = metric.partition("@")[2]
-    headers = [
-        *("system", "n", metric, "95% interval", "half-width"),
-        *(f"judged@{cutoff} of all", f"{_clusters(scores)} for {wanted}"),
-    ]
-    table = grid(rows, headers)
-    notes = _notes(scores)
-    methods = sorted({one.description for one in scores.systems if one.method != "none"})
-    if methods or notes:
-        approximate = f"; approximate: {notes}" if notes else ""
-        table += f"\nintervals: {', '.join(methods) or 'none'}{approximate}"
-    if n := found.open_grade_conflicts:
-        table += f"\n{n} open conflicts count as the lower grade here"
-    return [table, _required(scores, found.required, wanted), _differences(scores)]
+    headers = ["system", "n", metric, "95% interval", f"judged@{cutoff} of all"]
+    lines = [grid(rows, [*headers, f"{clusters} for {wanted}"]), *_notes(scores)]
+    if n := found.conflicts.grades:
+        lines.append(f"{n} open conflicts count as the lower grade here")
+    if any(one.required is None for one in scores.systems):
+        lines.append(f"how many {clusters} {wanted} needs cannot be estimated yet")
+    return "\n".join(lines)
 
 
-def _required(scores: ScoreStatus, required: RequiredSample | None, wanted: str) -> str:
-    if required is None:
-        notes = _notes(scores)
-        why = f" ({notes})" if notes else ""
-        return (
-            f"how many judgements {wanted} needs cannot be estimated yet: n = {scores.n} shows no "
-            f"spread between independent {_clusters(scores)}{why}"
-        )
-    if not required.additional_scored:
-        return f"{wanted} is reached by every system"
-    takes = f"about {required.queries} scored queries"
-    first = scores.systems[0]
-    if first.clustered:
-        takes = (
-            f"about {required.clusters} haystacks like these {first.clusters}, with "
-            f"{required.queries} scored queries"
-        )
-    new = required.new_queries
-    beyond = f", {new} of them not in the project yet" if new else ""
-    return _paragraph(
-        f"{wanted} for every system takes {takes}, {required.additional_scored} more. As "
-        f"{scores.scorable_share:.0%} of the judged queries can be scored, that is about "
-        f"{required.additional_judged} more to judge{beyond}: {required.judgements} judgements by "
-        f"one annotator, at {required.candidates_per_query:.1f} candidates per query. By the t "
-        "formula for the size of a sample, from the spread of the queries so far."
-    )
-
-
-def _differences(scores: ScoreStatus) -> str:
-    if not scores.differences:
-        return ""
-    rows = [[one.a, one.b, one.n, _value(one.minimum_detectable)] for one in scores.differences]
-    table = grid(rows, ["system", "against", "n", f"smallest difference in {scores.metric}"])
-    return f"{table}\nthat these queries show with 80% power (paired, 95% level)"
-
-
-def _clusters(scores: ScoreStatus) -> str:
-    return "haystacks" if scores.systems[0].clustered else "queries"
-
-
-def _notes(scores: ScoreStatus) -> str:
-    return "; ".join(sorted({one.note for one in scores.systems if one.note}))
-
-
-def _paragraph(text: str) -> str:
-    return textwrap.fill(text, 100)
+def _notes(scores: ScoreStatus) -> list[str]:
+    if not scores.n:
+        return [f"{scores.metric}: no query is finished with a relevant document yet"]
+    methods = ", ".join(sorted({one.method for one in scores.systems if one.method}))
+    notes = "; ".join(sorted({one.note for one in scores.systems if one.note}))
+    approximate = f"; approximate: {notes}" if notes else ""
+    return [f"intervals: {methods or 'none'}{approximate}"]
 
 
 def _interval(one: AgreementMeasure | SystemStatus) -> str:
@@ -210,3 +166,102 @@ def _value(value: float | None) -> str:
 
 def _n(n: int, one: str, many: str = "") -> str:
     return f"{n} {one if n == 1 else many or one + 's'}"
+
+
+# -- README of an exported dataset -----------------------------------------------------------------
+
+_POLICIES = {
+    "lower": "the lower grade was taken, and a query that somebody marked as unanswerable is so",
+    "higher": "the higher grade was taken, and a query for which somebody found an answer has one",
+}
+
+_COUNTS = {
+    "by_construction": "judgements by construction, no person's",
+    "judged_by_two_or_more": "documents of a query that were judged by two or more",
+    "without_relevant": "queries without a relevant document in the pool",
+    "unanswerable": "queries that cannot be answered (ability abstention)",
+    "unanswerable_unconfirmed": "of these as given or generated, judged by nobody",
+    "lowered_to_0": "grades of such queries that became 0",
+    "unfinished": "unfinished queries, whose unjudged documents count as not relevant",
+    "excluded": "unfinished queries, excluded",
+    "unjudged_proposals": "proposed documents that nobody judged, not relevant here",
+    "ability_unknown": "queries without an ability, which count as lookup",
+}
+
+_README = """# {name}
+
+{n_queries} queries over {n_documents} documents, {n_judgements} judgements.
+
+    harness run --dataset labelled --source FOLDER --retriever bm25{option}
+
+## How it was judged
+
+{judged}
+
+Recall is of the relevant documents in the pool; nobody looked for others. A system that was not
+pooled may find documents that nobody judged: `judged@k` shows how many.
+
+## Agreement
+
+{agreement}
+
+## Grades
+
+{grades}
+
+Grades from {least} on count as evidence. Lower ones are exported as 0; the project's annotations
+keep them. TREC's Deep Learning track counts from 2 on, which is `--metrics 'recall(rel=2)@10'`.
+"""
+
+
+def count_lines(counts: ExportCounts, names: Iterable[str] = _COUNTS) -> list[str]:
+    """Returns a line for each of these counts that is not 0."""
+    found = ((_COUNTS[name], getattr(counts, name)) for name in names)
+    return [f"{words}: {n}" for words, n in found if n]
+
+
+def split_option(splits: dict[str, int] | None) -> str:
+    """Returns the option that `harness run` needs for a dataset without the split test."""
+    return f" --split {next(iter(splits))}" if splits and "test" not in splits else ""
+
+
+def readme(made: ExportManifest) -> str:
+    """Returns the README of an exported dataset."""
+    counts, pool, conflicts = made.counts, made.pool, made.conflicts
+    systems = ", ".join(f"`{one.name}` {one.version or ''}".strip() for one in pool.systems)
+    people = ", ".join(f"{one.name} ({one.grades} grades)" for one in made.annotators)
+    splits = ", ".join(f"{n} {name}" for name, n in (made.splits or {}).items())
+    judged = [
+        f"pool: the top {pool.depth} of {systems}; seed {pool.seed}" if systems else "",
+        "only one system was pooled, so the qrels favour it" if len(pool.systems) == 1 else "",
+        f"annotators: {people or 'none'}; they saw no system, no rank, no judgement of another",
+        f"conflicts: {conflicts.total}, of which {conflicts.resolved} resolved",
+        f"of the {conflicts.open} open ones {_POLICIES[conflicts.policy]}"
+        if conflicts.open
+        else "",
+        f"queries by split: {splits}" if splits else "",
+        *count_lines(counts),
+    ]
+    agreement = "Not measurable: fewer than two annotators judged."
+    if made.agreement:
+        table = _agreement_table(made.agreement, style="github")
+        agreement = f"{table}\n\nIntervals resample whole queries."
+    grades = [
+        f"{grade} {name}: {about} ({counts.grades[str(grade)]})"
+        for grade, (name, about) in MEANINGS.items()
+    ]
+    return _README.format(
+        name=made.project,
+        n_queries=counts.queries,
+        n_documents=counts.documents,
+        n_judgements=counts.judgements,
+        option=split_option(made.splits),
+        judged=_list(judged),
+        agreement=agreement,
+        grades=_list(grades),
+        least=made.relevance_level,
+    )
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"* {line}" for line in lines if line)

@@ -12,8 +12,8 @@ from harness.records.output import Output
 class AgreementMeasure(Record):
     """A measure of agreement on a variable (`grades`, `relevant or not`, ...) between annotators.
 
-    What is not measurable is null. `n` counts what two or more of them judged, with `ratings`
-    judgements.
+    What is not measurable is null; intervals are of 95%. `n` counts what two or more of them
+    judged, over `queries`.
     """
 
     variable: str
@@ -22,15 +22,9 @@ class AgreementMeasure(Record):
     value: float | None
     low: float | None
     high: float | None
-    level: float
     n: int
-    ratings: int
     queries: int
-    method: str
     note: str
-
-
-# -- harness label start, answers ------------------------------------------------------------------
 
 
 class Added(Record):
@@ -64,6 +58,28 @@ class AnswersReport(Output, tag="harness.label-answers/1"):
     added: int
 
 
+class PageAddress(Output, tag="harness.label-open/1"):
+    """Output of `harness label open` and `adjudicate`: where the page is served."""
+
+    address: str
+    annotator: str
+
+
+class TasksReport(Output, tag="harness.label-tasks/1"):
+    """Output of `harness label export --format label-studio`."""
+
+    folder: str
+    tasks: int
+
+
+class ImportReport(Output, tag="harness.label-import/1"):
+    """Output of `harness label import`: new annotations by annotator, and cancelled ones."""
+
+    folder: str
+    added: dict[str, int]
+    cancelled: int
+
+
 # -- harness label status --------------------------------------------------------------------------
 
 
@@ -81,10 +97,11 @@ class AnnotatorStatus(Record):
 
 
 class ConflictStatus(Record):
-    """Open conflicts by kind, and the number of resolved ones."""
+    """Open conflicts by kind and those on grades, and the number of resolved ones."""
 
     open: dict[str, int]
     resolved: int
+    grades: int
 
 
 class ProgressCounts(Record):
@@ -108,41 +125,13 @@ class SystemStatus(Record):
     value: float | None
     low: float | None
     high: float | None
-    half_width: float | None
     n: int
     method: str
-    description: str
     note: str
     judged: float | None
     required: int | None
     clusters: int
     clustered: bool
-
-
-class RequiredSample(Record):
-    """What the wanted half-width takes for the system that needs most.
-
-    Only a share of the judged queries has something relevant, so more are judged than are scored.
-    `judgements` counts each once, for one annotator.
-    """
-
-    clusters: int
-    queries: int
-    additional_scored: int
-    additional_judged: int
-    new_queries: int
-    judgements: int
-    candidates_per_query: float
-
-
-class DetectableDifference(Record):
-    """The smallest difference between two systems that the scored queries show with `power`."""
-
-    a: str
-    b: str
-    n: int
-    minimum_detectable: float | None
-    power: float
 
 
 class ScoreStatus(Record):
@@ -151,16 +140,13 @@ class ScoreStatus(Record):
     metric: str
     target_half_width: float
     n: int
-    scorable_share: float | None
     systems: list[SystemStatus]
-    differences: list[DetectableDifference]
 
 
 class StatusReport(Output, tag="harness.label-status/1"):
     """Output of `harness label status`; `scores` is null where no system is pooled.
 
-    `open_grade_conflicts` count as the lower grade in them. `required` is null where it cannot be
-    estimated yet.
+    Open conflicts on grades count as the lower grade in the scores.
     """
 
     folder: str
@@ -171,7 +157,6 @@ class StatusReport(Output, tag="harness.label-status/1"):
     candidates: int
     without_candidates: int
     depth: int
-    seed: int
     systems: list[str]
     overlap: float
     shared_queries: int
@@ -180,9 +165,7 @@ class StatusReport(Output, tag="harness.label-status/1"):
     agreement: list[AgreementMeasure]
     conflicts: ConflictStatus
     progress: ProgressCounts
-    open_grade_conflicts: int
     scores: ScoreStatus | None
-    required: RequiredSample | None
 
 
 # -- labelling.json, harness label export ----------------------------------------------------------
@@ -218,7 +201,8 @@ class ExportCounts(Record):
     """Counts of an exported dataset.
 
     `lowered_to_0`: relevant grades of unanswerable queries; `unjudged_proposals`: proposed
-    documents that nobody judged.
+    documents that nobody judged; `unfinished`: exported all the same; `excluded`: unfinished
+    queries that were not.
     """
 
     documents: int
@@ -233,14 +217,9 @@ class ExportCounts(Record):
     unanswerable: int
     unanswerable_unconfirmed: int
     unfinished: int
+    excluded: int
     unjudged_proposals: int
     lowered_to_0: int
-
-
-class Excluded(Record):
-    """What was not exported."""
-
-    unfinished_queries: int
 
 
 class ExportManifest(Record):
@@ -257,10 +236,8 @@ class ExportManifest(Record):
     agreement: list[AgreementMeasure]
     conflicts: ConflictSummary
     counts: ExportCounts
-    excluded: Excluded
     annotation_files: dict[str, str]
     splits: dict[str, int] | None
-    unfinished_included: bool
 
 
 class ExportReport(Output, tag="harness.label-export/1"):
@@ -268,26 +245,3 @@ class ExportReport(Output, tag="harness.label-export/1"):
 
     folder: str
     counts: ExportCounts
-    excluded: Excluded
-
-
-class TasksReport(Output, tag="harness.label-tasks/1"):
-    """Output of `harness label export --format label-studio`."""
-
-    folder: str
-    tasks: int
-
-
-class ImportReport(Output, tag="harness.label-import/1"):
-    """Output of `harness label import`: new annotations by annotator, and cancelled ones."""
-
-    folder: str
-    added: dict[str, int]
-    cancelled: int
-
-
-class PageAddress(Output, tag="harness.label-open/1"):
-    """Output of `harness label open` and `adjudicate`: where the page is served."""
-
-    address: str
-    annotator: str

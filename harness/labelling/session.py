@@ -1,4 +1,4 @@
-"""One annotator's session: which items are judged in which order, and what a judgement does.
+"""What one person judges, in which order, and what a judgement does.
 
 Everything that counts is on the disk: a new session continues where the last one ended.
 
@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-import msgspec
+from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.labelling.annotations import Annotation, AnnotationLog, Annotations, Kind, Scale
@@ -31,12 +32,12 @@ from harness.labelling.views import (
     format_time,
     reference,
 )
-from harness.schema import Ability
 
 
 def query_order(project: Project) -> list[str]:
     """Returns all queries in the project's random order."""
-    return sorted(project.query, key=lambda query: _sort_key(project.seed, "queries", query))
+    seed = project.settings.seed
+    return sorted(project.query, key=lambda query: _sort_key(seed, "queries", query))
 
 
 def shared_queries(project: Project) -> list[str]:
@@ -53,19 +54,19 @@ def worklist(
     It excludes candidates graded by construction, queries outside the shared ones that another
     annotator has begun and this one has not, and questions to which every answer failed.
     """
+    seed = project.settings.seed
     shared = shared_queries(project)
-    rest = [query for query in query_order(project) if query not in set(shared)]
+    rest = set(project.query) - set(shared)
     if rest:
-        taken = {query for one in others for query in annotated_queries(one)}
-        taken -= annotated_queries(own)
-        rest = [query for query in rest if query not in taken]
-        rest.sort(key=lambda query: _sort_key(project.seed, annotator, query))
+        rest -= {query for one in others for query in annotated_queries(one)} - annotated_queries(
+            own
+        )
     built = project.annotation_log(CONSTRUCTION).current.grades
     items: list[Item] = []
-    for query in (*shared, *rest):
+    for query in (*shared, *sorted(rest, key=lambda query: _sort_key(seed, annotator, query))):
         candidates = project.candidates[query]
         documents = [c.document for c in candidates if (query, c.document) not in built]
-        documents.sort(key=lambda document: _sort_key(project.seed, annotator, query, document))
+        documents.sort(key=lambda document: _sort_key(seed, annotator, query, document))
         items += [Item(query=query, document=document) for document in documents]
         if not candidates and not project.settings.answers:
             items.append(Item(query=query))
@@ -92,108 +93,85 @@ def _sort_key(seed: int, *names: str) -> bytes:
     return hashlib.blake2b("\0".join((str(seed), *names)).encode(), digest_size=8).digest()
 
 
-class AnnotationSession:
-    """The work of one annotator on one project. Not thread-safe: hold a lock."""
+class JudgingSession(ABC):
+    """The work of one person on one project, as the page shows it. Not thread-safe: hold a lock."""
 
-    mode: Mode = "annotate"
+    mode: Mode
+    items: Sequence[Item]
+    """All items, in order."""
 
     def __init__(self, folder: Path, annotator: str) -> None:
-        """Raises UsageError for a folder that is not a project, an invalid name, and where there is
-        nothing to judge."""
+        """Raises UsageError for a folder that is not a project, and an invalid name."""
         self.folder, self.annotator = folder, annotator_name(annotator)
-        self._project = Project.read(folder)
-        self._stamp = self._pool_stamp()
-        self._log = self._project.annotation_log(annotator)
-        self._others: dict[str, AnnotationLog] = {}
-        self._known: tuple[object, ...] = ()
-        self._items: list[Item] = []
+        self.project = Project.read(folder)
+        self._log = self._open_log()
         self._index: dict[Item, int] = {}
-        self.refresh()
-        if not self._items:
-            raise UsageError(
-                f"{folder}: there is nothing to judge for {annotator}: every candidate was judged "
-                "by construction or by another annotator; see `harness label status`"
-            )
 
+    @abstractmethod
+    def _open_log(self) -> AnnotationLog:
+        """Opens the log that annotations are written to."""
+
+    @abstractmethod
     def refresh(self) -> None:
-        """Reads what others wrote: another tab, another annotator, `label start`."""
-        stamp = self._pool_stamp()
-        if stamp != self._stamp:
-            self._project, self._stamp = Project.read(self.folder), stamp
-        self._log.refresh()
-        if len(shared_queries(self._project)) < len(self._project.query):
-            for name in self._project.annotators():
-                if name != self.annotator:
-                    if name not in self._others:
-                        self._others[name] = self._project.annotation_log(name)
-                    self._others[name].refresh()
-        others = [log.current for log in self._others.values()]
-        own = len(annotated_queries(self.annotations)) if others else 0
-        known = (stamp, own, *(len(log.lines) for log in self._others.values()))
-        if known != self._known:
-            self._items = worklist(self._project, self.annotator, self.annotations, others)
-            self._index = {item: at for at, item in enumerate(self._items)}
-            self._known = known
+        """Reads what others wrote."""
 
-    @property
-    def relevance_level(self) -> int:
-        """The lowest grade that counts as relevant."""
-        return self._project.relevance_level
+    @abstractmethod
+    def is_done(self, item: Item) -> bool:
+        """Tests whether an item is judged."""
+
+    @abstractmethod
+    def check(self, line: Annotation) -> None:
+        """Raises UsageError for an annotation of nothing that is judged here."""
+
+    def item_of(self, line: Annotation) -> Item:
+        """Returns the item that an annotation is about."""
+        return Item(query=line.query, document=line.document)
+
+    def write(self, line: Annotation) -> None:
+        """Adds a line to the log."""
+        self._log.append(line)
 
     @property
     def scale(self) -> Scale:
         """What is judged, and the grades it can have."""
-        return self._project.scale
+        return self.project.scale
+
+    @property
+    def relevance_level(self) -> int:
+        """The lowest grade that counts as relevant."""
+        return self.project.settings.relevance_level
 
     @property
     def annotations(self) -> Annotations:
-        """The annotator's current annotations."""
+        """The current annotations, or resolutions."""
         return self._log.current
 
-    @property
-    def items(self) -> Sequence[Item]:
-        """All items, in order."""
-        return self._items
+    def _set_items(self, items: Sequence[Item]) -> None:
+        self.items = items
+        self._index = {item: at for at, item in enumerate(items)}
 
     def has(self, item: Item) -> bool:
         """Tests whether the session has this item."""
         return item in self._index
 
     def current_item(self) -> Item | None:
-        """Returns the first open item after the newest annotation."""
-        if self.annotations.last is None:
-            return self.next_open(None)
-        query, document = self.annotations.last
-        last: Item | None = Item(query=query, document=document)
-        if document is None and last not in self._index:
-            last = next((item for item in self._items if item.query == query), None)
-        return self.next_open(last if last in self._index else None)
+        """Returns the item to continue at; None where there is none any more."""
+        return self.next_open(None)
 
-    def next_open(self, item: Item | None) -> Item:
+    def next_open(self, item: Item | None) -> Item | None:
         """Returns the first open item after `item`, else before it; `item` where all are done."""
         at = -1 if item is None else self._index[item]
-        others = (*self._items[at + 1 :], *self._items[: at + 1])
-        left = (one for one in others if not is_done(one, self.annotations))
-        return next(left, item or self._items[-1])
-
-    def neighbour(self, item: Item, offset: int) -> Item:
-        """Returns the item `offset` positions away, at most the first or the last."""
-        at = min(max(self._index[item] + offset, 0), len(self._items) - 1)
-        return self._items[at]
+        others = (*self.items[at + 1 :], *self.items[: at + 1])
+        left = (one for one in others if not self.is_done(one))
+        return next(left, item or (self.items[-1] if self.items else None))
 
     def annotate(self, line: Annotation) -> None:
-        """Writes an annotation to the disk. Raises UsageError for an item outside the pool and an
-        invalid grade, and OSError where the disk refuses it; then it does not count."""
-        candidates = self._project.candidates.get(line.query)
-        if candidates is None or (
-            line.document is not None and line.document not in {one.document for one in candidates}
-        ):
-            raise UsageError(f"not in the pool: query {line.query!r}, document {line.document!r}")
-        if line.kind == "grade" and line.grade not in (None, *self.scale.meanings):
-            raise UsageError(f"{self.scale.target}: {line.grade} is not one of its grades")
+        """Writes an annotation to the disk. Raises UsageError for one that cannot be made here, and
+        OSError where the disk refuses it; then it does not count."""
+        self.check(line)
         self._log.refresh()
         if not self.annotations.contains(line):  # a page without an answer sends its line again
-            self._log.append(line)
+            self.write(line)
 
     def undo(self, item: Item | None = None) -> Item | None:
         """Reverts the newest annotation; returns its item, None where there is nothing to revert.
@@ -204,47 +182,121 @@ class AnnotationSession:
         if not self.annotations.undo_stack:
             return None
         line = self.annotations.undo_stack[-1]
-        self._log.append(msgspec.structs.replace(line, undo=True))
-        undone = Item(query=line.query, document=line.document)
-        if undone in self._index:
+        self.write(replace(line, undo=True))
+        self.refresh()
+        undone = self.item_of(line)
+        if self.has(undone):
             return undone
-        if item is not None and item.query == undone.query:
+        if item is not None and self.has(item) and item.query == line.query:
             return item
-        return next((one for one in self._items if one.query == undone.query), None)
+        return next((one for one in self.items if one.query == line.query), None)
 
     def view(self, item: Item) -> ItemView:
-        """Returns everything that is shown of an item; nothing of systems, ranks and others."""
-        project, own, query = self._project, self.annotations, self._project.query[item.query]
-        of_query = [one for one in self._items if one.query == item.query]
-        left = sum(not is_done(one, own) for one in self._items)
-        queries = list(dict.fromkeys(one.query for one in self._items))
+        """Returns what is shown of an item, whoever judges it."""
+        project, own, query = self.project, self.annotations, self.project.query[item.query]
+        at, document = self._index[item], item.document
+        of_document = None if document is None else project.document(item.query, document)
         return ItemView(
             item=item,
             text=query.text,
             asked_at=format_time(query.timestamp),
             reference=reference(project, item.query),
-            document=(
-                document_view(project.document(item.query, item.document))
-                if item.document is not None
-                else None
-            ),
+            document=None if of_document is None else document_view(of_document),
             context=context(project, item),
-            grade=_grade(own, item),
+            grade=None if document is None else own.grades.get((item.query, document)),
             ability=own.abilities.get(item.query),
-            given_ability=None if query.ability == Ability.ABSTENTION else query.ability,
+            given_ability=project.given_ability(item.query),
             unanswerable=own.unanswerable.get(item.query),
+            number=at + 1,
+            done=sum(map(self.is_done, self.items)),
+            total=len(self.items),
+            previous=self.items[max(at - 1, 0)],
+            next=self.items[min(at + 1, len(self.items) - 1)],
+            next_open=self.next_open(item) or item,
+            can_undo=bool(own.undo_stack),
+            choices=[],
+        )
+
+
+class AnnotationSession(JudgingSession):
+    """The work of one annotator on one project; nothing of systems, ranks and others is shown."""
+
+    mode: Mode = "annotate"
+
+    def __init__(self, folder: Path, annotator: str) -> None:
+        """Raises UsageError for a folder that is not a project, an invalid name, and where there is
+        nothing to judge."""
+        super().__init__(folder, annotator)
+        self._stamp = self._pool_stamp()
+        self._others: dict[str, AnnotationLog] = {}
+        self._known: tuple[object, ...] = ()
+        self.refresh()
+        if not self.items:
+            raise UsageError(
+                f"{folder}: there is nothing to judge for {annotator}: every candidate was judged "
+                "by construction or by another annotator; see `harness label status`"
+            )
+
+    def _open_log(self) -> AnnotationLog:
+        return self.project.annotation_log(self.annotator)
+
+    def refresh(self) -> None:
+        """Reads what others wrote: another tab, another annotator, `label start`."""
+        stamp = self._pool_stamp()
+        if stamp != self._stamp:
+            self.project, self._stamp = Project.read(self.folder), stamp
+        self._log.refresh()
+        if len(shared_queries(self.project)) < len(self.project.query):
+            for name in self.project.annotators():
+                if name != self.annotator:
+                    if name not in self._others:
+                        self._others[name] = self.project.annotation_log(name)
+                    self._others[name].refresh()
+        others = [log.current for log in self._others.values()]
+        own = len(annotated_queries(self.annotations)) if others else 0
+        known = (stamp, own, *(len(log.lines) for log in self._others.values()))
+        if known != self._known:
+            self._set_items(worklist(self.project, self.annotator, self.annotations, others))
+            self._known = known
+
+    def is_done(self, item: Item) -> bool:
+        """Tests whether an item is graded, or its query is marked as unanswerable."""
+        return is_done(item, self.annotations)
+
+    def current_item(self) -> Item | None:
+        """Returns the first open item after the newest annotation."""
+        if self.annotations.last is None:
+            return self.next_open(None)
+        query, document = self.annotations.last
+        last: Item | None = Item(query=query, document=document)
+        if document is None and last not in self._index:
+            last = next((item for item in self.items if item.query == query), None)
+        return self.next_open(last if last in self._index else None)
+
+    def check(self, line: Annotation) -> None:
+        """Raises UsageError for an item outside the pool and an invalid grade."""
+        candidates = self.project.candidates.get(line.query)
+        if candidates is None or line.document not in (None, *(one.document for one in candidates)):
+            raise UsageError(f"not in the pool: query {line.query!r}, document {line.document!r}")
+        if line.kind == "grade" and line.grade not in (None, *self.scale.meanings):
+            raise UsageError(f"{self.scale.target}: {line.grade} is not one of its grades")
+
+    def view(self, item: Item) -> ItemView:
+        """Returns everything that is shown of an item; nothing of systems, ranks and others."""
+        own = self.annotations
+        of_query = [one for one in self.items if one.query == item.query]
+        queries = list(dict.fromkeys(one.query for one in self.items))
+        return replace(
+            super().view(item),
             note=own.notes.get((item.query, item.document), ""),
-            candidates=[CandidateGrade(item=one, grade=_grade(own, one)) for one in of_query],
+            candidates=[
+                CandidateGrade(item=one, grade=own.grades.get((one.query, one.document or "")))
+                for one in of_query
+            ],
             position=of_query.index(item),
             number=queries.index(item.query) + 1,
             queries=len(queries),
-            done=len(self._items) - left,
-            total=len(self._items),
             warning=self._warning(item.query),
-            previous=self.neighbour(item, -1),
-            next=self.neighbour(item, 1),
-            next_open=self.next_open(item),
-            can_undo=bool(own.undo_stack),
             choices=self._choices(item),
         )
 
@@ -256,13 +308,13 @@ class AnnotationSession:
 
     def _warning(self, query: str) -> str:
         """Returns a warning where a query is marked as unanswerable but has evidence."""
-        if not self.annotations.unanswerable.get(query):
-            return ""
-        documents = [candidate.document for candidate in self._project.candidates[query]]
-        grades = self.annotations.query_grades(query, documents).values()
-        least = self._project.relevance_level
+        least = self.relevance_level
+        grades = [
+            self.annotations.grades.get((query, one.document), 0)
+            for one in self.project.candidates[query]
+        ]
         n = sum(grade >= least for grade in grades)
-        if not n:
+        if not n or not self.annotations.unanswerable.get(query):
             return ""
         return (
             f"You marked this query as not to be answered, but gave {n} of its documents a grade "
@@ -273,8 +325,3 @@ class AnnotationSession:
         names = ("label.json", "pool.jsonl", "annotations/construction.jsonl")
         paths = [self.folder / name for name in names]
         return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
-
-
-def _grade(annotations: Annotations, item: Item) -> int | None:
-    document = item.document
-    return None if document is None else annotations.grades.get((item.query, document))

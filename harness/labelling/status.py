@@ -1,7 +1,8 @@
-"""Status of a project: who judged what, agreement, conflicts, and what its numbers can show."""
+"""Status of a project: who judged what, agreement, conflicts, and scores so far."""
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
@@ -12,12 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.labelling.annotations import Annotations, Pair
-from harness.labelling.consensus import (
-    Conflict,
-    annotations_by_name,
-    apply_policy,
-    consensus,
-)
+from harness.labelling.consensus import Conflict, apply_policy, read_consensus
 from harness.labelling.project import CONSTRUCTION, Project
 from harness.labelling.reports import (
     AgreementMeasure,
@@ -26,7 +22,7 @@ from harness.labelling.reports import (
     ProgressCounts,
     StatusReport,
 )
-from harness.labelling.scores import judging_progress, required_sample, scores
+from harness.labelling.scores import judging_progress, scores
 from harness.labelling.session import is_done, shared_queries, worklist
 from harness.schema import Ability
 from harness.scoring.metrics import Metric
@@ -40,7 +36,8 @@ from harness.statistics.agreement import (
 HALF_WIDTH = 0.05
 """The wanted half-width of intervals, where none is given."""
 
-_ABILITIES = {ability: number for number, ability in enumerate(Ability)}
+Matrix = npt.NDArray[np.float64]
+K = TypeVar("K", str, Pair)
 
 
 def status(
@@ -52,16 +49,15 @@ def status(
     folder that is not a project, an unknown metric, and one that looks deeper than the pool.
     """
     project = Project.read(folder)
-    annotators = annotations_by_name(project)
-    built = project.annotation_log(CONSTRUCTION).current
-    adjudicated = project.adjudication_log().current
-    merged = consensus(project, annotators, built, adjudicated)
+    settings = project.settings
+    annotators = project.annotations()
+    merged = read_consensus(project, annotators)
     decided = apply_policy(project, merged, "lower", ("grade",))
     progress = judging_progress(project, decided)
     score_status = None
     if project.systems:
-        wanted = Metric.parse(metric or f"ndcg@{min(10, project.depth)}")
-        score_status = scores(project, decided, wanted, half_width)
+        wanted = Metric.parse(metric or f"ndcg@{min(10, settings.depth)}")
+        score_status = scores(project, decided, progress.scorable, wanted, half_width)
     return StatusReport(
         folder=str(folder),
         target=project.scale.target,
@@ -70,43 +66,42 @@ def status(
         queries=len(project.queries),
         candidates=len(project.pool),
         without_candidates=sum(not c for c in project.candidates.values()),
-        depth=project.depth,
-        seed=project.seed,
-        systems=project.systems or project.answer_folders,
-        overlap=project.settings.overlap,
+        depth=settings.depth,
+        systems=project.systems or [one.folder for one in settings.answers],
+        overlap=settings.overlap,
         shared_queries=len(shared_queries(project)),
         annotators=[_annotator(project, name, annotators) for name in annotators],
-        by_construction=len(built.grades),
+        by_construction=len(project.annotation_log(CONSTRUCTION).current.grades),
         agreement=measures(project, annotators),
         conflicts=ConflictStatus(
-            open=Counter(_conflict_kind(one) for one in merged.open),
+            open=Counter(map(_conflict_kind, merged.open)),
             resolved=sum(not one.open for one in merged.conflicts),
+            grades=sum(one.kind == "grade" for one in merged.open),
         ),
         progress=ProgressCounts(
             scorable=len(progress.scorable),
             without_relevant=len(progress.without_relevant),
             unanswerable=len(progress.unanswerable),
-            unanswerable_unconfirmed=count_unconfirmed(
-                progress.unanswerable, (*annotators.values(), adjudicated)
-            ),
+            unanswerable_unconfirmed=count_unconfirmed(project, progress.unanswerable, annotators),
             unfinished=len(progress.unfinished),
         ),
-        open_grade_conflicts=sum(one.kind == "grade" for one in merged.open),
         scores=score_status,
-        required=required_sample(project, decided, score_status) if score_status else None,
     )
 
 
-def count_unconfirmed(queries: Iterable[str], annotations: Sequence[Annotations]) -> int:
+def count_unconfirmed(
+    project: Project, queries: Iterable[str], annotators: Mapping[str, Annotations]
+) -> int:
     """Counts the unanswerable queries that nobody marked as such."""
-    return sum(not any(one.unanswerable.get(query) for one in annotations) for query in queries)
+    people = [*annotators.values(), project.adjudication_log().current]
+    return sum(not any(one.unanswerable.get(query) for one in people) for query in queries)
 
 
 def _annotator(
     project: Project, name: str, annotators: Mapping[str, Annotations]
 ) -> AnnotatorStatus:
     own = annotators[name]
-    others = [annotators[other] for other in annotators if other != name]
+    others = [one for other, one in annotators.items() if other != name]
     items = worklist(project, name, own, others)
     left = [item for item in items if not is_done(item, own)]
     return AnnotatorStatus(
@@ -131,29 +126,6 @@ def _conflict_kind(conflict: Conflict) -> str:
 # -- Agreement on what two or more annotators judged -----------------------------------------------
 
 
-def _measure(
-    variable: str, name: str, annotators: Sequence[str], found: Agreement
-) -> AgreementMeasure:
-    value, low, high = (
-        None if np.isnan(number) else round(float(number), 4)
-        for number in (found.value, found.low, found.high)
-    )
-    return AgreementMeasure(
-        variable=variable,
-        measure=name,
-        annotators=list(annotators),
-        value=value,
-        low=low,
-        high=high,
-        level=found.level,
-        n=found.units,
-        ratings=found.ratings,
-        queries=found.clusters,
-        method=found.method,
-        note=found.note,
-    )
-
-
 def measures(project: Project, annotators: Mapping[str, Annotations]) -> list[AgreementMeasure]:
     """Measures agreement on grades, on relevance, on unanswerable queries, and on abilities.
 
@@ -165,25 +137,23 @@ def measures(project: Project, annotators: Mapping[str, Annotations]) -> list[Ag
     if len(names) < 2:
         return []
     own = [annotators[name] for name in names]
-    pairs = _keys([one.grades for one in own])
-    grades = _matrix([one.grades for one in own], pairs)
-    relevant = np.where(np.isnan(grades), np.nan, grades >= project.relevance_level)
-    queries = [query for query, _ in pairs]
-    found = [_measure("grades", "alpha, ordinal", names, krippendorff_alpha(grades, queries))]
-    for (i, a), (j, b) in combinations(enumerate(names), 2):
-        kappa = cohens_kappa(grades[i], grades[j], queries, weights="quadratic")
-        found.append(_measure("grades", "kappa, quadratic", (a, b), kappa))
-    found.append(_measure("grades", "per cent", names, percent_agreement(grades, queries)))
-    for (i, a), (j, b) in combinations(enumerate(names), 2):
-        kappa = cohens_kappa(relevant[i], relevant[j], queries)
-        found.append(_measure("relevant or not", "kappa", (a, b), kappa))
-    per_cent = percent_agreement(relevant, queries)
-    found.append(_measure("relevant or not", "per cent", names, per_cent))
-    for variable, values in (
-        ("cannot be answered", [_marks(project, one) for one in own]),
-        ("ability", [_numbered(one.abilities) for one in own]),
-    ):
-        matrix = _matrix(values, _keys(values))
+    grades, keys = _matrix([one.grades for one in own])
+    queries = [query for query, _ in keys]
+    least = project.settings.relevance_level
+    relevant = np.where(np.isnan(grades), np.nan, grades >= least)
+    alpha = krippendorff_alpha(grades, queries)
+    found = [
+        _measure("grades", "alpha, ordinal", names, alpha),
+        *_kappas("grades", "quadratic", names, grades, queries),
+        _measure("grades", "per cent", names, percent_agreement(grades, queries)),
+        *_kappas("relevant or not", "none", names, relevant, queries),
+        _measure("relevant or not", "per cent", names, percent_agreement(relevant, queries)),
+    ]
+    numbers = {ability: number for number, ability in enumerate(Ability)}
+    abilities = [{query: numbers[a] for query, a in one.abilities.items()} for one in own]
+    marks = [_marks(project, one) for one in own]
+    for variable, values in (("cannot be answered", marks), ("ability", abilities)):
+        matrix, _ = _matrix(values)
         if (np.isfinite(matrix).sum(axis=0) >= 2).any():
             alpha = krippendorff_alpha(matrix, distance="nominal")
             found.append(_measure(variable, "alpha, nominal", names, alpha))
@@ -191,27 +161,53 @@ def measures(project: Project, annotators: Mapping[str, Annotations]) -> list[Ag
     return found
 
 
-K = TypeVar("K", str, Pair)
+def _kappas(
+    variable: str, weights: str, names: Sequence[str], values: Matrix, queries: Sequence[str]
+) -> list[AgreementMeasure]:
+    """Returns kappa of each two annotators."""
+    name = "kappa" if weights == "none" else f"kappa, {weights}"
+    return [
+        _measure(
+            variable,
+            name,
+            (names[i], names[j]),
+            cohens_kappa(values[i], values[j], queries, weights=weights),
+        )
+        for i, j in combinations(range(len(names)), 2)
+    ]
 
 
-def _keys(values: Iterable[Mapping[K, int]]) -> list[K]:
-    return sorted({key for one in values for key in one})
+def _measure(
+    variable: str, measure: str, annotators: Sequence[str], found: Agreement
+) -> AgreementMeasure:
+    value, low, high = (
+        None if math.isnan(number) else round(float(number), 4)
+        for number in (found.value, found.low, found.high)
+    )
+    return AgreementMeasure(
+        variable=variable,
+        measure=measure,
+        annotators=list(annotators),
+        value=value,
+        low=low,
+        high=high,
+        n=found.units,
+        queries=found.clusters,
+        note=found.note,
+    )
 
 
-def _matrix(values: Sequence[Mapping[K, int]], keys: list[K]) -> npt.NDArray[np.float64]:
-    """(annotators, keys), NaN where an annotator has no value."""
+def _matrix(values: Sequence[Mapping[K, int]]) -> tuple[Matrix, list[K]]:
+    """Returns values of shape (annotators, keys), NaN where one has no value, and the keys."""
+    keys = sorted({key for one in values for key in one})
     rows = [[float(one.get(key, np.nan)) for key in keys] for one in values]
-    return np.array(rows, np.float64).reshape(len(values), len(keys))
+    return np.array(rows, np.float64).reshape(len(values), len(keys)), keys
 
 
 def _marks(project: Project, own: Annotations) -> dict[str, int]:
-    """Whether each query is unanswerable (1), of those that an annotator has finished."""
+    """Returns whether each query is unanswerable, of those that an annotator has finished."""
     graded = Counter(query for query, _ in own.grades)
     built = project.annotation_log(CONSTRUCTION).current.grades
     asked = Counter(one.query for one in project.pool if (one.query, one.document) not in built)
     done = {query: 0 for query, n in asked.items() if graded[query] >= n}
     return {**done, **own.unanswerable}
-
-
-def _numbered(abilities: Mapping[str, Ability]) -> dict[str, int]:
-    return {query: _ABILITIES[name] for query, name in abilities.items()}

@@ -1,14 +1,12 @@
-"""What the page shows of a session, and what the page sends back."""
+"""Records of what the page shows of a session, and of what it sends back."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 import msgspec
 
-from harness.labelling.annotations import Annotation, Kind, Scale, Value
+from harness.labelling.annotations import Annotation, Kind, Value
 from harness.labelling.project import Project
 from harness.labelling.records import LabelDocument
 from harness.records.base import Record
@@ -41,7 +39,7 @@ class DocumentView(Record):
     session: str | None = None
 
 
-class Context(Record):
+class TurnContext(Record):
     """The turns before and after a document in its session."""
 
     before: list[DocumentView]
@@ -62,7 +60,7 @@ class Vote(Record):
     value: Value
 
 
-class Evidence(Record):
+class ConflictEvidence(Record):
     """A document that somebody graded as relevant, with all grades of it."""
 
     document: DocumentView
@@ -88,7 +86,7 @@ class ItemView(Record):
     asked_at: str | None
     reference: str | None
     document: DocumentView | None
-    context: Context
+    context: TurnContext
     grade: int | None
     ability: Ability | None
     given_ability: Ability | None
@@ -109,7 +107,7 @@ class ItemView(Record):
     warning: str = ""
     # Adjudication alone:
     votes: list[Vote] = msgspec.field(default_factory=list)
-    evidence: list[Evidence] = msgspec.field(default_factory=list)
+    evidence: list[ConflictEvidence] = msgspec.field(default_factory=list)
     notes: list[AnnotatorNote] = msgspec.field(default_factory=list)
 
 
@@ -118,44 +116,6 @@ class NothingLeft(Record):
 
     done: int
     total: int
-
-
-class Session(Protocol):
-    """The work of one person on one project, as the page uses it."""
-
-    mode: Mode
-    folder: Path
-    annotator: str
-
-    @property
-    def scale(self) -> Scale:
-        """What is judged, and the grades it can have."""
-
-    @property
-    def relevance_level(self) -> int:
-        """The lowest grade that counts as relevant."""
-
-    @property
-    def items(self) -> Sequence[Item]:
-        """All items, in order."""
-
-    def refresh(self) -> None:
-        """Reads what others wrote."""
-
-    def has(self, item: Item) -> bool:
-        """Tests whether the session has this item."""
-
-    def current_item(self) -> Item | None:
-        """The item to continue at."""
-
-    def view(self, item: Item) -> ItemView:
-        """Everything that is shown of an item."""
-
-    def annotate(self, line: Annotation) -> None:
-        """Writes an annotation to the disk."""
-
-    def undo(self, item: Item | None = None) -> Item | None:
-        """Reverts the newest annotation; returns its item."""
 
 
 # -- Messages of the page --------------------------------------------------------------------------
@@ -223,17 +183,17 @@ def document_view(document: LabelDocument) -> DocumentView:
     )
 
 
-def context(project: Project, item: Item) -> Context:
+def context(project: Project, item: Item) -> TurnContext:
     """Returns the turns around a document in its session; empty where it names no session.
 
     It does not say which of them are candidates or were judged.
     """
     if item.document is None:
-        return Context(before=[], after=[])
+        return TurnContext(before=[], after=[])
     turns = project.session(project.document(item.query, item.document))
     at = next((i for i, one in enumerate(turns) if one.id == item.document), 0)
     before, after = turns[max(at - CONTEXT_TURNS, 0) : at], turns[at + 1 : at + 1 + CONTEXT_TURNS]
-    return Context(before=[*map(document_view, before)], after=[*map(document_view, after)])
+    return TurnContext(before=[*map(document_view, before)], after=[*map(document_view, after)])
 
 
 def reference(project: Project, query: str) -> str | None:

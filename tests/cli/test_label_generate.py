@@ -100,8 +100,8 @@ def test_check_finds_what_a_set_of_others_leaks(harness: Any, tmp_path: Path) ->
     assert said.status == 1, said.err
     found = json.loads(said.out)
     assert [one["query"] for one in found["quotes"]["examples"]] == ["q1"]
-    assert [one["document"] for one in found["splits"]["documents"]] == ["d3"]
-    assert [one["queries"] for one in found["splits"]["same_queries"]] == [["q2", "q3"]]
+    assert [one["ids"] for one in found["splits"]["documents"]] == [["d3"]]
+    assert [one["ids"] for one in found["splits"]["same_queries"]] == [["q2", "q3"]]
     assert found["splits"]["same_texts"] == []  # d2 is judged, and is not relevant
     said = harness("label", "check", folder, "--against", folder)
     assert "3 + 0 documents, 3 + 0 queries" in said.out

@@ -12,8 +12,8 @@ from harness.labelling.records import (
     Candidate,
     LabelDocument,
     LabelQuery,
+    LabelSettings,
     PooledSystem,
-    ProjectSettings,
 )
 
 TEXTS = {
@@ -33,9 +33,9 @@ POOL = [
 ]
 
 
-def settings(*, depth: int, systems: str) -> ProjectSettings:
+def settings(*, depth: int, systems: str) -> LabelSettings:
     """Settings of a project with these pooled systems, a letter each."""
-    return ProjectSettings(
+    return LabelSettings(
         version=1,
         depth=depth,
         seed=0,

@@ -17,13 +17,13 @@ from harness.labelling.records import (
     Candidate,
     LabelDocument,
     LabelQuery,
+    LabelSettings,
     PooledSystem,
-    ProjectSettings,
 )
 from harness.labelling.session import AnnotationSession
-from harness.labelling.start import start
+from harness.labelling.start import StartOptions, start
 from harness.labelling.status import status
-from harness.labelling.views import Context, Item
+from harness.labelling.views import Item, TurnContext
 from harness.records.base import to_plain
 from harness.schema import Ability
 
@@ -54,17 +54,22 @@ def test_each_grade_says_whether_it_counts(project: Project) -> None:
 
 def test_a_grade_below_the_threshold_is_no_evidence_anywhere(project: Project) -> None:
     judged(project, d1=1, d3=2)
-    before = export(project.folder, project.folder / "before")
-    lines = (before.folder / "qrels.jsonl").read_bytes()
+    export(project.folder, project.folder / "before")
+    lines = (project.folder / "before" / "qrels.jsonl").read_bytes()
     assert [orjson.loads(line)["grade"] for line in lines.splitlines()] == [1, 2]
-    assert "Binary metrics count grades from 1 on" in (before.folder / "README.md").read_text()
+    assert (
+        "Grades from 1 on count as evidence"
+        in (project.folder / "before" / "README.md").read_text()
+    )
 
     with_threshold(project, 2)
     after = export(project.folder, project.folder / "after")
-    lines = (after.folder / "qrels.jsonl").read_bytes()
+    lines = (project.folder / "after" / "qrels.jsonl").read_bytes()
     assert [orjson.loads(line)["grade"] for line in lines.splitlines()] == [0, 2]
-    assert after.manifest.relevance_level == 2
-    assert "Grades from 2 on count as evidence" in (after.folder / "README.md").read_text()
+    assert after.relevance_level == 2
+    assert (
+        "Grades from 2 on count as evidence" in (project.folder / "after" / "README.md").read_text()
+    )
 
     with_threshold(project, 3)
     done = status(project.folder, metric="recall@2")
@@ -86,15 +91,15 @@ def test_the_threshold_is_chosen_at_the_start_and_a_change_is_said(
     from harness.labelling.pool import System
 
     folder, systems = tmp_path / "labels", [System.create("bm25", {})]
-    assert start(folder, *sources, systems).project.relevance_level == 1
+    assert start(folder, *sources, systems).project.settings.relevance_level == 1
     assert "relevance_level" not in orjson.loads((folder / "label.json").read_bytes())
     judged(Project.read(folder), d1=1)
-    started = start(folder, *sources, relevance_level=2)
-    assert Project.read(folder).relevance_level == 2
+    started = start(folder, *sources, options=StartOptions(relevance_level=2))
+    assert Project.read(folder).settings.relevance_level == 2
     assert any("counted from 1 on when ann judged" in one for one in started.warnings)
-    assert start(folder, *sources).project.relevance_level == 2
+    assert start(folder, *sources).project.settings.relevance_level == 2
     with pytest.raises(UsageError, match="--relevance-level is a grade, 1, 2 or 3, not 0"):
-        start(folder, *sources, relevance_level=0)
+        start(folder, *sources, options=StartOptions(relevance_level=0))
 
 
 @pytest.fixture
@@ -107,7 +112,7 @@ def talk(tmp_path: Path) -> Project:
     ]
     made = Project(
         tmp_path / "talk",
-        ProjectSettings(
+        LabelSettings(
             version=1,
             depth=1,
             seed=0,
@@ -122,7 +127,7 @@ def talk(tmp_path: Path) -> Project:
     return made
 
 
-def texts(context: Context) -> tuple[list[str], list[str]]:
+def texts(context: TurnContext) -> tuple[list[str], list[str]]:
     return [one.text for one in context.before], [one.text for one in context.after]
 
 
@@ -150,7 +155,7 @@ def test_neighbours_go_by_time_where_all_have_one(talk: Project) -> None:
 
 def test_documents_without_a_session_have_no_neighbours(project: Project) -> None:
     view = AnnotationSession(project.folder, "ann").view(Item(query="q1", document="d1"))
-    assert view.context == Context(before=[], after=[])
+    assert view.context == TurnContext(before=[], after=[])
 
 
 def test_the_ability_that_was_given_is_shown_and_can_be_changed(talk: Project) -> None:

@@ -21,14 +21,13 @@ from polling import HANGS
 
 from harness.labelling.page import server
 from harness.labelling.project import Project
-from harness.labelling.session import AnnotationSession
-from harness.labelling.views import Session
+from harness.labelling.session import AnnotationSession, JudgingSession
 
 Page = Any
 
 
 @contextmanager
-def served(session: Session) -> Iterator[int]:
+def served(session: JudgingSession) -> Iterator[int]:
     """A server of the session in this process; its port."""
     with server(session, 0) as serving:
         thread = Thread(target=serving.serve_forever, args=(0.01,), daemon=True)

@@ -12,7 +12,7 @@ from harness.labelling.annotations import Annotation
 from harness.labelling.pool import System
 from harness.labelling.project import Project
 from harness.labelling.reports import Added
-from harness.labelling.start import start
+from harness.labelling.start import StartOptions, start
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -25,7 +25,7 @@ def test_the_pool_is_the_union_of_every_systems_top_k(tmp_path: Path, sources: S
         "def last(text, k, corpus):\n    return [corpus[-1].id]\n", "utf-8"
     )
     mine = System.create(f"{tmp_path / 'mine.py'}:last", {})
-    made = start(tmp_path / "labels", *sources, [BM25, mine], depth=2)
+    made = start(tmp_path / "labels", *sources, [BM25, mine], options=StartOptions(depth=2))
     assert (made.new, made.warnings) == (True, [])
     project = Project.read(tmp_path / "labels")
     assert [query.id for query in project.queries] == ["q1", "q2", "q3"]
@@ -40,7 +40,7 @@ def test_the_pool_is_the_union_of_every_systems_top_k(tmp_path: Path, sources: S
 
 def test_it_goes_on_and_grows_without_losing_a_judgement(tmp_path: Path, sources: Sources) -> None:
     folder = tmp_path / "labels"
-    first = start(folder, *sources, [BM25], depth=1)
+    first = start(folder, *sources, [BM25], options=StartOptions(depth=1))
     assert "only bm25 is pooled" in first.warnings[0]
     kept = first.project.pool[0]
     first.project.annotation_log("ann").append(
@@ -48,14 +48,14 @@ def test_it_goes_on_and_grows_without_losing_a_judgement(tmp_path: Path, sources
     )
     before = (folder / "pool.jsonl").read_bytes()
     again = start(folder, *sources)
-    assert not again.changed
+    assert again.added == Added()
     assert (folder / "pool.jsonl").read_bytes() == before
 
     documents, queries = sources
     queries.write_text("Who was late?\n" + queries.read_text("utf-8"), "utf-8")
     with open(documents, "ab") as file:
         file.write(b'\n{"id": "d5", "text": "The captain of the ferry is Liv."}\n')
-    grown = start(folder, documents, queries, [TFIDF], depth=3)
+    grown = start(folder, documents, queries, [TFIDF], options=StartOptions(depth=3))
     assert grown.added == Added(
         documents=1,
         queries=1,
@@ -72,11 +72,11 @@ def test_it_goes_on_and_grows_without_losing_a_judgement(tmp_path: Path, sources
 
 def test_what_would_change_a_judgement_is_refused(tmp_path: Path, sources: Sources) -> None:
     folder, (documents, queries) = tmp_path / "labels", sources
-    start(folder, documents, queries, [BM25, TFIDF], depth=2)
+    start(folder, documents, queries, [BM25, TFIDF], options=StartOptions(depth=2))
     with pytest.raises(UsageError, match="never shrinks"):
-        start(folder, documents, queries, depth=1)
+        start(folder, documents, queries, options=StartOptions(depth=1))
     with pytest.raises(UsageError, match="created with seed 0"):
-        start(folder, documents, queries, seed=1)
+        start(folder, documents, queries, options=StartOptions(seed=1))
     documents.write_text('{"id": "d1", "text": "Another text."}\n', "utf-8")
     with pytest.raises(UsageError, match="the document 'd1' has another text"):
         start(folder, documents, queries)
@@ -140,7 +140,12 @@ def test_the_qrels_cannot_be_pooled(tmp_path: Path, sources: Sources) -> None:
 
 
 def test_the_files_are_plain(tmp_path: Path, sources: Sources) -> None:
-    start(tmp_path / "labels", *sources, [BM25, TFIDF], depth=1, seed=3, overlap=0.5)
+    start(
+        tmp_path / "labels",
+        *sources,
+        [BM25, TFIDF],
+        options=StartOptions(depth=1, seed=3, overlap=0.5),
+    )
     settings = orjson.loads((tmp_path / "labels" / "label.json").read_bytes())
     assert {name: settings[name] for name in ("version", "depth", "seed", "overlap")} == {
         "version": 1,

@@ -131,7 +131,7 @@ class ModelGenerator:
         queries = []
         for question in questions[:each]:
             try:
-                checked = convert(question, Question, "question")
+                checked = convert(question, ModelQuestion, "question")
             except UsageError:
                 self.excluded["questions without a query and an answer"] += 1
                 continue
@@ -158,7 +158,7 @@ class ModelReply(Record, forbid_unknown_fields=False):
     questions: list[object]
 
 
-class Question(Record, forbid_unknown_fields=False):
+class ModelQuestion(Record, forbid_unknown_fields=False):
     """A question that a model wrote."""
 
     query: str
@@ -166,7 +166,7 @@ class Question(Record, forbid_unknown_fields=False):
     ability: object = Ability.LOOKUP
 
 
-def _fault(question: Question) -> str:
+def _fault(question: ModelQuestion) -> str:
     """Returns why a question is excluded; empty for a good one."""
     if not question.query.strip() or not str(question.answer).strip():
         return "questions without a query and an answer"

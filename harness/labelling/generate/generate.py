@@ -25,7 +25,7 @@ from harness.labelling.generate.leakage import (
 from harness.labelling.generate.records import EndpointUsage, GenerateReport
 from harness.labelling.generate.splits import assign, fraction, groups
 from harness.labelling.generate.templates import (
-    Template,
+    QueryTemplate,
     TemplateAssigner,
     check_fields,
     template_fields,
@@ -57,7 +57,7 @@ class GenerateOptions:
     queries that quote their document.
     """
 
-    templates: list[Template]
+    templates: list[QueryTemplate]
     shares: dict[Split, float]
     number: int = 200
     each: int = 1
@@ -120,7 +120,7 @@ def _generate(
     new, excluded, usage = _new_queries(documents, same, old, options, quiet)
     queries = _with_same([*old, *new], same)
     split_of = {query.id: query.split for query in earlier.queries if query.split}
-    placed, group_sizes = _placed(queries, documents, split_of, options)
+    placed, largest_group = _placed(queries, documents, split_of, options)
     if lost := len(queries) - len(placed):
         excluded["queries that would tie two splits together"] = lost
     if not placed:
@@ -143,9 +143,7 @@ def _generate(
         multi_document_queries=sum(len(query.golds) > 1 for query, _ in placed),
         proposals=write_project.unjudged_proposals(project),
         proposals_by_reason=dict(reasons_of),
-        queries_with_proposals=sum(bool(query.proposed) for query, _ in placed),
-        groups=len(group_sizes),
-        largest_group=max(group_sizes),
+        largest_group=largest_group,
         excluded=dict(excluded),
         endpoint=usage,
         leakage=check(from_project(project)),
@@ -245,9 +243,9 @@ def _placed(
     documents: Sequence[LabelDocument],
     before: Mapping[str, Split],
     options: GenerateOptions,
-) -> tuple[list[tuple[GeneratedQuery, Split]], list[int]]:
-    """Returns the queries with their splits, less those that would tie two, and the numbers of
-    queries by group."""
+) -> tuple[list[tuple[GeneratedQuery, Split]], int]:
+    """Returns the queries with their splits, less those that would tie two, and the number of
+    queries in the largest group."""
     ties = [[*query.golds, *query.proposed] for query in queries] + asking_the_same(queries)
     group_of = groups(len(documents), ties)
     group = [group_of[query.golds[0]] for query in queries]
@@ -258,4 +256,4 @@ def _placed(
         (query, before.get(query.id) or split) for query, split in zip(queries, splits, strict=True)
     ]
     kept = [(query, split) for query, split in placed if split is not None]
-    return kept, list(Counter(group).values()) or [0]
+    return kept, max(Counter(group).values(), default=0)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import combinations
 from pathlib import Path
-from statistics import fmean, median
+from statistics import fmean
 
 import numpy as np
 
@@ -27,15 +27,12 @@ from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.labelling.generate.records import (
+    BenchmarkOverlap,
     LeakageReport,
-    Overlap,
     Quotation,
     QuoteCheck,
-    SharedWords,
     SplitCheck,
-    SplitDocument,
-    SplitDocuments,
-    SplitQueries,
+    SplitFinding,
 )
 from harness.labelling.generate.write_project import GeneratedQuery, normalised, rows_of
 from harness.labelling.inputs import read_documents
@@ -61,7 +58,7 @@ _PORTION = 5000
 
 
 @dataclass(frozen=True)
-class LabelledQuery:
+class CheckedQuery:
     """A query, the rows of its relevant documents and of those proposed and not judged.
 
     `split` is None in a set without splits.
@@ -76,14 +73,14 @@ class LabelledQuery:
 
 
 @dataclass(frozen=True)
-class LabelledSet:
+class CheckedSet:
     """Documents and queries."""
 
     documents: Sequence[LabelDocument]
-    queries: Sequence[LabelledQuery]
+    queries: Sequence[CheckedQuery]
 
 
-def read_set(folder: Path) -> LabelledSet:
+def read_set(folder: Path) -> CheckedSet:
     """Reads a labelling project, or all splits of a folder that the dataset `labelled` reads.
 
     Raises UsageError for any other folder.
@@ -107,11 +104,11 @@ def read_set(folder: Path) -> LabelledSet:
         haystack = optional_string(file, line, record, "haystack")
         found = (rows.get((haystack, document)) for document in relevant.get(id_, ()))
         kept = tuple(row for row in found if row is not None)
-        queries.append(LabelledQuery(id_, text, haystack, split.get(id_) or None, kept))
-    return LabelledSet(documents, queries)
+        queries.append(CheckedQuery(id_, text, haystack, split.get(id_) or None, kept))
+    return CheckedSet(documents, queries)
 
 
-def from_project(project: Project) -> LabelledSet:
+def from_project(project: Project) -> CheckedSet:
     """Returns a project as it is judged now: relevant is what anybody graded 1 or more."""
     rows = rows_of(project.documents)
     grades: dict[tuple[str, str], int] = {}
@@ -134,11 +131,11 @@ def from_project(project: Project) -> LabelledSet:
         ]
         rows_relevant = tuple(sorted(relevant.get(query.id, ())))
         queries.append(
-            LabelledQuery(
+            CheckedQuery(
                 query.id, query.text, haystack, query.split, rows_relevant, tuple(sorted(proposed))
             )
         )
-    return LabelledSet(project.documents, queries)
+    return CheckedSet(project.documents, queries)
 
 
 # -- The checks ------------------------------------------------------------------------------------
@@ -155,7 +152,7 @@ def check_folder(folder: Path, against: Sequence[str] = (), *, quiet: bool = Tru
     return check(read_set(folder), [_open(name, quiet=quiet) for name in against])
 
 
-def check(labelled: LabelledSet, against: Sequence[Dataset] = ()) -> LeakageReport:
+def check(labelled: CheckedSet, against: Sequence[Dataset] = ()) -> LeakageReport:
     """Runs the three checks."""
     quoted, across = find_quotes(labelled), compare_splits(labelled)
     overlaps = [find_overlap(labelled, dataset) for dataset in against]
@@ -171,12 +168,9 @@ def check(labelled: LabelledSet, against: Sequence[Dataset] = ()) -> LeakageRepo
     return LeakageReport(quotes=quoted, splits=across, benchmarks=overlaps, leaks=leaks)
 
 
-def find_quotes(labelled: LabelledSet) -> QuoteCheck:
+def find_quotes(labelled: CheckedSet) -> QuoteCheck:
     """Finds queries that quote a relevant document, and measures the words that queries share with
-    theirs.
-
-    `shared_words` is over the queries with a relevant document and a word that any document has.
-    """
+    theirs: those with a relevant document and a word that any document has."""
     asked = [query for query in labelled.queries if query.relevant]
     contents = [document.content for document in labelled.documents]
     found = [longest_run(query.text, [contents[row] for row in query.relevant]) for query in asked]
@@ -193,13 +187,8 @@ def find_quotes(labelled: LabelledSet) -> QuoteCheck:
         n=len(asked),
         min_run=MIN_QUOTE,
         quoting=len(flagged),
-        longest_run=max((one.length for one in found), default=None),
-        shared_words=SharedWords(
-            n=len(shares),
-            mean=fmean(shares) if shares else None,
-            median=median(shares) if shares else None,
-            all_shared=sum(share > 1 - 1e-9 for share in shares),
-        ),
+        shared_words=fmean(shares) if shares else None,
+        shared_words_n=len(shares),
         examples=flagged[:MAX_EXAMPLES],
     )
 
@@ -254,9 +243,9 @@ def shared_words(
     return found
 
 
-def compare_splits(labelled: LabelledSet) -> SplitCheck:
+def compare_splits(labelled: CheckedSet) -> SplitCheck:
     """Finds what two splits have in common."""
-    by_split: dict[str, list[LabelledQuery]] = {}
+    by_split: dict[str, list[CheckedQuery]] = {}
     for query in labelled.queries:
         if query.split is not None:
             by_split.setdefault(query.split, []).append(query)
@@ -276,19 +265,18 @@ def compare_splits(labelled: LabelledSet) -> SplitCheck:
         reached = [{row for q in side for row in (*q.relevant, *q.proposed)} for side in sides]
         proposed = (reached[0] & reached[1]) - common
         for rows, documents in ((common, found.documents), (proposed, found.proposed_documents)):
-            documents += [SplitDocument(splits=both, document=name[row]) for row in sorted(rows)]
+            documents += [SplitFinding(splits=both, ids=[name[row]]) for row in sorted(rows)]
         found.same_texts.extend(
-            SplitDocuments(splits=both, documents=[name[a], name[b]])
+            SplitFinding(splits=both, ids=[name[a], name[b]])
             for a, b in _same_texts(labelled, gold)
         )
         found.same_queries.extend(
-            SplitQueries(splits=both, queries=[a.id, b.id], texts=[a.text, b.text])
-            for a, b in _same_queries(sides, terms)
+            SplitFinding(splits=both, ids=[a.id, b.id]) for a, b in _same_queries(sides, terms)
         )
     return found
 
 
-def _same_texts(labelled: LabelledSet, gold: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+def _same_texts(labelled: CheckedSet, gold: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
     """Yields rows of the first split and others of the second that have the same words.
 
     They share a haystack; else they are no alternative to each other.
@@ -305,15 +293,15 @@ def _same_texts(labelled: LabelledSet, gold: Sequence[Sequence[int]]) -> Iterato
 
 
 def _same_queries(
-    sides: tuple[Sequence[LabelledQuery], Sequence[LabelledQuery]], terms: Tokenizer
-) -> Iterator[tuple[LabelledQuery, LabelledQuery]]:
+    sides: tuple[Sequence[CheckedQuery], Sequence[CheckedQuery]], terms: Tokenizer
+) -> Iterator[tuple[CheckedQuery, CheckedQuery]]:
     """Yields queries of two splits with the same words, or the same content words in any order."""
 
-    def words(query: LabelledQuery) -> tuple[object, ...]:
+    def words(query: CheckedQuery) -> tuple[object, ...]:
         # Queries to different haystacks ask different things in the same words.
         return (query.haystack, content_words(query.text, terms) or normalised(query.text))
 
-    first: dict[tuple[object, ...], LabelledQuery] = {}
+    first: dict[tuple[object, ...], CheckedQuery] = {}
     for query in sides[0]:
         first.setdefault(words(query), query)
     for query in sides[1]:
@@ -357,7 +345,7 @@ def _open(text: str, *, quiet: bool) -> Dataset:
         raise UsageError(f"--against {text}: {error}") from None
 
 
-def find_overlap(labelled: LabelledSet, dataset: Dataset) -> Overlap:
+def find_overlap(labelled: CheckedSet, dataset: Dataset) -> BenchmarkOverlap:
     """Counts the documents and queries of the set that a benchmark has too."""
     manifest, n, n_queries = dataset.manifest, len(dataset.documents), dataset.n_queries
     texts = (
@@ -374,7 +362,7 @@ def find_overlap(labelled: LabelledSet, dataset: Dataset) -> Overlap:
     same_queries, similar_queries = texts_within(asked, theirs, any_order=True)
     documents = [labelled.documents[row].id for row in sorted(same | similar)]
     queries = [labelled.queries[row].id for row in sorted(same_queries | similar_queries)]
-    return Overlap(
+    return BenchmarkOverlap(
         dataset=f"{manifest.name} {manifest.granularity}-{manifest.text}-{manifest.split}",
         dataset_documents=n,
         dataset_queries=n_queries,

@@ -19,62 +19,43 @@ class Quotation(Record):
     quoted: str
 
 
-class SharedWords(Record):
-    """The share of a query's words that its document has, by rarity, over `n` queries."""
-
-    n: int
-    mean: float | None
-    median: float | None
-    all_shared: int
-
-
 class QuoteCheck(Record):
-    """Queries that quote a relevant document, of `n` with one; `min_run` words make a quotation."""
+    """Queries that quote a relevant document, of `n` with one; `min_run` words make a quotation.
+
+    `shared_words` is the mean share of a query's words that its document has, by rarity, over
+    `shared_words_n` queries.
+    """
 
     n: int
     min_run: int
     quoting: int
-    longest_run: int | None
-    shared_words: SharedWords
+    shared_words: float | None
+    shared_words_n: int
     examples: list[Quotation]
 
 
-class SplitDocument(Record):
-    """A document that queries of two splits have in common."""
+class SplitFinding(Record):
+    """The ids of a document, of two documents or of two queries that are in two splits."""
 
     splits: list[str]
-    document: str
-
-
-class SplitDocuments(Record):
-    """Two documents of two splits with equal texts."""
-
-    splits: list[str]
-    documents: list[str]
-
-
-class SplitQueries(Record):
-    """Queries of two splits that ask the same."""
-
-    splits: list[str]
-    queries: list[str]
-    texts: list[str]
+    ids: list[str]
 
 
 class SplitCheck(Record):
-    """What two splits have in common.
+    """What two splits have in common: documents, equal texts, and queries that ask the same.
 
-    `proposed_documents` would be in two splits if a person accepted them.
+    `proposed_documents` would be in two splits if a person accepted them. `queries` counts those of
+    each split.
     """
 
     queries: dict[str, int]
-    documents: list[SplitDocument]
-    proposed_documents: list[SplitDocument]
-    same_texts: list[SplitDocuments]
-    same_queries: list[SplitQueries]
+    documents: list[SplitFinding]
+    proposed_documents: list[SplitFinding]
+    same_texts: list[SplitFinding]
+    same_queries: list[SplitFinding]
 
 
-class Overlap(Record):
+class BenchmarkOverlap(Record):
     """How many documents and queries of a set a public benchmark has too, with examples."""
 
     dataset: str
@@ -93,7 +74,7 @@ class LeakageReport(Record):
 
     quotes: QuoteCheck
     splits: SplitCheck
-    benchmarks: list[Overlap]
+    benchmarks: list[BenchmarkOverlap]
     leaks: int
 
 
@@ -133,8 +114,6 @@ class GenerateReport(Output, tag="harness.label-generate/1"):
     multi_document_queries: int
     proposals: int
     proposals_by_reason: dict[str, int]
-    queries_with_proposals: int
-    groups: int
     largest_group: int
     excluded: dict[str, int]
     endpoint: EndpointUsage | None

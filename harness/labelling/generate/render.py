@@ -7,9 +7,6 @@ from collections.abc import Iterator
 from harness.labelling.generate.records import EndpointUsage, GenerateReport, LeakageReport
 from harness.scoring.grid import grid
 
-MANY = 10
-"""Proposals per query from which on a note says how many they are."""
-
 
 def render_generated(found: GenerateReport) -> str:
     """Returns what was generated, proposed and excluded, and what it cost."""
@@ -19,11 +16,11 @@ def render_generated(found: GenerateReport) -> str:
     parts = ", ".join(f"{name} {n}" for name, n in found.leakage.splits.queries.items())
     lines = [
         f"{found.queries} queries from {found.documents} documents in {found.folder}{new}",
-        f"splits: {parts}, by {found.groups} groups that share no document (the largest has "
-        f"{found.largest_group} queries)",
+        f"splits: {parts}, by groups that share no document (the largest has {found.largest_group} "
+        "queries)",
         "judged by construction: the document of each query, grade 3"
         + (f"; {several} queries were made from several" if several else ""),
-        *_proposals(found),
+        _proposals(found),
     ]
     if found.queries < found.requested:
         lines.append(f"fewer than the {found.requested} requested queries (--queries)")
@@ -37,17 +34,14 @@ def render_generated(found: GenerateReport) -> str:
     return "\n".join(lines)
 
 
-def _proposals(found: GenerateReport) -> Iterator[str]:
+def _proposals(found: GenerateReport) -> str:
     if not found.proposals:
-        yield "proposed: nothing; no other document has the same text or the same topic"
-        return
+        return "proposed: nothing; no other document has the same text or the same topic"
     by = ", ".join(f"{n} by {why}" for why, n in sorted(found.proposals_by_reason.items()))
-    yield (
-        f"proposed: {found.proposals} documents for {found.queries_with_proposals} queries "
-        f"({by}); none is relevant before a person says so: harness label open {found.folder}"
+    return (
+        f"proposed: {found.proposals} documents ({by}); none is relevant before a person says so: "
+        f"harness label open {found.folder}"
     )
-    if found.proposals > MANY * found.queries_with_proposals:
-        yield f"note: that is {found.proposals / found.queries_with_proposals:.0f} a query to judge"
 
 
 def _usage(usage: EndpointUsage) -> Iterator[str]:
@@ -76,7 +70,7 @@ def render_checks(leakage: LeakageReport) -> str:
 
 def _rows(leakage: LeakageReport) -> Iterator[list[str | int]]:
     quotes, splits = leakage.quotes, leakage.splits
-    mean = quotes.shared_words.mean
+    mean = quotes.shared_words
     yield [
         "quotes",
         f"queries with {quotes.min_run} words and more in a row of their document",
@@ -87,7 +81,7 @@ def _rows(leakage: LeakageReport) -> Iterator[list[str | int]]:
         "",
         "share of a query's words that its document has, by rarity, mean",
         "-" if mean is None else f"{mean:.2f}",
-        f"{quotes.shared_words.n} queries",
+        f"{quotes.shared_words_n} queries",
     ]
     of = f"{sum(splits.queries.values())} queries in {len(splits.queries)} splits"
     yield ["splits", "documents of queries in two splits", len(splits.documents), of]
@@ -105,7 +99,7 @@ def _rows(leakage: LeakageReport) -> Iterator[list[str | int]]:
 
 def _notes(leakage: LeakageReport) -> Iterator[str]:
     quotes, splits = leakage.quotes, leakage.splits
-    mean = quotes.shared_words.mean
+    mean = quotes.shared_words
     if mean is not None and mean >= 0.5:
         yield (
             f"note: documents have {mean:.0%} of their queries' words, which favours retrievers "
@@ -116,4 +110,4 @@ def _notes(leakage: LeakageReport) -> Iterator[str]:
     if n := len(splits.proposed_documents):
         yield f"note: {n} proposed documents would be in two splits if they were accepted"
     for same in splits.same_queries[:3]:
-        yield f"note: {' and '.join(same.queries)} are in two splits: {same.texts[0]!r}"
+        yield f"note: {' and '.join(same.ids)} ask the same, in two splits"

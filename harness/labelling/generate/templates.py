@@ -38,14 +38,14 @@ def template_fields(document: LabelDocument) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class Template:
+class QueryTemplate:
     """A text with fields in braces. `fields` are their names, each once."""
 
     text: str
     fields: tuple[str, ...]
 
     @classmethod
-    def parse(cls, text: str) -> Template:
+    def parse(cls, text: str) -> QueryTemplate:
         """Raises UsageError for one that has no field, or braces that are none."""
         try:
             parts = [part for part in string.Formatter().parse(text) if part[1] is not None]
@@ -75,7 +75,7 @@ class Template:
         return " ".join(filled.split())
 
 
-def check_fields(templates: Iterable[Template], known: set[str]) -> None:
+def check_fields(templates: Iterable[QueryTemplate], known: set[str]) -> None:
     """Raises UsageError for a field that no document has."""
     for template in templates:
         for name in template.fields:
@@ -94,7 +94,7 @@ class TemplateAssigner:
         self,
         documents: Sequence[LabelDocument],
         same: Sequence[int],
-        templates: Sequence[Template],
+        templates: Sequence[QueryTemplate],
         seed: int,
     ) -> None:
         self._documents, self._same = documents, same
@@ -140,7 +140,9 @@ class TemplateAssigner:
             self.excluded[crowded if tried else "documents without a topic"] += 1
         return queries
 
-    def _query(self, row: int, template: Template, topic: Topic | None) -> GeneratedQuery | None:
+    def _query(
+        self, row: int, template: QueryTemplate, topic: Topic | None
+    ) -> GeneratedQuery | None:
         """Returns a query; None where too many other documents fit it."""
         document = self._documents[row]
         values = {name: self._fields[row][name] for name in template.fields if name != TOPIC}
@@ -165,8 +167,8 @@ class TemplateAssigner:
 
 
 def _turns(
-    templates: Sequence[Template], topics: Sequence[Topic]
-) -> Iterator[tuple[Template, Topic | None]]:
+    templates: Sequence[QueryTemplate], topics: Sequence[Topic]
+) -> Iterator[tuple[QueryTemplate, Topic | None]]:
     """Yields templates in turn, each with the next topic; one without {topic} has one turn."""
     unused = iter(topics)
     plain: set[str] = set()

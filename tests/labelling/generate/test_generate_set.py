@@ -11,11 +11,11 @@ from generated_notes import NOTES, lines, write, write_lines
 from harness.errors import UsageError
 from harness.labelling.generate.generate import GenerateOptions, generate
 from harness.labelling.generate.splits import DEFAULT, parse
-from harness.labelling.generate.templates import Template
+from harness.labelling.generate.templates import QueryTemplate
 from harness.labelling.pool import System
-from harness.labelling.start import start
+from harness.labelling.start import StartOptions, start
 
-PLAIN = GenerateOptions([Template.parse("What is said about {topic}?")], parse(DEFAULT))
+PLAIN = GenerateOptions([QueryTemplate.parse("What is said about {topic}?")], parse(DEFAULT))
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -75,7 +75,7 @@ def test_an_equal_text_and_a_shared_topic_are_proposed_and_not_judged(tmp_path: 
         "two.md": "# Second\n\nThe tide tables hang in the hall and nobody reads them now.",
         "copy.md": "# tide TABLES\n\nHigh water at noon; low water in the evening, says the town!",
     }
-    template = Template.parse("What is said of {title}?")
+    template = QueryTemplate.parse("What is said of {title}?")
     docs = write(tmp_path / "docs", texts)
     found = generate(docs, tmp_path / "out", replace(PLAIN, templates=[template]))
     pool = lines(tmp_path / "out" / "pool.jsonl")
@@ -102,7 +102,7 @@ def test_a_field_that_many_share_makes_no_query(tmp_path: Path) -> None:
         for i in range(14)
     ]
     docs = write_lines(tmp_path / "documents.jsonl", records)
-    what = [Template.parse("What did {speaker} say?")]
+    what = [QueryTemplate.parse("What did {speaker} say?")]
     found = generate(docs, tmp_path / "out", replace(PLAIN, templates=what))
     (query,) = lines(tmp_path / "out" / "queries.jsonl")
     # Equal queries are one, made from both documents; twelve that fit tell no document apart.
@@ -115,7 +115,7 @@ def test_a_field_that_many_share_makes_no_query(tmp_path: Path) -> None:
 def test_queries_that_quote_are_excluded_unless_kept(tmp_path: Path) -> None:
     title = "How we mended the old harbour bell"
     docs = write(tmp_path / "docs", {**NOTES, "bell.md": f"# {title}\n\nWith rope and much tin."})
-    by_title = replace(PLAIN, templates=[Template.parse("Who wrote {title}?")])
+    by_title = replace(PLAIN, templates=[QueryTemplate.parse("Who wrote {title}?")])
     found = generate(docs, tmp_path / "out", by_title)
     assert found.excluded["queries that quote 5 words and more of their document"] == 1
     assert title not in (tmp_path / "out" / "queries.jsonl").read_text()
@@ -167,7 +167,7 @@ def test_a_document_that_ties_two_splits_together_gets_no_query(tmp_path: Path) 
     assert {q["split"] for q in lines(out / "queries.jsonl")} == {"test", "dev"}
     # It is proposed to all of them, and the check says that it would stand in both.
     across = found.leakage.splits.proposed_documents
-    assert [one.document for one in across] == ["bridge.txt"]
+    assert [one.ids for one in across] == [["bridge.txt"]]
     assert found.leakage.leaks == 0
 
 
@@ -203,7 +203,7 @@ def test_folders_that_hold_something_else_are_left_alone(tmp_path: Path) -> None
     with pytest.raises(UsageError, match="that was not generated"):
         generate(docs, tmp_path / "project", PLAIN)
     with pytest.raises(UsageError, match="no document has a field 'topci'; did you mean topic"):
-        generate(docs, tmp_path / "out", replace(PLAIN, templates=[Template.parse("{topci}")]))
+        generate(docs, tmp_path / "out", replace(PLAIN, templates=[QueryTemplate.parse("{topci}")]))
 
 
 @pytest.mark.parametrize(
@@ -211,11 +211,11 @@ def test_folders_that_hold_something_else_are_left_alone(tmp_path: Path) -> None
 )
 def test_what_is_no_template_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="the template"):
-        Template.parse(text)
+        QueryTemplate.parse(text)
 
 
 def test_a_template_keeps_what_is_not_a_field() -> None:
-    template = Template.parse("{{x}} {topic} and {speaker}: {topic}")
+    template = QueryTemplate.parse("{{x}} {topic} and {speaker}: {topic}")
     assert template.fields == ("topic", "speaker")
     assert template.fill({"topic": "{a}", "speaker": "Ann"}) == "{x} {a} and Ann: {a}"
 
@@ -224,7 +224,13 @@ def test_a_generated_set_is_pooled_like_any_project(tmp_path: Path) -> None:
     out = tmp_path / "out"
     generate(write(tmp_path / "docs", NOTES), out, PLAIN)
     before, queries = lines(out / "pool.jsonl"), (out / "queries.jsonl").read_bytes()
-    start(out, out / "documents.jsonl", out / "queries.jsonl", [System.create("bm25", {})], depth=3)
+    start(
+        out,
+        out / "documents.jsonl",
+        out / "queries.jsonl",
+        [System.create("bm25", {})],
+        options=StartOptions(depth=3),
+    )
     pool = lines(out / "pool.jsonl")
     assert (out / "queries.jsonl").read_bytes() == queries
     assert len(pool) > len(before)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from harness.labelling.generate.leakage import (
-    LabelledQuery,
-    LabelledSet,
+    CheckedQuery,
+    CheckedSet,
     check_folder,
     compare_splits,
     longest_run,
@@ -69,19 +69,19 @@ def test_what_two_splits_share_is_found_independently_of_how_they_were_made() ->
         document("elsewhere", "aaaa bbbb", "h"),
     ]
     queries = [
-        LabelledQuery("q1", "Where is the ferry?", "g", "test", (0,)),
-        LabelledQuery("q2", "Is the ferry where?", "g", "dev", (1, 2), (3,)),
-        LabelledQuery("q3", "What else?", "g", "train", (0, 3)),
-        LabelledQuery("q4", "Where is the ferry?", "h", "train", (4,)),
-        LabelledQuery("q5", "no split", "g", None, (0,)),
+        CheckedQuery("q1", "Where is the ferry?", "g", "test", (0,)),
+        CheckedQuery("q2", "Is the ferry where?", "g", "dev", (1, 2), (3,)),
+        CheckedQuery("q3", "What else?", "g", "train", (0, 3)),
+        CheckedQuery("q4", "Where is the ferry?", "h", "train", (4,)),
+        CheckedQuery("q5", "no split", "g", None, (0,)),
     ]
-    labelled = LabelledSet(documents, queries)
+    labelled = CheckedSet(documents, queries)
     found = compare_splits(labelled)
-    assert [(f.splits, f.document) for f in found.documents] == [(["test", "train"], "a")]
-    proposed = [(f.splits, f.document) for f in found.proposed_documents]
-    assert proposed == [(["dev", "train"], "far")]
-    assert [f.documents for f in found.same_texts] == [["copy", "a"], ["copy", "a"]]
-    assert [f.queries for f in found.same_queries] == [["q2", "q1"]]
+    assert [(f.splits, f.ids) for f in found.documents] == [(["test", "train"], ["a"])]
+    proposed = [(f.splits, f.ids) for f in found.proposed_documents]
+    assert proposed == [(["dev", "train"], ["far"])]
+    assert [f.ids for f in found.same_texts] == [["copy", "a"], ["copy", "a"]]
+    assert [f.ids for f in found.same_queries] == [["q2", "q1"]]
 
 
 @pytest.mark.slow
@@ -97,7 +97,7 @@ def test_scifact_shares_documents_between_its_train_and_test_split(data: Path) -
         for split in ("train", "test")
     }
     found = check_folder(folder)
-    across = {one.document for one in found.splits.documents}
+    across = {one.ids[0] for one in found.splits.documents}
     assert across == relevant["train"] & relevant["test"]
     assert len(across) > 100
     assert found.benchmarks == []
