@@ -72,7 +72,7 @@ def call(options: argparse.Namespace) -> int:
     from harness.dataset.prepare import open_dataset
     from harness.online.logs.field_mapping import FieldMapping
     from harness.online.monitor.monitor import Monitor
-    from harness.online.monitor.rules import METRICS, MonitorConfig, AlertRules, parse_threshold
+    from harness.online.monitor.rules import METRICS, AlertRules, MonitorConfig, parse_threshold
     from harness.online.monitor.tail import LogTailer
     from harness.online.monitor.terminal import notifier
 

@@ -184,11 +184,13 @@ def _score(
 @contextmanager
 def _suggesting_log(options: argparse.Namespace, path: Path) -> Iterator[None]:
     """Where a file cannot be read as a run and is a log of requests, say so, and what to type."""
-    from harness.online.logs.read import is_request_log
-
     try:
         yield
     except UsageError as error:
+        try:
+            from harness.online.logs.read import is_request_log
+        except ImportError:  # an installation without online evaluation
+            raise error from None
         if not is_request_log(path):
             raise
         command = ["harness", "score", options.run, "--log", "--dataset", options.dataset or "NAME"]
@@ -225,6 +227,7 @@ def _of_log(options: argparse.Namespace, path: Path) -> int:
         options.repeats or "latest",
         options.lenient,
         options.missing == "zero",
+        options.strict,
     )
     choices, semantic = scoring_choices(options), threshold(options)
     dataset = fitting_dataset(options)
@@ -235,7 +238,6 @@ def _of_log(options: argparse.Namespace, path: Path) -> int:
         out=Path(options.out or "results"),
         name=options.name,
         k=options.k,
-        strict=options.strict,
         matching=matching(options),
     )
     record = _score(folder, dataset, choices, semantic, options)

@@ -10,7 +10,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 import numpy as np
@@ -30,7 +30,7 @@ from harness.online.monitor.records import (
     WindowRange,
     WindowStats,
 )
-from harness.online.monitor.rules import AlertRules
+from harness.online.monitor.rules import METRICS, AlertRules
 from harness.online.monitor.window import RequestIndex, Window
 from harness.records.base import Record, decode, encode, to_plain
 from harness.scoring.metrics import parse_metrics
@@ -78,6 +78,13 @@ class StateHeader(Record, omit_defaults=False):
     drift_block: int | None
 
 
+class Measures(TypedDict, total=False):
+    """What a monitor measures: metrics of labelled queries, and numbers by minute, hour or day."""
+
+    metrics: Sequence[str] | str
+    bucket: str
+
+
 class MonitorState:
     """The numbers of a monitor: the window, counts since it began, and its rules.
 
@@ -90,10 +97,10 @@ class MonitorState:
         self,
         window: int,
         labels: LabelsLike,
-        metrics: Sequence[str] | str,
         rules: AlertRules,
         alerts: Alerts,
-        bucket: str,
+        metrics: Sequence[str] | str = METRICS,
+        bucket: str = "hour",
     ) -> None:
         if type(window) is not int or window < 1:
             raise UsageError(f"the window must be a number of requests, 1 or more, not {window!r}")

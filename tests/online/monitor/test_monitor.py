@@ -327,7 +327,7 @@ def test_wrong_settings_are_said(settings_: dict[str, Any], words: str) -> None:
 
 def test_wrong_recalls_raise_at_once() -> None:
     monitor = quiet()
-    with pytest.raises(TypeError, match="lists of ids"):
+    with pytest.raises(TypeError, match="list of ids"):
         monitor.record("x", returned="d1")
     with pytest.raises(ValueError, match="1 returned documents, 2 scores"):
         monitor.record("x", returned=["d1"], scores=[1, 2])
