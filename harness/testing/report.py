@@ -15,7 +15,7 @@ from harness.scoring.evaluate import evaluate as evaluate_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
 from harness.statistics.intervals import Interval, mean_intervals
-from harness.testing.cases import QueryCase, CaseResult, asking, read_answer, read_cases, shown
+from harness.testing.cases import CaseResult, QueryCase, asking, read_answer, read_cases, shown
 from harness.testing.checked import FALSE_POSITIVE_RATE, TIMES, metric_of
 
 CaseRow = dict[str, str | float | None]
