@@ -257,10 +257,8 @@ class Monitor(MonitorState):
         rows = self._rows(events)
         columns = as_columns(events, rows, self.labels, self._abilities_of(events, rows))
         values = self._values(events, rows)
-        first = self.window.total
-        self.request_index.forget(len(events))
         slots = self.window.append(columns, values)
-        self.request_index.remember(events, slots, first)
+        self.request_index.remember(events, slots)
         self.over_time.add(columns, values, clock.time())
         self._count(columns)
         if self.words is not None:

@@ -236,7 +236,9 @@ def read_state(path: Path, monitor: MonitorState) -> None:
     if monitor.words is not None and header.drift_block is not None:
         monitor.words.blocks[:], monitor.words.at = arrays["drift"], header.drift_block
     if "shown" in arrays:
-        monitor.request_index.resume(arrays["shown"].astype(np.uint32))
+        shown = np.zeros((window.size, arrays["shown"].shape[1]), np.uint32)
+        shown[:n] = arrays["shown"]
+        monitor.request_index.shown = shown
 
 
 class _Version(Record, forbid_unknown_fields=False):
