@@ -213,9 +213,9 @@ def add_log(parser: argparse.ArgumentParser) -> None:
 
 def _of_log(options: argparse.Namespace, path: Path) -> int:
     """Scores the log of a system."""
+    from harness.online.logs.events import FeedbackSummary
     from harness.online.logs.field_mapping import FieldMapping
     from harness.online.logs.import_log import LogImportOptions, import_log, log_lines
-    from harness.online.logs.records import FeedbackSummary
     from harness.records.base import read_json_record
     from harness.records.run import ImportedLog
 

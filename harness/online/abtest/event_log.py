@@ -22,8 +22,7 @@ import numpy.typing as npt
 
 from harness.errors import RunError, UsageError, near
 from harness.files import disk_errors, fsync_path
-from harness.online.abtest.plan import ABTestPlan, Bounds
-from harness.online.abtest.records import Impression, Observation
+from harness.online.abtest.plan import ABTestPlan, Bounds, Impression, Observation
 from harness.records.base import decode, encode, to_plain
 from harness.statistics.clusters import Ints, Values
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import asdict
 
-from harness.online.logs.records import FeedbackStats, FeedbackSummary, RateStats
+from harness.records.base import Record
 
 
 @dataclass(slots=True)
@@ -55,6 +55,35 @@ class Feedback:
 
 
 # -- What people did with what they were shown -----------------------------------------------------
+
+
+class RateStats(Record):
+    """A mean over `n`; None over nothing."""
+
+    value: float | None
+    n: int
+
+
+class FeedbackStats(Record):
+    """Clicks and ratings, with what they cannot tell.
+
+    `click_rate` is over requests whose log says what was clicked, be it nothing; `first_click_mrr`
+    over those with a click on a document that was returned.
+    """
+
+    click_rate: RateStats
+    first_click_mrr: RateStats
+    rating: RateStats
+    caveats: list[str]
+
+
+class FeedbackSummary(FeedbackStats):
+    """feedback.json of a run folder."""
+
+    requests: int
+    clicks_by_rank: dict[int, int]
+    clicks_not_returned: int
+
 
 CAVEATS = (
     "Clicks tell of what was shown and where: a document that was not returned cannot be clicked, "

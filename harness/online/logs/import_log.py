@@ -14,11 +14,16 @@ import pyarrow as pa
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside
-from harness.online.logs.events import RetrievalEvent, feedback_summary, with_feedback
+from harness.online.logs.events import (
+    FeedbackStats,
+    FeedbackSummary,
+    RetrievalEvent,
+    feedback_summary,
+    with_feedback,
+)
 from harness.online.logs.field_mapping import FieldMapping
 from harness.online.logs.join_labels import join_labels
 from harness.online.logs.read import Log, read_log
-from harness.online.logs.records import FeedbackStats, FeedbackSummary
 from harness.rankings.rankings import Rankings
 from harness.records.base import to_plain, write_json_record
 from harness.records.run import ImportedLog, JoinCounts, Measured, Percentiles, QueryCounts

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from harness.online.logs.events import feedback_stats, rate
-from harness.online.logs.records import FeedbackStats, RateStats
+from harness.online.logs.events import FeedbackStats, RateStats, feedback_stats, rate
 from harness.online.monitor.records import Durations, SliceStats, WindowStats
 from harness.online.monitor.rules import RATES, TIMES
 from harness.online.monitor.window import Window

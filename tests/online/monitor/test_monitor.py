@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from harness import evaluate
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.online.logs.events import RetrievalEvent
-from harness.online.logs.records import RateStats
+from harness.online.logs.events import RateStats, RetrievalEvent
 from harness.online.monitor import AlertRules, Monitor, parse_threshold
 
 METRICS = ("recall@3", "precision@3", "mrr@3", "ndcg@5", "recall_all@2", "map")
