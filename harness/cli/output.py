@@ -22,7 +22,7 @@ _KINDS = (
     "harness.labelling.reports",
     "harness.labelling.generate.records",
     "harness.online.monitor.records",
-    "harness.testing.nightly.records",
+    "harness.testing.nightly.summary",
 )
 """Modules with kinds of output."""
 

@@ -28,7 +28,7 @@ from harness.errors import PluginError, TimedOutError, UsageError
 if TYPE_CHECKING:
     from harness.cli.suite import Done
     from harness.testing.nightly.plan import Plan
-    from harness.testing.nightly.records import NightSummary
+    from harness.testing.nightly.summary import NightSummary
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -281,7 +281,7 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
         if not options.quiet:
             print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
     if options.json:
-        from harness.testing.nightly.records import RunListOutput, SuiteRun
+        from harness.testing.nightly.summary import RunListOutput, SuiteRun
 
         rows = [SuiteRun(**{**vars(one), "folder": one.folder and str(one.folder)}) for one in done]
         print_json(RunListOutput(runs=rows, night=found))

@@ -46,10 +46,10 @@ def suggest(options: argparse.Namespace, path: Path) -> str:
 def score(options: argparse.Namespace, path: Path) -> int:
     """Score the log of a system."""
     from harness.cli.score import score_folder, semantic_threshold
+    from harness.online.logs.events import FeedbackSummary
     from harness.online.logs.field_mapping import FieldMapping
     from harness.online.logs.import_log import LogImportOptions, import_log, log_lines
-    from harness.online.logs.records import FeedbackSummary
-    from harness.records.base import read_json_record
+        from harness.records.base import read_json_record
     from harness.records.run import ImportedLog
 
     if not options.dataset:
@@ -60,6 +60,7 @@ def score(options: argparse.Namespace, path: Path) -> int:
         options.repeats or "latest",
         options.lenient,
         options.missing == "zero",
+        options.strict,
     )
     choices, semantic = scoring_choices(options), semantic_threshold(options)
     dataset = fitting_dataset(options)
@@ -70,7 +71,6 @@ def score(options: argparse.Namespace, path: Path) -> int:
         out=Path(options.out or "results"),
         name=options.name,
         k=options.k,
-        strict=options.strict,
         matching=matching(options),
     )
     record = score_folder(folder, dataset, choices, semantic, options)

@@ -18,7 +18,7 @@ _SHOWN = 40
 
 
 @dataclass(frozen=True)
-class Case:
+class QueryCase:
     """One query. `relevant` has a grade for each id; `ability` is "" where none was given."""
 
     id: str
@@ -35,7 +35,7 @@ class Case:
         return f"case {self.id} ({shown(self.query)})"
 
 
-def read_cases(cases: Iterable[Any]) -> tuple[Case, ...]:
+def read_cases(cases: Iterable[Any]) -> tuple[QueryCase, ...]:
     """Cases from (query, relevant) pairs, or mappings with `query`, `relevant`, `ability`, `id`.
 
     `relevant` is a set or list of ids, or `{id: grade}`; empty where there is no answer. Ids are
@@ -50,7 +50,7 @@ def read_cases(cases: Iterable[Any]) -> tuple[Case, ...]:
         raise UsageError(
             f"cases must be a list of (query, relevant ids), not {type(cases).__name__}"
         )
-    found: dict[str, Case] = {}
+    found: dict[str, QueryCase] = {}
     for place, one in enumerate(cases, 1):
         case = _case(place, one)
         if case.id in found:
@@ -81,7 +81,7 @@ def shown(query: Any) -> str:
     return f'"{text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."}"'
 
 
-def _case(place: int, one: Any) -> Case:
+def _case(place: int, one: Any) -> QueryCase:
     if isinstance(one, Mapping):
         for name in one:
             if name not in _FIELDS:
@@ -99,13 +99,13 @@ def _case(place: int, one: Any) -> Case:
             raise UsageError(
                 f"case {place}: an id is a text or a whole number, not {one.get('id')!r:.60}"
             )
-        return Case(id_, one["query"], _relevant(place, one["relevant"]), ability)
+        return QueryCase(id_, one["query"], _relevant(place, one["relevant"]), ability)
     if not isinstance(one, tuple | list) or len(one) != 2:
         raise UsageError(
             f"case {place}: must be (query, relevant ids), or a dict with "
             f"{', '.join(_FIELDS)}, not {one!r:.60}"
         )
-    return Case(str(place), one[0], _relevant(place, one[1]))
+    return QueryCase(str(place), one[0], _relevant(place, one[1]))
 
 
 def _relevant(place: int, given: Any) -> dict[str, int]:
@@ -183,7 +183,7 @@ def asking(retrieve: Callable[..., Any], k: int) -> Callable[[Any], Any]:
     return lambda query: retrieve(query)
 
 
-def read_answer(case: Case, returned: Any, k: int) -> CaseResult:
+def read_answer(case: QueryCase, returned: Any, k: int) -> CaseResult:
     """Raises UsageError, naming the case, for what is no ranking."""
     if inspect.iscoroutine(returned):
         returned.close()
@@ -228,7 +228,7 @@ def read_answer(case: Case, returned: Any, k: int) -> CaseResult:
     )
 
 
-def _score(case: Case, value: Any) -> float:
+def _score(case: QueryCase, value: Any) -> float:
     try:
         score = float(value)
     except (TypeError, ValueError):

@@ -24,13 +24,13 @@ def assert_quality() -> Callable[..., Any]:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Listen to what tests measure, until pytest ends."""
-    measured = _Measured()
+    measured = _SessionChecks()
     LISTENING.append(measured.heard)
     config.add_cleanup(lambda: LISTENING.remove(measured.heard))
     config.pluginmanager.register(measured, "harness-quality-summary")
 
 
-class _Measured:
+class _SessionChecks:
     """What the tests of one session measured."""
 
     def __init__(self) -> None:

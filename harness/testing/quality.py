@@ -11,7 +11,7 @@ from harness.errors import HarnessError, UsageError
 from harness.testing import LISTENING
 from harness.testing.checked import Checked, Limit, Measurement, limits
 from harness.testing.report import Report
-from harness.testing.sources import OfReport, OfScoredRun, Source, source_of
+from harness.testing.sources import OfReport, OfScoredRun, QualitySource, source_of
 from harness.verdicts.drops import drops_of
 from harness.verdicts.gate import NoDrop, Rules, drop_check, gate
 
@@ -27,8 +27,6 @@ def assert_quality(
     ability: str | None = None,
     protocol: str = "",
     level: str = "",
-    max_failed: int = 0,
-    max_drop: float = 0.0,
     **thresholds: float,
 ) -> tuple[Checked, ...]:
     """Fail unless a run reaches every threshold: `assert_quality(run, recall_at_10=0.7, mrr=0.5)`.
@@ -42,10 +40,10 @@ def assert_quality(
     the metric, at the run's granularity, unless `protocol` or `level` name another.
 
     With `baseline`, another folder or report, the metrics that are named must not have fallen below
-    it by more than `max_drop` and significantly (randomisation test, 5% for all together); a
-    threshold of 0 asks for that alone. Where so few cases or haystacks could not have shown any
-    drop, one of more than `max_drop` fails. More than `max_failed` failed queries fail the test,
-    and so does a number that cannot be measured.
+    it by more than `max_drop` (0 by default) and significantly (randomisation test, 5% for all
+    together); a threshold of 0 asks for that alone. Where so few cases or haystacks could not have
+    shown any drop, one of more than `max_drop` fails. More than `max_failed` failed queries (0 by
+    default) fail the test, and so does a number that cannot be measured.
 
     Returns every check. Raises AssertionError that says what was missed, by how much, and whether
     that is within noise; UsageError for unknown keywords, values that are no threshold, and numbers
@@ -53,6 +51,7 @@ def assert_quality(
     """
     __tracebackhide__ = True
     try:
+        max_failed, max_drop = thresholds.pop("max_failed", 0), thresholds.pop("max_drop", 0.0)
         if isinstance(max_failed, bool) or not isinstance(max_failed, int) or max_failed < 0:
             raise UsageError(f"max_failed must be a number of queries, not {max_failed!r}")
         if not isinstance(max_drop, int | float) or not 0 <= max_drop <= 1:
@@ -73,7 +72,7 @@ def assert_quality(
     return tuple(found)
 
 
-def _failed(source: Source, allowed: int) -> Checked:
+def _failed(source: QualitySource, allowed: int) -> Checked:
     failed, asked = source.failed()
     said = f"{failed} of {asked}"
     if isinstance(source, OfReport) and failed:
@@ -90,7 +89,7 @@ def _failed(source: Source, allowed: int) -> Checked:
 
 
 def _no_drops(
-    source: Source, run: Any, baseline: Any, wanted: list[Limit], allowed: float
+    source: QualitySource, run: Any, baseline: Any, wanted: list[Limit], allowed: float
 ) -> list[Checked]:
     """A check for each metric that is named, of the drop against the baseline."""
     metrics = [limit.name for limit in wanted if limit.above]

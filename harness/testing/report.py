@@ -15,7 +15,7 @@ from harness.scoring.evaluate import evaluate as evaluate_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
 from harness.statistics.intervals import Interval, mean_intervals
-from harness.testing.cases import Case, CaseResult, asking, read_answer, read_cases, shown
+from harness.testing.cases import CaseResult, QueryCase, asking, read_answer, read_cases, shown
 from harness.testing.checked import FALSE_POSITIVE_RATE, TIMES, metric_of
 
 CaseRow = dict[str, str | float | None]
@@ -96,7 +96,7 @@ class Report:
     each call took.
     """
 
-    cases: tuple[Case, ...]
+    cases: tuple[QueryCase, ...]
     answers: tuple[CaseResult | None, ...]
     seconds: tuple[float, ...]
     failed: dict[str, str]
@@ -285,12 +285,12 @@ class Report:
         )
 
 
-def named(case: Case) -> str:
+def named(case: QueryCase) -> str:
     """A case in a list of the worst."""
     return f"{case.id} {shown(case.query)}"
 
 
-def _best(case: Case) -> tuple[str, ...]:
+def _best(case: QueryCase) -> tuple[str, ...]:
     grades = sorted(case.relevant.items(), key=lambda pair: -pair[1])
     return tuple(id_ for id_, grade in grades if grade >= 1)
 

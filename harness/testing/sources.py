@@ -29,7 +29,7 @@ from harness.verdicts.compare.table import slice_masks
 from harness.verdicts.gate import AtLeast, AtMost, result_of, threshold_check
 
 
-class Source(Protocol):
+class QualitySource(Protocol):
     """What a run can be asked for, whatever kind of run it is."""
 
     @property
@@ -48,7 +48,7 @@ class Source(Protocol):
 
 def source_of(
     run: Any, qrels: Any, wanted: list[Limit], ability: str | None, protocol: str, level: str
-) -> Source:
+) -> QualitySource:
     """Raises UsageError for what is no run, and for arguments that do not go with its kind."""
     scored = isinstance(run, Scores) or (isinstance(run, str | Path) and qrels is None)
     if not scored and (protocol or level):

@@ -24,10 +24,18 @@ from harness.online.abtest.event_log import (
     read_records,
 )
 from harness.online.abtest.interleaving_report import InterleavingReport, interleaving_report
-from harness.online.abtest.plan import ABTestPlan, Bounds, PlanOptions
-from harness.online.abtest.records import EARLIEST, LATEST, Arm, Clicks, Impression, Observation
+from harness.online.abtest.plan import (
+    EARLIEST,
+    LATEST,
+    ABTestPlan,
+    Bounds,
+    Clicks,
+    Impression,
+    Observation,
+    PlanOptions,
+)
 from harness.online.abtest.report import SplitReport
-from harness.online.abtest.routing import Interleaved, as_unit_id, team_draft
+from harness.online.abtest.routing import Arm, Interleaved, as_unit_id, team_draft
 from harness.records.base import convert
 
 Retrieve = Callable[[str, int], Any]

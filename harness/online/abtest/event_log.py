@@ -12,7 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
@@ -22,8 +22,7 @@ import numpy.typing as npt
 
 from harness.errors import RunError, UsageError, near
 from harness.files import disk_errors, fsync_path
-from harness.online.abtest.plan import ABTestPlan, Bounds
-from harness.online.abtest.records import Impression, Observation
+from harness.online.abtest.plan import ABTestPlan, Bounds, Impression, Observation
 from harness.records.base import decode, encode, to_plain
 from harness.statistics.clusters import Ints, Values
 
@@ -188,72 +187,69 @@ class MetricColumn:
     values: Values
 
 
-@dataclass(frozen=True)
-class Observations:
-    """All observations of a test with split traffic.
+@dataclass
+class Records:
+    """Records of a test: the unit of each (its place in `unit_ids`), and what all kinds have.
 
-    `unit_ids` are the ids; `unit` and `in_a` of shape (records,) are the unit and arm of each
-    record, and `failed` its failures; `errors` counts those by arm and kind. `damaged` are the
-    numbers of the lines that could not be read. `first` and `last` are the times of the first and
-    last record, in seconds since 1970.
+    `errors` counts failures by arm and kind of error. `damaged` are the numbers of the lines that
+    could not be read. `first` and `last` are the times of the first and last record, in seconds
+    since 1970.
     """
 
-    unit_ids: list[str]
-    unit: Ints
-    in_a: Flags
-    failed: Flags
-    errors: Counter[tuple[str, str]]
-    metrics: dict[str, MetricColumn]
-    damaged: list[int]
-    first: float | None
-    last: float | None
+    unit_ids: list[str] = field(default_factory=list)
+    unit: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    errors: Counter[tuple[str, str]] = field(default_factory=Counter)
+    damaged: list[int] = field(default_factory=list)
+    first: float | None = None
+    last: float | None = None
 
     def __len__(self) -> int:
         return len(self.unit)
 
+    def read(self, lines: Lines[R]) -> Iterator[tuple[int, R]]:
+        """Adds what all kinds of records have; yields each that is whole, with its line number."""
+        codes: dict[str, int] = {}
+        unit: list[int] = []
+        for number, record in lines:
+            if record is None:
+                self.damaged.append(number)
+                continue
+            self.first = record.time if self.first is None else self.first
+            self.last = record.time
+            if record.arm is not None and record.error is not None:
+                self.errors[record.arm, record.error] += 1
+            unit.append(codes.setdefault(record.unit_id, len(codes)))
+            yield number, record
+        self.unit_ids, self.unit = list(codes), np.array(unit, np.int64)
 
-@dataclass(frozen=True)
-class Impressions:
-    """All impressions of an interleaved test: the unit of each, and the clicks on each team.
 
-    An impression in which a system failed is a click on the other team; `errors` counts those
-    failures, by arm and kind.
+@dataclass
+class Observations(Records):
+    """All observations of a test with split traffic, of which some are failures."""
+
+    in_a: Flags = field(default_factory=lambda: np.zeros(0, bool))
+    failed: Flags = field(default_factory=lambda: np.zeros(0, bool))
+    metrics: dict[str, MetricColumn] = field(default_factory=dict)
+
+
+@dataclass
+class Impressions(Records):
+    """All impressions of an interleaved test: the clicks on each team.
+
+    An impression in which a system failed is a click on the other team.
     """
 
-    unit: Ints
-    a: Ints
-    b: Ints
-    errors: Counter[tuple[str, str]]
-    damaged: list[int]
-    first: float | None
-    last: float | None
-
-    def __len__(self) -> int:
-        return len(self.unit)
+    a: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
+    b: Ints = field(default_factory=lambda: np.zeros(0, np.int64))
 
 
 def gather_observations(lines: Lines[Observation], where: str, plan: ABTestPlan) -> Observations:
     """Converts observations to columns. Raises UsageError for a metric that the plan does not have,
     and for a value outside the bounds that the plan gives its metric."""
-    codes: dict[str, int] = {}
-    unit: list[int] = []
-    in_a: list[bool] = []
-    failed: list[bool] = []
-    errors: Counter[tuple[str, str]] = Counter()
+    found = Observations()
+    flags: list[tuple[bool, bool]] = []
     columns: dict[str, tuple[list[int], list[float]]] = {}
-    damaged: list[int] = []
-    times: list[float] = []
-    for number, record in lines:
-        if record is None:
-            damaged.append(number)
-            continue
-        times = [*times[:1], record.time]
-        row = len(unit)
-        unit.append(codes.setdefault(record.unit_id, len(codes)))
-        in_a.append(record.arm == "a")
-        failed.append(record.error is not None)
-        if record.error is not None:
-            errors[record.arm, record.error] += 1
+    for number, record in found.read(lines):
         for name, value in record.metrics.items():
             if name not in columns:
                 if plan.metrics and name not in plan.metrics:
@@ -263,42 +259,25 @@ def gather_observations(lines: Lines[Observation], where: str, plan: ABTestPlan)
                     )
                 columns[name] = ([], [])
             rows, values = columns[name]
-            rows.append(row)
+            rows.append(len(flags))
             values.append(value)
-    metrics = {
+        flags.append((record.arm == "a", record.error is not None))
+    found.in_a, found.failed = np.array(flags, bool).reshape(-1, 2).T
+    found.metrics = {
         name: MetricColumn(
             np.array(rows, np.int64), _within_bounds(values, name, where, plan.bounds(name))
         )
         for name, (rows, values) in columns.items()
     }
-    arrays = np.array(unit, np.int64), np.array(in_a, bool), np.array(failed, bool)
-    return Observations(list(codes), *arrays, errors, metrics, damaged, *_span(times))
+    return found
 
 
 def gather_impressions(lines: Lines[Impression]) -> Impressions:
     """Converts impressions to columns."""
-    codes: dict[str, int] = {}
-    unit: list[int] = []
-    clicks: list[tuple[int, int]] = []
-    errors: Counter[tuple[str, str]] = Counter()
-    damaged: list[int] = []
-    times: list[float] = []
-    for number, record in lines:
-        if record is None:
-            damaged.append(number)
-            continue
-        times = [*times[:1], record.time]
-        if record.arm is not None and record.error is not None:
-            errors[record.arm, record.error] += 1
-        unit.append(codes.setdefault(record.unit_id, len(codes)))
-        clicks.append((record.credit.a, record.credit.b))
-    counts = np.array(clicks, np.int64).reshape(-1, 2)
-    span = _span(times)
-    return Impressions(np.array(unit, np.int64), counts[:, 0], counts[:, 1], errors, damaged, *span)
-
-
-def _span(times: list[float]) -> tuple[float | None, float | None]:
-    return (times[0], times[-1]) if times else (None, None)
+    found = Impressions()
+    clicks = [(record.credit.a, record.credit.b) for _, record in found.read(lines)]
+    found.a, found.b = np.array(clicks, np.int64).reshape(-1, 2).T
+    return found
 
 
 def _within_bounds(values: list[float], name: str, where: str, bounds: Bounds) -> Values:

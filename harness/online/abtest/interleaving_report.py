@@ -16,8 +16,10 @@ from harness.online.abtest.text import (
     failures_text,
     heading,
     known,
+    no_longer_shown,
     number,
     p_value,
+    single_look,
     wrapped,
 )
 from harness.records.base import Record
@@ -142,11 +144,7 @@ def _conclusion(report: InterleavingReport) -> str:
     if report.anytime_p <= alpha:
         low, high = report.anytime_low, report.anytime_high
         if low is None or high is None or low <= 0 <= high:
-            return (
-                f"A preference was shown at an earlier moment (p {p_value(report.anytime_p)}), but "
-                f"the present interval, {between(low, high)}, contains 0 again: did "
-                "something change on the way?"
-            )
+            return no_longer_shown("A preference", report.anytime_p, low, high)
         winner = report.plan.a if low > 0 else report.plan.b
         more = (
             f"{winner} wins more impressions, by clicks and by the failures of the other"
@@ -162,10 +160,7 @@ def _conclusion(report: InterleavingReport) -> str:
     else:
         text = "No preference is shown yet, which does not show that readers have none"
     if report.p <= alpha:
-        text += (
-            f". The p of a single look is below {alpha:.2g}: that counts only if this number of "
-            "units was fixed before and nobody looked earlier"
-        )
+        text += single_look(alpha)
     return text + "."
 
 

@@ -1,16 +1,17 @@
-"""The plan of an A/B test: fixed before it begins, and the first line of its event log."""
+"""The lines of an A/B test's event log: its plan, fixed before it begins, and then records."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 import msgspec
+from msgspec import Meta
 
 from harness.errors import UsageError, near
-from harness.online.abtest.routing import Router
+from harness.online.abtest.routing import Arm, Router
 from harness.records.base import Record, to_plain
 from harness.statistics.sequential import TUNED_FOR
 
@@ -127,3 +128,52 @@ class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
                     f"{where}: this test was begun with {key}={theirs[key]!r}, not {value!r}; "
                     "the plan of a running test cannot change: use another name and log"
                 )
+
+
+# -- Records ---------------------------------------------------------------------------------------
+
+EARLIEST, LATEST = -62_135_596_800, 253_402_300_799
+"""The years 1 to 9999, in seconds since 1970: the range of times."""
+
+Time = Annotated[float, Meta(ge=EARLIEST, le=LATEST)]
+Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+
+
+class Observation(Record):
+    """What was measured of one request of a unit; `error`: the kind of error of its system."""
+
+    time: Time
+    unit_id: str
+    arm: Arm
+    metrics: dict[str, float]
+    error: str | None = None
+
+
+class Clicks(Record):
+    """Clicks on the documents of each team."""
+
+    a: Count
+    b: Count
+
+
+class Impression(Record):
+    """Clicks on an interleaved ranking, or the `error` of the system of `arm`."""
+
+    time: Time
+    unit_id: str
+    clicks: Clicks | None = None
+    arm: Arm | None = None
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.clicks is None) == (self.error is None):
+            raise ValueError("one of clicks and error is needed")
+        if (self.arm is None) != (self.error is None):
+            raise ValueError("arm and error are needed together")
+
+    @property
+    def credit(self) -> Clicks:
+        """The clicks; a failed system has lost the impression, with no click against one."""
+        if self.clicks is not None:
+            return self.clicks
+        return Clicks(a=int(self.arm == "b"), b=int(self.arm == "a"))

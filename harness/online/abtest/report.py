@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from harness.online.abtest.plan import ABTestPlan
-from harness.online.abtest.text import between, failures_text, heading, number, p_value, wrapped
+from harness.online.abtest.text import (
+    between,
+    failures_text,
+    heading,
+    no_longer_shown,
+    number,
+    p_value,
+    single_look,
+    wrapped,
+)
 from harness.records.base import Record
 from harness.scoring.grid import grid
 from harness.statistics.proportions import SampleRatio
@@ -137,10 +146,7 @@ def _conclusion(report: SplitReport) -> str:
         else f"Too early to say anything: it takes {MINIMUM} units in each arm, with some spread"
     )
     if once := [m.name for m in report.metrics if _below(m.p_holm, alpha)]:
-        text += (
-            f". The p of a single look is below {alpha:.2g} in {', '.join(once)}: that counts only "
-            "if this number of units was fixed before and nobody looked earlier"
-        )
+        text += single_look(alpha, f" in {', '.join(once)}")
     return text + "."
 
 
@@ -281,11 +287,8 @@ def _difference(report: SplitReport, m: SplitMetric) -> str:
         return f"Shown: {high} fails more often than {low} ({p})."
     interval = between(m.anytime_low, m.anytime_high)
     if m.anytime_low is None or m.anytime_high is None or m.anytime_low <= 0 <= m.anytime_high:
-        return (
-            f"A difference in {m.name} was shown at an earlier moment (p "
-            f"{p_value(m.anytime_p_holm)}), but the present interval, {interval}, contains 0 "
-            "again: did something change on the way?"
-        )
+        what = f"A difference in {m.name}"
+        return no_longer_shown(what, m.anytime_p_holm, m.anytime_low, m.anytime_high)
     return (
         f"Shown: {high} has the higher {m.name}, {low} the lower, by {number(abs(m.difference))} "
         f"(a - b {interval}, p {p_value(m.anytime_p_holm)}, at any time"

@@ -6,9 +6,11 @@ import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from typing import Literal
 
 from harness.errors import UsageError
-from harness.online.abtest.records import Arm
+
+Arm = Literal["a", "b"]
 
 
 class Router:

@@ -82,3 +82,19 @@ def failures_text(plan: ABTestPlan, failures: Mapping[str, Mapping[str, int]]) -
         how = f" ({', '.join(f'{n:,} {kind}' for kind, n in kinds.items())})" if kinds else ""
         parts.append(f"{system} {sum(kinds.values()):,}{how}")
     return f"FAILURES: {', '.join(parts)}"
+
+
+def no_longer_shown(what: str, p: float | None, low: float | None, high: float | None) -> str:
+    """Says that something was shown once, and that the present interval contains 0."""
+    return (
+        f"{what} was shown at an earlier moment (p {p_value(p)}), but the present interval, "
+        f"{between(low, high)}, contains 0 again: did something change on the way?"
+    )
+
+
+def single_look(alpha: float, where: str = "") -> str:
+    """Says what a low p of a single look, at any time but the planned one, does not show."""
+    return (
+        f". The p of a single look is below {alpha:.2g}{where}: that counts only if this number of "
+        "units was fixed before and nobody looked earlier"
+    )

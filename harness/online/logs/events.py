@@ -5,8 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from harness.online.logs.records import FeedbackSummary, RateStats
+import numpy as np
+import numpy.typing as npt
+from msgspec.structs import asdict
+
+from harness.records.base import Record
 
 
 @dataclass(slots=True)
@@ -51,6 +56,35 @@ class Feedback:
 
 # -- What people did with what they were shown -----------------------------------------------------
 
+
+class RateStats(Record):
+    """A mean over `n`; None over nothing."""
+
+    value: float | None
+    n: int
+
+
+class FeedbackStats(Record):
+    """Clicks and ratings, with what they cannot tell.
+
+    `click_rate` is over requests whose log says what was clicked, be it nothing; `first_click_mrr`
+    over those with a click on a document that was returned.
+    """
+
+    click_rate: RateStats
+    first_click_mrr: RateStats
+    rating: RateStats
+    caveats: list[str]
+
+
+class FeedbackSummary(FeedbackStats):
+    """feedback.json of a run folder."""
+
+    requests: int
+    clicks_by_rank: dict[int, int]
+    clicks_not_returned: int
+
+
 CAVEATS = (
     "Clicks tell of what was shown and where: a document that was not returned cannot be clicked, "
     "and higher places are clicked more whatever stands there.",
@@ -89,20 +123,34 @@ def clicked_ranks(event: RetrievalEvent) -> list[int]:
 def feedback_summary(events: Sequence[RetrievalEvent]) -> FeedbackSummary | None:
     """Summarises clicks and ratings; None where no request has any."""
     watched = [event for event in events if event.clicked is not None]
-    ratings = [event.rating for event in events if event.rating is not None]
-    if not watched and not ratings:
-        return None
     ranks = [clicked_ranks(event) for event in watched]
-    first = [clicked[0] for clicked in ranks if clicked]
+    stats = feedback_stats(
+        np.array([min(clicked, default=0) for clicked in ranks], np.int64),
+        np.array([event.rating for event in events if event.rating is not None], np.float64),
+    )
+    if stats is None:
+        return None
     by_rank = Counter(rank for clicked in ranks for rank in clicked)
     clicks = sum(len(event.clicked or ()) for event in watched)
     return FeedbackSummary(
         requests=len(events),
-        click_rate=rate(len(first), len(watched)),
-        first_click_mrr=rate(sum(1 / r for r in first), len(first)),
         clicks_by_rank={rank: by_rank[rank] for rank in sorted(by_rank)},
         clicks_not_returned=clicks - sum(by_rank.values()),
-        rating=rate(sum(ratings), len(ratings)),
+        **asdict(stats),
+    )
+
+
+def feedback_stats(
+    first_clicks: npt.NDArray[np.integer[Any]], ratings: npt.NDArray[np.float64]
+) -> FeedbackStats | None:
+    """Summarises the rank of the first click of each watched request (0: none), and ratings."""
+    if not len(first_clicks) and not len(ratings):
+        return None
+    clicked = first_clicks[first_clicks > 0]
+    return FeedbackStats(
+        click_rate=rate(len(clicked), len(first_clicks)),
+        first_click_mrr=rate(float((1 / clicked).sum()), len(clicked)),
+        rating=rate(float(ratings.sum()), len(ratings)),
         caveats=list(CAVEATS),
     )
 

@@ -1,18 +1,6 @@
-"""Maps the fields of log lines to those of a `RetrievalEvent`: a TOML file, and default names.
+"""Maps the fields of log lines to those of a `RetrievalEvent`: default names, and a TOML file.
 
-[log]
-format = "jsonl"                # or "otel"; detected from the lines if missing
-duration = "ms"                 # unit of `seconds` below: s, ms, us, ns
-time = "ms"                     # of numeric times; detected from their size if missing
-
-[log.fields]                    # dotted paths; [] is each item of a list
-query_id = "request.qid"
-query = "request.text"
-returned = "results[].id"
-seconds = "timing.total"
-
-[log.where]                     # other lines are skipped, and counted
-event = "retrieval"
+docs/reference/toml/log.md describes the file.
 """
 
 from __future__ import annotations
@@ -20,11 +8,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from harness.records.base import Record, read_toml_record, to_plain
+from harness.errors import near
+from harness.records.base import Record, read_toml_record
 
 FIELDS: dict[str, tuple[str, ...]] = {
     "query_id": ("query_id", "qid", "question_id", "query.id", "request.query_id"),
@@ -79,62 +68,34 @@ SUFFIXES = {
 }
 """The unit of a duration, by the end of its field's name: behind its last `_`, or all of it."""
 
-FORMATS = ("jsonl", "otel")
-
-
-class LogFields(Record):
-    """Paths of the fields of a `RetrievalEvent`; None: its default paths, `FIELDS`."""
-
-    query_id: str | None = None
-    query: str | None = None
-    returned: str | None = None
-    scores: str | None = None
-    texts: str | None = None
-    time: str | None = None
-    seconds: str | None = None
-    abstained: str | None = None
-    confidence: str | None = None
-    failed: str | None = None
-    system: str | None = None
-    session_id: str | None = None
-    user_id: str | None = None
-    ability: str | None = None
-    clicked: str | None = None
-    rating: str | None = None
-    request_id: str | None = None
+Unit = Literal["s", "ms", "us", "ns"]
 
 
 class FieldMapping(Record):
     """How the lines of a log are read: the table [log] of a TOML file.
 
-    `fields` replaces default paths. `where` has the values, or lists of values, that the line of a
-    request has at these paths. `duration` is the unit of `seconds`, `time` that of numeric times.
+    `fields` replaces default paths, by the names in `FIELDS`. `where` has the values, or lists of
+    values, that the line of a request has at these paths. `duration` is the unit of `seconds`,
+    `time` that of numeric times.
 
-    Raises ValueError for unknown formats and units, and for what is no path.
+    Raises ValueError for unknown fields and units, and for what is no path.
     """
 
-    format: str | None = None
-    fields: LogFields = LogFields()
+    format: Literal["jsonl", "otel"] | None = None
+    fields: dict[str, str] = msgspec.field(default_factory=dict)
     where: dict[str, object] = msgspec.field(default_factory=dict)
-    duration: str | None = None
-    time: str | None = None
+    duration: Unit | None = None
+    time: Unit | None = None
 
     def __post_init__(self) -> None:
-        if self.format not in (None, *FORMATS):
-            raise ValueError(f"format must be {' or '.join(FORMATS)}, not {self.format!r}")
-        for name, unit in (("duration", self.duration), ("time", self.time)):
-            if unit not in (None, *UNITS):
-                raise ValueError(f"{name} must be a unit, one of {', '.join(UNITS)}, not {unit!r}")
-        for path in (*self.paths.values(), *self.conditions):
+        for name in self.fields:
+            if name not in FIELDS:
+                known = near(name, list(FIELDS))
+                raise ValueError(f"fields: unknown field {name!r}{known}")
+        for path in (*self.fields.values(), *self.conditions):
             compile_path(path)
-        if self.fields.seconds is not None:
-            self.seconds_unit(self.fields.seconds)
-
-    @property
-    def paths(self) -> dict[str, str]:
-        """The path of each field that has one."""
-        paths: dict[str, str] = to_plain(self.fields)
-        return paths
+        if "seconds" in self.fields:
+            self.seconds_unit(self.fields["seconds"])
 
     @property
     def conditions(self) -> dict[str, tuple[object, ...]]:
@@ -211,7 +172,7 @@ def compile_path(text: str) -> Get:
             raise ValueError(f"{text!r} is no path; write a.b, a[].b or a[0].b")
     if not steps:
         raise ValueError("a path is empty; write the name of a field")
-    return _chain(steps)
+    return lambda value: _at(value, steps)
 
 
 def first_name(text: str) -> str:
@@ -219,17 +180,23 @@ def first_name(text: str) -> str:
     return re.split(r"[.\[]", text, maxsplit=1)[0]
 
 
-def _chain(steps: list[str | int | None]) -> Get:
-    step, rest = steps[0], steps[1:]
-    then = _chain(rest) if rest else None
-    if step is None:
-        return lambda value: _each(value, then)
-    if isinstance(step, int):
-        return lambda value: _item(value, step, then)
-    return lambda value: _field(value, step, then)
+def _at(value: Any, steps: list[str | int | None]) -> Any:
+    for at, step in enumerate(steps):
+        if step is None:
+            rest = steps[at + 1 :]
+            if not isinstance(value, list):
+                return [] if value is None else MISSING
+            return [_at(one, rest) for one in value] if rest else value
+        if isinstance(step, str):
+            value = _field(value, step)
+        else:
+            value = value[step] if isinstance(value, list) and step < len(value) else MISSING
+        if value is MISSING:
+            break
+    return value
 
 
-def _field(value: Any, name: str, then: Get | None) -> Any:
+def _field(value: Any, name: str) -> Any:
     if not isinstance(value, dict):
         return MISSING
     found = value.get(name, MISSING)
@@ -238,22 +205,8 @@ def _field(value: Any, name: str, then: Get | None) -> Any:
         while head:
             inner = value.get(head, MISSING)
             if inner is not MISSING:
-                found = _field(inner, tail, None)
+                found = _field(inner, tail)
                 break
             head, _, more = head.rpartition(".")
             tail = f"{more}.{tail}"
-    return found if then is None or found is MISSING else then(found)
-
-
-def _item(value: Any, at: int, then: Get | None) -> Any:
-    if not isinstance(value, list) or at >= len(value):
-        return MISSING
-    return value[at] if then is None else then(value[at])
-
-
-def _each(value: Any, then: Get | None) -> Any:
-    if value is None:
-        return []
-    if not isinstance(value, list):
-        return MISSING
-    return value if then is None else [then(one) for one in value]
+    return found

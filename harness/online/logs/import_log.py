@@ -14,11 +14,16 @@ import pyarrow as pa
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest, disk_errors, folder_aside
-from harness.online.logs.events import RetrievalEvent, feedback_summary, with_feedback
+from harness.online.logs.events import (
+    FeedbackStats,
+    FeedbackSummary,
+    RetrievalEvent,
+    feedback_summary,
+    with_feedback,
+)
 from harness.online.logs.field_mapping import FieldMapping
 from harness.online.logs.join_labels import join_labels
 from harness.online.logs.read import Log, read_log
-from harness.online.logs.records import FeedbackStats, FeedbackSummary
 from harness.rankings.rankings import Rankings
 from harness.records.base import to_plain, write_json_record
 from harness.records.run import ImportedLog, JoinCounts, Measured, Percentiles, QueryCounts
@@ -45,13 +50,14 @@ class LogImportOptions:
     `repeats`: which request of a repeated query counts: the `latest` or the `first` by time (by
     position in the log if one has no time), or `refuse`. `lenient`: lines that cannot be read are
     counted, not refused. `unasked`: labelled queries that were not asked count 0 instead of being
-    excluded.
+    excluded. `strict`: anything unusual is refused.
     """
 
     mapping: FieldMapping = field(default_factory=FieldMapping)
     repeats: str = "latest"
     lenient: bool = False
     unasked: bool = False
+    strict: bool = False
 
     def __post_init__(self) -> None:
         if self.repeats not in REPEATS:
@@ -66,13 +72,12 @@ def import_log(
     out: Path,
     name: str | None = None,
     k: int | None = None,
-    strict: bool = False,
     matching: Matching | None = None,
 ) -> Path:
     """Makes a run folder of a log; run.json and feedback.json describe the log.
 
     Raises UsageError for a log that cannot be read, or that joins no labelled query, for requests
-    of several systems, and, when `strict`, for anything unusual.
+    of several systems, and, with `strict`, for anything unusual.
     """
     choices = choices or LogImportOptions()
     log = read_log(source, choices.mapping, lenient=choices.lenient)
@@ -104,7 +109,7 @@ def import_log(
     if not texts:
         rankings, odd = known_queries(_rankings(asked, dataset), dataset, source)
         notes += odd
-    say(source, notes, strict)
+    say(source, notes, choices.strict)
     identity = {
         "log": source_record.sha256,
         "k": depth,

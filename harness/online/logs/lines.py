@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from harness.online.logs.events import Feedback, RetrievalEvent
@@ -18,7 +19,6 @@ from harness.online.logs.field_mapping import (
 )
 
 _RARE = {"clicked", "rating", "failed", "abstained", "confidence", "request_id"}
-_IDS = ("query", "query_id", "system", "session_id", "user_id", "ability", "request_id")
 _PLANS = 256  # kinds of lines (by their keys) whose plan is remembered
 _WORDS = {"up": 1.0, "down": 0.0, "thumbs_up": 1.0, "thumbs_down": 0.0}
 _DOCUMENT = {
@@ -45,17 +45,17 @@ class EventReader:
             name: [(path, compile_path(path)) for path in self._paths(name)] for name in FIELDS
         }
         self._plans: dict[tuple[str, ...], dict[str, list[tuple[str, Get]]]] = {}
-        self._never = {n: p for n, p in mapping.paths.items() if n not in _RARE}
+        self._never = {n: p for n, p in mapping.fields.items() if n not in _RARE}
         self._example = ""
         self._time_unit = None if mapping.time is None else UNITS[mapping.time]
         self._duration = {path: self._unit(path) for path in self._paths("seconds")}
 
     def _paths(self, name: str) -> tuple[str, ...]:
-        path = self._mapping.paths.get(name)
+        path = self._mapping.fields.get(name)
         return FIELDS[name] if path is None else (path,)
 
     def _unit(self, path: str) -> float:
-        mine = path == self._mapping.paths.get("seconds")
+        mine = path == self._mapping.fields.get("seconds")
         return self._mapping.seconds_unit(path) if mine else FieldMapping().seconds_unit(path)
 
     def read(self, record: dict[str, object]) -> RetrievalEvent | Feedback | None:
@@ -105,30 +105,14 @@ class EventReader:
             self._never = {n: path for n, path in self._never.items() if n not in value}
             self._example = self._example or _shown(record)
         event = RetrievalEvent(time=self._time(value), seconds=self._seconds(value))
-        failed = value.get("failed")
-        event.failed = failed is not None and bool(failed[1])
-        abstained = value.get("abstained")
-        if abstained is not None:
-            event.abstained = _flag(*abstained)
-        for name in _IDS:
-            if name in value:
-                setattr(event, name, _id(*value[name]))
-        if "confidence" in value:
-            event.confidence = _number(*value["confidence"])
-        if "clicked" in value:
-            event.clicked = _ids(*value["clicked"])
-        if "rating" in value:
-            event.rating = _rating(*value["rating"])
         if "returned" in value:
             _documents(event, *value["returned"])
-        elif "texts" not in value and (event.abstained or _named(record, plan, "returned")):
+        for name, convert in _CONVERTERS.items():
+            if name in value:
+                setattr(event, name, convert(*value[name]))
+        null = event.abstained or _named(record, plan, "returned")
+        if null and not {"returned", "texts"} & set(value):
             event.returned = ()  # the field is null, or the system abstained
-        if "scores" in value:
-            event.scores = tuple(
-                _number(value["scores"][0], one) for one in _list(*value["scores"])
-            )
-        if "texts" in value:
-            event.texts = tuple(_id(value["texts"][0], one) for one in _list(*value["texts"]))
         for what, given in (("scores", event.scores), ("texts", event.texts)):
             if given is not None and event.returned and len(given) != len(event.returned):
                 raise LineError(f"{len(event.returned)} returned documents, {len(given)} {what}")
@@ -151,7 +135,7 @@ class EventReader:
 
     def _lacks(self, record: dict[str, object]) -> str:
         """What a line without documents is told."""
-        path = self._mapping.paths.get("returned")
+        path = self._mapping.fields.get("returned")
         wanted = repr(path) if path else "with the returned documents (returned, results, ...)"
         return f"no field {wanted}; the line has {_shown(record)}"
 
@@ -266,6 +250,21 @@ def _rating(path: str, given: object) -> float:
     if isinstance(given, str) and given.lower() in _WORDS:
         return _WORDS[given.lower()]
     return _number(path, given)
+
+
+_CONVERTERS: dict[str, Callable[[str, object], object]] = {
+    **dict.fromkeys(
+        ("query", "query_id", "system", "session_id", "user_id", "ability", "request_id"), _id
+    ),
+    "abstained": _flag,
+    "failed": lambda _, given: bool(given),
+    "confidence": _number,
+    "clicked": _ids,
+    "rating": _rating,
+    "scores": lambda path, given: tuple(_number(path, one) for one in _list(path, given)),
+    "texts": lambda path, given: tuple(_id(path, one) for one in _list(path, given)),
+}
+"""Field -> function from its path and value to that of a RetrievalEvent."""
 
 
 def _epoch_unit(number: float) -> float:

@@ -84,30 +84,16 @@ class _Export(_Otlp):
     resource_spans: list[_ResourceSpans]
 
 
-class _Printed(Record, forbid_unknown_fields=False):
+class _PrintedSpan(Record, forbid_unknown_fields=False):
     """A message of ConsoleSpanExporter, of which some fields are read."""
 
-
-class _PrintedResource(_Printed):
-    attributes: Attributes | None = None
-
-
-class _PrintedContext(_Printed):
-    span_id: str | None = None
-
-
-class _PrintedStatus(_Printed):
-    status_code: int | str | None = None
-
-
-class _PrintedSpan(_Printed):
     start_time: str
     end_time: str
-    context: _PrintedContext
+    context: dict[str, object]
     attributes: Attributes | None
     name: str | None = None
-    status: _PrintedStatus | None = None
-    resource: _PrintedResource | None = None
+    status: dict[str, object] | None = None
+    resource: dict[str, Attributes | str | None] | None = None
 
 
 def is_spans(record: dict[str, object]) -> bool:
@@ -148,10 +134,11 @@ def _console(span: _PrintedSpan) -> dict[str, object] | None:
         return None
     start = datetime.fromisoformat(span.start_time).timestamp()
     end = datetime.fromisoformat(span.end_time).timestamp()
-    failed = span.status is not None and span.status.status_code in _ERROR
-    resource = (span.resource and span.resource.attributes) or {}
-    plain = _plain(attributes, resource, start, end - start, failed)
-    return plain | {"name": span.name, "request_id": span.context.span_id}
+    failed = (span.status or {}).get("status_code") in _ERROR
+    resource = (span.resource or {}).get("attributes")
+    known = resource if isinstance(resource, dict) else {}
+    plain = _plain(attributes, known, start, end - start, failed)
+    return plain | {"name": span.name, "request_id": span.context.get("span_id")}
 
 
 def _is_retrieval(attributes: Attributes) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from harness.errors import UsageError
-from harness.online.logs.records import RateStats
+from harness.online.logs.events import RateStats
 from harness.online.monitor.alerts import Alerts
 from harness.online.monitor.calendar import PERIODS
 from harness.online.monitor.change import ChangeEvent, MeanTest, Observed, Values

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from harness.online.logs.events import CAVEATS, rate
-from harness.online.logs.records import FeedbackStats, RateStats
+from harness.online.logs.events import FeedbackStats, RateStats, feedback_stats, rate
 from harness.online.monitor.records import Durations, SliceStats, WindowStats
 from harness.online.monitor.rules import RATES, TIMES
 from harness.online.monitor.window import Window
@@ -62,17 +61,7 @@ def _share(flags: Flags, base: Flags) -> RateStats:
 def feedback(window: Window) -> FeedbackStats | None:
     """Measures clicks and ratings of the window; None if there are none."""
     click, rating = window.columns["click"][: window.n], window.columns["rating"][: window.n]
-    first = click[click > 0]
-    watched = int((click >= 0).sum())
-    rated = rating[~np.isnan(rating)]
-    if not watched and not len(rated):
-        return None
-    return FeedbackStats(
-        click_rate=rate(len(first), watched),
-        first_click_mrr=rate(float((1 / first).sum()), len(first)),
-        rating=rate(float(rated.sum()), len(rated)),
-        caveats=list(CAVEATS),
-    )
+    return feedback_stats(click[click >= 0], rating[~np.isnan(rating)])
 
 
 def measured(name: str, slice_: str, stats: WindowStats) -> RateStats:

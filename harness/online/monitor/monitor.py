@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from numbers import Real
 from pathlib import Path
 from threading import RLock
-from typing import Self
+from typing import Self, TypedDict, Unpack
 
 import msgspec
 import numpy as np
@@ -29,8 +29,15 @@ from harness.online.monitor.alerts import Alerts
 from harness.online.monitor.buckets import SLACK
 from harness.online.monitor.labels import LabelsLike
 from harness.online.monitor.records import Alert, LogPosition, Snapshot
-from harness.online.monitor.rules import METRICS, AlertRules
-from harness.online.monitor.state import SECONDS, MonitorState, read_state, snapshot, write_state
+from harness.online.monitor.rules import AlertRules
+from harness.online.monitor.state import (
+    SECONDS,
+    Measures,
+    MonitorState,
+    read_state,
+    snapshot,
+    write_state,
+)
 from harness.online.monitor.window import Columns, Scorer, as_columns, observed
 
 _log = logging.getLogger(__name__)
@@ -39,6 +46,22 @@ _TOGETHER = 64  # requests scored in one step
 _WAIT = 0.5  # seconds that one waits for others
 _EVERY = 10.0  # seconds between two states that are written
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
+
+
+class RequestFields(TypedDict, total=False):
+    """What a program records of a request, beside its query; see `RetrievalEvent`."""
+
+    query_id: str | None
+    returned: Sequence[str] | None
+    scores: Sequence[float] | None
+    seconds: float | None
+    abstained: bool
+    failed: bool
+    ability: str | None
+    clicked: Sequence[str] | None
+    rating: float | None
+    request_id: str | None
+    time: float | None
 
 
 class Monitor(MonitorState):
@@ -61,15 +84,14 @@ class Monitor(MonitorState):
         window: int = 1000,
         *,
         labels: LabelsLike = None,
-        metrics: Sequence[str] | str = METRICS,
         rules: AlertRules | None = None,
         state: str | Path | None = None,
         alert_log: str | Path | None = None,
         on_alert: Callable[[Alert], None] | None = None,
-        bucket: str = "hour",
+        **measures: Unpack[Measures],
     ) -> None:
         alerts = Alerts(None if alert_log is None else Path(alert_log), on_alert)
-        super().__init__(window, labels, metrics, rules or AlertRules(), alerts, bucket)
+        super().__init__(window, labels, rules or AlertRules(), alerts, **measures)
         self._scorer = None if self.labels is None else Scorer(self.labels, self.parsed)
         named = [] if self.labels is None else self.labels.abilities
         self._label_ability = [self.ability(name or None) for name in named]
@@ -94,55 +116,15 @@ class Monitor(MonitorState):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def record(
-        self,
-        query: str | None = None,
-        *,
-        query_id: str | None = None,
-        returned: Sequence[str] | None = None,
-        scores: Sequence[float] | None = None,
-        seconds: float | None = None,
-        abstained: bool = False,
-        failed: bool = False,
-        ability: str | None = None,
-        clicked: Sequence[str] | None = None,
-        rating: float | None = None,
-        request_id: str | None = None,
-        time: float | None = None,
-    ) -> None:
-        """Take in one request, as it was made; see `RetrievalEvent` for what each is.
+    def record(self, query: str | None = None, **request: Unpack[RequestFields]) -> None:
+        """Records one request; see `RetrievalEvent` for the keywords.
 
-        `returned` None: not known, for instance as it failed; an empty list: nothing was found.
-        `time` is now, if not given. Raises TypeError and ValueError for what is none of that.
+        These are `query_id`, `returned`, `scores`, `seconds`, `abstained`, `failed`, `ability`,
+        `clicked`, `rating`, `request_id` and `time`. `returned` None: not known, for instance as it
+        failed; an empty list: nothing was found. `time` is now, if not given. Raises TypeError and
+        ValueError for wrong values.
         """
-        if isinstance(returned, str | bytes) or isinstance(clicked, str | bytes):
-            raise TypeError("returned and clicked are lists of ids, not one text")
-        if scores is not None and len(scores) != len(returned or ()):
-            raise ValueError(f"{len(returned or ())} returned documents, {len(scores)} scores")
-        if seconds is not None and not 0 <= seconds < math.inf:
-            raise ValueError(f"seconds must be 0 or more, not {seconds}")
-        if time is not None and not (isinstance(time, Real) and _EARLIEST <= time <= _LATEST):
-            raise ValueError(f"time must be seconds since 1970, not {time!r}")
-        if rating is not None and not math.isfinite(rating):
-            raise ValueError(f"a rating must be a finite number, not {rating}")
-        self.record_many(
-            (
-                RetrievalEvent(
-                    returned=None if returned is None else tuple(map(str, returned)),
-                    query=query,
-                    query_id=query_id,
-                    scores=None if scores is None else tuple(map(float, scores)),
-                    time=clock.time() if time is None else float(time),
-                    seconds=None if seconds is None else float(seconds),
-                    abstained=bool(abstained),
-                    failed=bool(failed),
-                    ability=ability,
-                    clicked=None if clicked is None else tuple(map(str, clicked)),
-                    rating=None if rating is None else float(rating),
-                    request_id=request_id,
-                ),
-            )
-        )
+        self.record_many((_event(query, request),))
 
     def feedback(
         self, request_id: str, *, clicked: Sequence[str] | None = None, rating: float | None = None
@@ -277,10 +259,8 @@ class Monitor(MonitorState):
         rows = self._rows(events)
         columns = as_columns(events, rows, self.labels, self._abilities_of(events, rows))
         values = self._values(events, rows)
-        first = self.window.total
-        self.request_index.forget(len(events))
         slots = self.window.append(columns, values)
-        self.request_index.remember(events, slots, first)
+        self.request_index.remember(events, slots)
         self.over_time.add(columns, values, clock.time())
         self._count(columns)
         if self.words is not None:
@@ -343,6 +323,28 @@ class Monitor(MonitorState):
             return 0, None
         time = float(self.window.columns["time"][(self.window.total - 1) % self.window.size])
         return self.window.total, None if np.isnan(time) else time
+
+
+def _event(query: str | None, request: RequestFields) -> RetrievalEvent:
+    """Checks a request as a program records it. Raises TypeError and ValueError."""
+    for name in ("returned", "clicked"):
+        if isinstance(request.get(name), str | bytes):
+            raise TypeError(f"{name} is a list of ids, not one text")
+    event = RetrievalEvent(query=query, **request)  # type: ignore[arg-type]  # tuples below
+    for name, kind in (("returned", str), ("clicked", str), ("scores", float)):
+        if (given := getattr(event, name)) is not None:
+            setattr(event, name, tuple(map(kind, given)))
+    returned, time = event.returned or (), event.time
+    if event.scores is not None and len(event.scores) != len(returned):
+        raise ValueError(f"{len(returned)} returned documents, {len(event.scores)} scores")
+    if event.seconds is not None and not 0 <= event.seconds < math.inf:
+        raise ValueError(f"seconds must be 0 or more, not {event.seconds}")
+    if time is not None and not (isinstance(time, Real) and _EARLIEST <= time <= _LATEST):
+        raise ValueError(f"time must be seconds since 1970, not {time!r}")
+    if event.rating is not None and not math.isfinite(event.rating):
+        raise ValueError(f"a rating must be a finite number, not {event.rating}")
+    event.time = clock.time() if time is None else float(time)
+    return event
 
 
 def _save_at_exit(monitor: weakref.ref[Monitor]) -> None:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import UNSET, UnsetType
 
-from harness.online.logs.records import FeedbackStats, RateStats
+from harness.online.logs.events import FeedbackStats, RateStats
 from harness.records.base import Record
 from harness.records.output import Output
 from harness.records.run import LogCounts

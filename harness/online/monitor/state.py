@@ -10,7 +10,7 @@ import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 import numpy as np
@@ -30,7 +30,7 @@ from harness.online.monitor.records import (
     WindowRange,
     WindowStats,
 )
-from harness.online.monitor.rules import AlertRules
+from harness.online.monitor.rules import METRICS, AlertRules
 from harness.online.monitor.window import RequestIndex, Window
 from harness.records.base import Record, decode, encode, to_plain
 from harness.scoring.metrics import parse_metrics
@@ -78,6 +78,13 @@ class StateHeader(Record, omit_defaults=False):
     drift_block: int | None
 
 
+class Measures(TypedDict, total=False):
+    """What a monitor measures: metrics of labelled queries, and numbers by minute, hour or day."""
+
+    metrics: Sequence[str] | str
+    bucket: str
+
+
 class MonitorState:
     """The numbers of a monitor: the window, counts since it began, and its rules.
 
@@ -90,10 +97,10 @@ class MonitorState:
         self,
         window: int,
         labels: LabelsLike,
-        metrics: Sequence[str] | str,
         rules: AlertRules,
         alerts: Alerts,
-        bucket: str,
+        metrics: Sequence[str] | str = METRICS,
+        bucket: str = "hour",
     ) -> None:
         if type(window) is not int or window < 1:
             raise UsageError(f"the window must be a number of requests, 1 or more, not {window!r}")
@@ -229,7 +236,9 @@ def read_state(path: Path, monitor: MonitorState) -> None:
     if monitor.words is not None and header.drift_block is not None:
         monitor.words.blocks[:], monitor.words.at = arrays["drift"], header.drift_block
     if "shown" in arrays:
-        monitor.request_index.resume(arrays["shown"].astype(np.uint32))
+        shown = np.zeros((window.size, arrays["shown"].shape[1]), np.uint32)
+        shown[:n] = arrays["shown"]
+        monitor.request_index.shown = shown
 
 
 class _Version(Record, forbid_unknown_fields=False):

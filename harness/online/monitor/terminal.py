@@ -13,8 +13,8 @@ from http.server import ThreadingHTTPServer
 from threading import Event, Thread
 
 from harness.errors import UsageError
+from harness.online.logs.events import RateStats
 from harness.online.logs.import_log import feedback_lines
-from harness.online.logs.records import RateStats
 from harness.online.monitor.calendar import UNTIMED
 from harness.online.monitor.records import (
     Alert,

@@ -70,10 +70,6 @@ class Window:
         """How many requests it holds."""
         return min(self.total, self.size)
 
-    def holds(self, serial: int) -> bool:
-        """Whether the request of that number, from 0, is in the window still."""
-        return self.total - self.n <= serial < self.total
-
 
 # -- Scores, by the metrics that score a run -------------------------------------------------------
 
@@ -245,48 +241,32 @@ class FeedbackDelta:
 
 
 class RequestIndex:
-    """The requests of a window by the names of their requests, so that feedback finds them.
+    """Finds the requests of a window by their ids, for later feedback.
 
-    It keeps numbers of requests, and hashes of what these returned.
+    `shown` has hashes of the first documents of each request, shape (window, 10); None before the
+    first request with an id.
     """
 
     def __init__(self, window: Window) -> None:
         self._window = window
-        self._serial: dict[int, int] = {}  # a hash of the request -> number of its request
-        # Of shape (window, _SHOWN), once there is a request.
         self.shown: npt.NDArray[np.uint32] | None = None
 
-    def forget(self, n: int) -> None:
-        """Drop the names of the requests whose slots the next n take."""
-        window = self._window
-        if not self._serial:
-            return
-        oldest = window.total - window.n
-        for serial in range(oldest, max(oldest, window.total + n - window.size)):
-            name = int(window.columns["request_id"][serial % window.size])
-            if name and self._serial.get(name) == serial:
-                del self._serial[name]
-
-    def remember(
-        self, events: Sequence[RetrievalEvent], slots: npt.NDArray[np.int64], first: int
-    ) -> None:
-        """Adds the ids of requests that took `slots`; the first of them has the number `first`."""
-        for i, event in enumerate(events):
-            if event.request_id is None or not self._window.holds(first + i):
-                continue
-            if self.shown is None:
-                self.shown = np.zeros((self._window.size, _SHOWN), np.uint32)
-            self._serial[name_of(event.request_id)] = first + i
-            shown = [_place(name) for name in list(ranking(event))[:_SHOWN]]
-            self.shown[slots[i]] = shown + [0] * (_SHOWN - len(shown))
+    def remember(self, events: Sequence[RetrievalEvent], slots: npt.NDArray[np.int64]) -> None:
+        """Stores what requests returned that took these slots."""
+        for event, slot in zip(events, slots.tolist(), strict=True):
+            if event.request_id is not None:
+                if self.shown is None:
+                    self.shown = np.zeros((self._window.size, _SHOWN), np.uint32)
+                shown = [_place(name) for name in list(ranking(event))[:_SHOWN]]
+                self.shown[slot] = shown + [0] * (_SHOWN - len(shown))
 
     def feedback(self, one: Feedback) -> FeedbackDelta | None:
-        """Put feedback to its request; None where that is not in the window."""
-        serial = self._serial.get(name_of(one.request_id))
-        if serial is None or self.shown is None:
+        """Adds feedback to the newest request with its id; None if the window has none."""
+        window, columns = self._window, self._window.columns
+        slots = np.flatnonzero(columns["request_id"][: window.n] == name_of(one.request_id))
+        if not len(slots) or self.shown is None:
             return None
-        slot = serial % self._window.size
-        columns = self._window.columns
+        slot = int(slots[np.argmax((slots - window.total) % window.size)])
         before, rated = int(columns["click"][slot]), not np.isnan(columns["rating"][slot])
         after, rating = before, 0.0
         if one.clicked is not None:
@@ -304,16 +284,6 @@ class RequestIndex:
             int(one.rating is not None and not rated),
             rating,
         )
-
-    def resume(self, shown: npt.NDArray[np.uint32]) -> None:
-        """Take up what a state has kept, once the window is back."""
-        window = self._window
-        self.shown = np.zeros((window.size, shown.shape[1]), np.uint32)
-        self.shown[: window.n] = shown
-        for serial in range(window.total - window.n, window.total):
-            name = int(window.columns["request_id"][serial % window.size])
-            if name:
-                self._serial[name] = serial
 
 
 def _place(name: str) -> int:

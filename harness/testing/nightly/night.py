@@ -1,16 +1,29 @@
-"""One list of runs while it goes on: a history line after each run, a summary at the end."""
+"""One list of runs while it goes on: a history line after each run, a summary at the end.
+
+Of the last run of each series the rankings and the values by query of the main metrics are stored,
+so that the next one has a partner: the run's own folder is overwritten every night. `last/NAME` is
+of the last list that was finished, `before/NAME` of the one that it was compared with; `harness
+compare` takes both.
+"""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
+import pyarrow.compute as pc
+
 from harness.errors import HarnessError, UsageError
-from harness.files import disk_errors
-from harness.records.base import read_json_record, write_json_record
-from harness.records.run import RunRecord
+from harness.files import disk_errors, folder_aside, write_bytes
+from harness.records.base import Record, read_json_record, write_json_record
+from harness.records.run import Measured, RunRecord
+from harness.records.scores import ProtocolResult
+from harness.runs.folder.run_folder import RunFolder, write_record, write_scores
 from harness.scoring.scores import main_metrics
 from harness.testing.nightly.change import (
     change,
@@ -19,10 +32,10 @@ from harness.testing.nightly.change import (
     scored_line,
     times,
 )
-from harness.testing.nightly.kept import core, keep, last_of
 from harness.testing.nightly.plan import Plan
-from harness.testing.nightly.records import BegunList, NightSummary
-from harness.testing.nightly.summary import summary, write_summary
+from harness.testing.nightly.render import render
+from harness.testing.nightly.summary import NightSummary, folder_name, summary
+from harness.verdicts.board.entries import SLICES
 from harness.verdicts.compare.scored import Block, ScoredRun
 from harness.verdicts.history import (
     REMEDY,
@@ -37,6 +50,12 @@ from harness.verdicts.history import (
 
 BEGUN = "begun.json"
 """When the list was begun that is going on, or went on last; written before its first run."""
+
+
+class BegunList(Record):
+    """When the list was begun that is running, or ran last."""
+
+    night: str
 
 
 class Night:
@@ -119,7 +138,9 @@ class Night:
             found = summary(
                 self.plan, self.began, self.series, self.lines, self.why, self._times, stopped
             )
-            write_summary(self.plan.folder, found)
+            write_json_record(self.plan.folder / "summary.json", found)
+            text = render(found, "markdown").encode("utf-8")
+            write_bytes(self.plan.folder / "summary.md", text)
         return found
 
     def _add(self, line: Line) -> None:
@@ -156,3 +177,91 @@ def _begun(folder: Path, history: History) -> str | None:
 
 def _now(precision: str) -> str:
     return datetime.now(UTC).isoformat(timespec=precision)
+
+
+# -- What is stored of the last run of each series -------------------------------------------------
+
+_COLUMNS = ("query", "protocol", "level", "ability", "category", "haystack")
+
+
+def core(run: ScoredRun, block: Block, metrics: Sequence[str]) -> ScoredRun:
+    """A run with one protocol, its abilities and these metrics: all that a night compares."""
+    protocol, level = block
+    found = run.blocks[block]
+    mine = pc.and_(pc.equal(run.table["protocol"], protocol), pc.equal(run.table["level"], level))
+    columns = [name for name in (*_COLUMNS, *metrics) if name in run.table.column_names]
+    selected = found.select(_slices(found), metrics)
+    scores = msgspec.structs.replace(run.scores, protocols=[selected])
+    return replace(run, scores=scores, table=run.table.filter(mine).select(columns))
+
+
+def _slices(found: ProtocolResult) -> list[str]:
+    """All queries and abilities; `answerable` only where it is not the same as all."""
+    n = {name: part.n for name, part in found.columns.items()}
+    same = n.get("answerable") == n.get("all")
+    return [name for name in SLICES if name in n and not (same and name == "answerable")]
+
+
+def last_of(folder: Path, series: Series) -> ScoredRun | None:
+    """What was kept of the last time; None where nothing was, or it was removed.
+
+    Raises UsageError where it is damaged.
+    """
+    place = folder / "last" / folder_name(series)
+    return ScoredRun.read(place) if (place / "run.json").is_file() else None
+
+
+def keep(folder: Path, series: Series, run: ScoredRun, name: str) -> None:
+    """Put a run aside for the next time; `name` is that of its folder.
+
+    What was kept before moves to `before/`, unless it is damaged. A run that is kept already is
+    left as it is.
+    """
+    last, before = (folder / place / folder_name(series) for place in ("last", "before"))
+    try:
+        kept = last_of(folder, series)
+    except UsageError:
+        kept = None
+    if kept is not None:
+        if measurement(kept.run_record) == (name, run.run_record.finished):
+            return
+        _write(before, kept, kept.run_record)
+    record = run.run_record
+    measured = record.measured or Measured()
+    _write(
+        last,
+        run,
+        RunRecord(
+            run_version=1,
+            finished=record.finished,
+            dataset=record.dataset,
+            retriever=record.retriever,
+            settings=record.settings,
+            queries=record.queries,
+            measured=Measured(
+                seconds=measured.seconds, index=measured.index, search_ms=measured.search_ms
+            ),
+            imported_from=record.imported_from,
+            versions=record.versions,
+            machine=record.machine,
+            git=record.git,
+            run=name,
+        ),
+    )
+
+
+def measurement(record: RunRecord) -> tuple[str, str]:
+    """What tells one measurement from another: the run's folder, and when it was finished."""
+    return record.run or "", record.finished
+
+
+def _write(folder: Path, run: ScoredRun, record: RunRecord) -> None:
+    import pyarrow.parquet as pq
+
+    with folder_aside(folder) as aside:
+        rankings = RunFolder(run.folder).rankings
+        if rankings.is_file():
+            shutil.copyfile(rankings, aside / rankings.name)
+        pq.write_table(run.table, aside / "scores.parquet", compression="zstd")
+        write_record(aside, record)
+        write_scores(aside, run.scores)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from harness.records.base import convert, to_plain
 from harness.scoring.grid import grid
 from harness.scoring.uncertainty import counted
-from harness.testing.nightly.records import (
+from harness.testing.nightly.summary import (
     FailedRun,
     JudgedChange,
     NightSummary,

@@ -2,42 +2,158 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import Literal
 
+from msgspec import field
 from msgspec.structs import asdict, replace
 
 import harness
-from harness.files import write_bytes
-from harness.records.base import write_json_record
-from harness.testing.nightly.kept import kept_name
+from harness.records.base import Record
+from harness.records.output import Output, OutputPart
+from harness.records.run import RunRecord
+from harness.records.scores import ScoreReport
 from harness.testing.nightly.plan import Plan
-from harness.testing.nightly.records import (
-    DropSummary,
-    FailedRun,
-    JudgedChange,
-    MetricSummary,
-    NightSummary,
-    NotRun,
-    RunSummary,
-    ScoredRunSummary,
-    TestsSummary,
-)
-from harness.testing.nightly.render import render
 from harness.verdicts.gate import Check
 from harness.verdicts.gate import status as gate_status
 from harness.verdicts.history import (
+    Change,
+    ChangedSetting,
     FailedLine,
+    HistoryData,
+    HistoryQueries,
     HistoryTimes,
+    HistoryVersions,
+    IntervalNote,
     Line,
+    MetricChange,
     ScoredLine,
     Series,
+    ShortMean,
     Verdicts,
     drops,
     messages,
     verdicts,
 )
+
+
+class JudgedChange(MetricChange):
+    """A change with its verdict, and its p after Holm's correction over the whole list."""
+
+    verdict: str
+    p_corrected: float | None
+
+
+class MetricSummary(ShortMean):
+    """A mean, and its change where it was compared with the last time."""
+
+    change: JudgedChange | None = None
+
+
+class NotRun(Record, tag="not run", tag_field="state"):
+    """A run that the list did not reach."""
+
+    dataset: str
+    system: str
+
+
+class FailedRun(Record, tag="failed", tag_field="state"):
+    """A run that failed, and the reason in a line."""
+
+    dataset: str
+    system: str
+    finished: str
+    reason: str
+
+
+class ScoredRunSummary(Record, tag="ok", tag_field="state"):
+    """A run that was scored, as in the history; `change` has no results, which `metrics` have.
+
+    `stored_as` is the name of its folder in `last/`.
+    """
+
+    dataset: str
+    system: str
+    run: str
+    finished: str
+    queries: HistoryQueries
+    data: HistoryData
+    k: int
+    protocol: str
+    level: str
+    versions: HistoryVersions
+    intervals: IntervalNote | None
+    metrics: dict[str, dict[str, MetricSummary]]
+    change: Change
+    changed_settings: list[ChangedSetting] = field(default_factory=list)
+    times: HistoryTimes
+    previous_times: HistoryTimes | None
+    stored_as: str
+
+
+RunSummary = ScoredRunSummary | FailedRun | NotRun
+
+
+class TestsSummary(Record):
+    """How the tests of a night were corrected, and how many there were."""
+
+    alpha: float
+    correction: Literal["holm"]
+    cluster_by: str
+    all_queries: int
+    by_ability: int
+
+
+class DropSummary(Record):
+    """A drop that fails the list; `open`: no drop could have been shown."""
+
+    rule: str
+    message: str
+    open: bool
+
+
+class NightSummary(Record):
+    """summary.json: one night, every run, what changed, and drops that fail the list."""
+
+    version: Literal[1]
+    harness: str
+    night: str
+    ended: str
+    complete: bool
+    tests: TestsSummary
+    messages: list[str]
+    max_drop: float | None
+    drops: list[DropSummary]
+    failed: list[FailedRun]
+    runs: list[RunSummary]
+
+
+class SuiteRun(OutputPart):
+    """A run of a suite: `failure` says why it failed, `empty` in which haystacks nothing was found.
+
+    `record` is its run.json, `report` its scores.json.
+    """
+
+    dataset: str
+    retriever: str
+    folder: str | None
+    report: ScoreReport | None
+    record: RunRecord | None
+    failure: str
+    empty: str
+
+
+class RunListOutput(Output, tag="harness.run-list/1"):
+    """harness run of several; `night` is summary.json of a nightly list."""
+
+    runs: list[SuiteRun]
+    night: NightSummary | None
+
+
+# -- The summary of one night ---------------------------------------------------------------------
 
 
 def summary(
@@ -79,12 +195,6 @@ def summary(
     )
 
 
-def write_summary(folder: Path, found: NightSummary) -> None:
-    """Writes both files, each whole."""
-    write_json_record(folder / "summary.json", found)
-    write_bytes(folder / "summary.md", render(found, "markdown").encode("utf-8"))
-
-
 def status(found: NightSummary) -> int:
     """Returns the exit status of a list by its numbers, as a gate's.
 
@@ -108,31 +218,21 @@ def _run(
         return FailedRun(
             dataset=dataset, system=system, finished=line.finished, reason=reason or line.error
         )
-    return ScoredRunSummary(
-        dataset=dataset,
-        system=system,
-        run=line.run,
-        finished=line.finished,
-        queries=line.queries,
-        data=line.data,
-        k=line.k,
-        protocol=line.protocol,
-        level=line.level,
-        versions=line.versions,
-        intervals=line.intervals,
-        metrics={
+    names = {*line.__struct_fields__} & {*ScoredRunSummary.__struct_fields__}
+    values = {name: getattr(line, name) for name in names}
+    values |= {
+        "metrics": {
             part: {
                 metric: MetricSummary(**asdict(mean), change=_change(line, part, metric, found))
                 for metric, mean in metrics.items()
             }
             for part, metrics in line.results.items()
         },
-        change=replace(line.change, results={}),
-        changed_settings=line.changed_settings,
-        times=line.times,
-        previous_times=previous,
-        stored_as=kept_name(series),
-    )
+        "change": replace(line.change, results={}),
+        "previous_times": previous,
+        "stored_as": folder_name(series),
+    }
+    return ScoredRunSummary(**values)
 
 
 def _change(line: ScoredLine, part: str, metric: str, found: Verdicts) -> JudgedChange | None:
@@ -141,3 +241,9 @@ def _change(line: ScoredLine, part: str, metric: str, found: Verdicts) -> Judged
         return None
     verdict = found.results[line.series, part, metric]
     return JudgedChange(**asdict(change), verdict=verdict.outcome, p_corrected=verdict.p)
+
+
+def folder_name(series: Series) -> str:
+    """A folder's name: readable, and another one for every dataset and system."""
+    readable = re.sub(r"[^\w.\-]+", "-", "-".join(series))[:60].strip("-.")
+    return f"{readable}-{hashlib.sha256(repr(series).encode()).hexdigest()[:8]}"

@@ -13,7 +13,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.online.logs.events import Feedback, RetrievalEvent
-from harness.online.logs.field_mapping import FieldMapping, LogFields
+from harness.online.logs.field_mapping import FieldMapping
 from harness.online.logs.read import read_log
 from harness.records.base import convert
 
@@ -166,10 +166,10 @@ def test_a_last_line_that_was_torn_is_no_error(tmp_path: Path) -> None:
 def test_a_path_that_leads_nowhere_is_named_with_what_is_there(tmp_path: Path) -> None:
     path = log(tmp_path, {"hits": [{"key": "a"}], "q": "x"})
     with pytest.raises(UsageError, match=r"line 1: nothing is at hits\[\]\.id; .* hits, q"):
-        read_log(path, FieldMapping(fields=LogFields(returned="hits[].id")))
+        read_log(path, FieldMapping(fields={"returned": "hits[].id"}))
     with pytest.raises(UsageError, match=r"line 1: no field 'found\[\]'; the line has hits, q"):
-        read_log(path, FieldMapping(fields=LogFields(returned="found[]")))
-    mapping = FieldMapping(fields=LogFields(returned="hits[].key", query="request.text"))
+        read_log(path, FieldMapping(fields={"returned": "found[]"}))
+    mapping = FieldMapping(fields={"returned": "hits[].key", "query": "request.text"})
     with pytest.raises(UsageError, match=r"query = 'request.text' is in no request; .* hits, q"):
         read_log(path, mapping)
 
@@ -177,13 +177,13 @@ def test_a_path_that_leads_nowhere_is_named_with_what_is_there(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("table", "words"),
     [
-        ({"format": "xml"}, "format must be jsonl or otel"),
-        ({"fields": {"retruned": "a"}}, "fields.retruned: unknown field; did you mean returned"),
+        ({"format": "xml"}, "format: .*choose one of jsonl, otel"),
+        ({"fields": {"retruned": "a"}}, "fields: unknown field .retruned.; did you mean returned"),
         ({"fields": {"query": "a[]b"}}, r"'a\[\]b' is no path"),
         ({"fields": {"query": ""}}, "a path is empty"),
-        ({"fields": {"query": 3}}, "fields.query: expected str"),
+        ({"fields": {"query": 3}}, "fields.*: expected str"),
         ({"fields": {"seconds": "took"}}, "unit of seconds"),
-        ({"duration": "min"}, "duration must be a unit"),
+        ({"duration": "min"}, "duration: .*choose one of s, ms, us, ns"),
         ({"colour": 1}, "colour: unknown field"),
         ({"fields": []}, "fields: expected object"),
     ],
@@ -258,7 +258,7 @@ def test_what_the_console_exporter_prints() -> None:
         pass
     from harness.online.logs.read import LogParser, split
 
-    parser = LogParser(FieldMapping(fields=LogFields(query_id="attributes.app.qid")))
+    parser = LogParser(FieldMapping(fields={"query_id": "attributes.app.qid"}))
     objects, taken, _ = split(out.getvalue().encode())
     assert taken == len(out.getvalue().encode())
     found = [one for line, text in objects for one in parser.events("console", line, text)]

@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from harness import evaluate
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.online.logs.events import RetrievalEvent
-from harness.online.logs.records import RateStats
+from harness.online.logs.events import RateStats, RetrievalEvent
 from harness.online.monitor import AlertRules, Monitor, parse_threshold
 
 METRICS = ("recall@3", "precision@3", "mrr@3", "ndcg@5", "recall_all@2", "map")
@@ -327,7 +326,7 @@ def test_wrong_settings_are_said(settings_: dict[str, Any], words: str) -> None:
 
 def test_wrong_recalls_raise_at_once() -> None:
     monitor = quiet()
-    with pytest.raises(TypeError, match="lists of ids"):
+    with pytest.raises(TypeError, match="list of ids"):
         monitor.record("x", returned="d1")
     with pytest.raises(ValueError, match="1 returned documents, 2 scores"):
         monitor.record("x", returned=["d1"], scores=[1, 2])
