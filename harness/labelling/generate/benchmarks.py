@@ -22,7 +22,7 @@ from harness.labelling.generate.near_duplicates import content_words
 from harness.labelling.generate.records import SkippedDataset
 from harness.labelling.generate.topics import window_hashes
 from harness.retrievers.tokenizer import Tokenizer
-from harness.scoring.matching.words import WORD, Vocabulary, plain
+from harness.scoring.matching.words import WORD, WordVocabulary, plain
 
 CHEAP = 100_000_000
 """Bytes of documents up to which a prepared dataset is looked at unasked: a few seconds."""
@@ -142,7 +142,7 @@ class TextIndex:
     """Our texts, as hashes of their runs of words."""
 
     def __init__(self, texts: Sequence[str]) -> None:
-        self._vocabulary, self._terms = Vocabulary(), Tokenizer()
+        self._vocabulary, self._terms = WordVocabulary(), Tokenizer()
         self._texts = texts
         cut = [np.array([self._vocabulary[w] for w in WORD.findall(t)], np.int64) for t in texts]
         self._whole: dict[bytes, list[int]] = {}
@@ -199,7 +199,7 @@ class TextIndex:
 class _Known(dict[str, int]):
     """Our number of each word as another text writes it, -1 for one that we have not."""
 
-    def __init__(self, vocabulary: Vocabulary) -> None:
+    def __init__(self, vocabulary: WordVocabulary) -> None:
         super().__init__()
         self._numbers = vocabulary.numbers
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.exact_search import BLOCK
 from harness.retrievers.tokenizer import Tokenizer
-from harness.scoring.matching.words import WORD, Vocabulary
+from harness.scoring.matching.words import WORD, WordVocabulary
 
 MIN_QUOTE = 5
 """Words in a row that make a quotation: a query with so many is excluded."""
@@ -41,7 +41,7 @@ class WordRun:
 
 def longest_runs(queries: Sequence[str], documents: Sequence[Sequence[str]]) -> list[WordRun]:
     """The longest run of words that each query has of any of its documents, `documents[i]`."""
-    vocabulary = Vocabulary()
+    vocabulary = WordVocabulary()
     cut: dict[str, Int64] = {}
 
     def numbers(text: str) -> Int64:

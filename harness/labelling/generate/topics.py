@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.scoring.matching.words import WORD, Vocabulary, plain
+from harness.scoring.matching.words import WORD, WordVocabulary, plain
 
 Int64 = npt.NDArray[np.int64]
 Hashes = npt.NDArray[np.uint64]
@@ -65,7 +65,7 @@ class Topics:
         About `at_once` words are looked at at once.
         """
         self._titles, self._contents, self._at_once = titles, contents, at_once
-        self._vocabulary = Vocabulary()
+        self._vocabulary = WordVocabulary()
         self._words, self._starts = _cut(contents, self._vocabulary)
         self._first = same == np.arange(len(same))
         self._rarity = self._idf()
@@ -236,7 +236,7 @@ class Topics:
 
 
 def _cut(
-    texts: Sequence[str], vocabulary: Vocabulary
+    texts: Sequence[str], vocabulary: WordVocabulary
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int64]]:
     """Words of all texts as numbers, end to end with a break behind each, and where each begins."""
     parts = list[npt.NDArray[np.int32]]()

@@ -39,7 +39,7 @@ from harness.runs.folder.run_folder import (
 )
 from harness.runs.record import percentiles
 from harness.scoring.matching.found import Matching
-from harness.scoring.matching.hits import Hit
+from harness.scoring.matching.hits import TextHit
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def _rankings(asked: dict[int, RetrievalEvent], dataset: Dataset) -> Rankings:
     )
 
 
-def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> list[Hit]:
+def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> list[TextHit]:
     """Converts the requests to hits: texts, and documents if a request names them."""
     hits = []
     places: dict[int, dict[str, int]] = {}
@@ -209,7 +209,7 @@ def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> lis
             named = event.returned[i] if event.returned else None
             known = [] if named is None or named not in places[haystack] else [named]
             hits.append(
-                Hit(
+                TextHit(
                     row,
                     i + 1,
                     event.texts[i] if event.texts else "",

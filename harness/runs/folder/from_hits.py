@@ -28,14 +28,13 @@ from harness.runs.folder.run_folder import (
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import (
     UNRESOLVED,
-    Hit,
+    TextHit,
     by_query,
     expand,
     hits_record,
     read_hits,
     write_hits,
 )
-from harness.scoring.matching.matcher import resolve_hits
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,11 @@ def as_rankings(dataset: Dataset, ranked: Sequence[Ranking]) -> Rankings:
 
 
 def resolve_into(
-    folder: Path, dataset: Dataset, hits: Sequence[Hit], k: int, matching: Matching | None = None
+    folder: Path,
+    dataset: Dataset,
+    hits: Sequence[TextHit],
+    k: int,
+    matching: Matching | None = None,
 ) -> tuple[dict[int, Ranking], HitsRecord]:
     """Resolve hits and write hits.parquet; returns each query's ranking, and how it went.
 
@@ -82,6 +85,8 @@ def resolve_into(
         from harness.retrievers.minilm import unit_vectors
 
         embed = unit_vectors("matching by meaning")
+    from harness.scoring.matching.matcher import resolve_hits
+
     resolve_hits(dataset, hits, settings, embed)
     write_hits(dataset, hits, folder / "hits.parquet")
     rankings: dict[int, Ranking] = {}

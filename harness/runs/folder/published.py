@@ -35,7 +35,7 @@ from harness.runs.folder.imported import (
 from harness.runs.folder.joined import Joined, join
 from harness.runs.folder.run_folder import OURS, folder_name, write_rankings, write_record
 from harness.scoring.matching.found import Matching
-from harness.scoring.matching.hits import Hit
+from harness.scoring.matching.hits import TextHit
 from harness.scoring.resolve import resolve
 
 _SHOWN = 3
@@ -217,9 +217,9 @@ def _rankings(answers: Mapping[int, list[str]], dataset: Dataset) -> Rankings:
     )
 
 
-def _hits(answers: Mapping[int, list[str]], depth: int) -> list[Hit]:
+def _hits(answers: Mapping[int, list[str]], depth: int) -> list[TextHit]:
     return [
-        Hit(row, place, text, [], None, 0)
+        TextHit(row, place, text, [], None, 0)
         for row, found in answers.items()
         for place, text in enumerate(found[:depth], 1)
     ]
