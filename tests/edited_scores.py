@@ -33,4 +33,4 @@ def result(folder: Path, metric: str = "recall@10", slice_: str = "all") -> Metr
 def _protocol(plain: dict[str, Any]) -> ProtocolResult:
     slices = convert(plain["slices"], dict[str, SliceResult], "edited slices")
     about = {name: value for name, value in plain.items() if name not in _STORAGE}
-    return ProtocolResult.build(slices, **about)
+    return ProtocolResult(**about).with_slices(slices)

@@ -143,9 +143,9 @@ def test_a_mean_over_nothing_is_nan(scores: Scores) -> None:
     nothing = SliceResult(n=0, metrics={"recall@10": MetricResult(value=None, n=0)})
     memory = scores.report.protocols[0]
     about = {name: getattr(memory, name) for name in ("version", "description", "ties")}
-    empty = ProtocolResult.build(
-        {"all": nothing}, protocol="memory", level="turn", signature=memory.signature, **about
-    )
+    empty = ProtocolResult(
+        protocol="memory", level="turn", signature=memory.signature, **about
+    ).with_slices({"all": nothing})
     empty = Scores(replace(scores.report, protocols=[empty]), pa.table({}))
     assert math.isnan(empty["recall@10"])
     assert empty.result("recall@10").value is None

@@ -62,6 +62,7 @@ def _add_verb(
     parser: argparse.ArgumentParser = verbs.add_parser(
         name, help=about, description=more, allow_abbrev=False
     )
+    parser.set_defaults(call=call)
     return parser
 
 

@@ -49,7 +49,7 @@ def score(options: argparse.Namespace, path: Path) -> int:
     from harness.online.logs.events import FeedbackSummary
     from harness.online.logs.field_mapping import FieldMapping
     from harness.online.logs.import_log import LogImportOptions, import_log, log_lines
-        from harness.records.base import read_json_record
+    from harness.records.base import read_json_record
     from harness.records.run import ImportedLog
 
     if not options.dataset:

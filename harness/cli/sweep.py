@@ -16,7 +16,7 @@ from harness.cli.output import add_output, plain, print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.statistics.intervals import Interval
+    from harness.statistics.intervals import MeanInterval
     from harness.verdicts.sweep.sweep import Chosen, Sweep
 
 
@@ -172,7 +172,7 @@ def _held_out(found: Sweep, chosen: Chosen) -> str:
     return line
 
 
-def _range(interval: Interval, sign: str = "") -> str:
+def _range(interval: MeanInterval, sign: str = "") -> str:
     if math.isnan(interval.low):
         return "unknown"
     return f"{interval.low:{sign}.4f} to {interval.high:{sign}.4f}"

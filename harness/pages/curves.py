@@ -26,11 +26,11 @@ from harness.scoring.abstention import risk_coverage, sureness
 from harness.scoring.arrays import Flags, Values
 from harness.scoring.budget import BUDGETS, TokenBudget
 from harness.scoring.cells import Column, Results, document_columns
+from harness.scoring.haystacks import haystack_sizes, held
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import protocol
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ties, rank_judged
-from harness.scoring.rollup import haystack_sizes, held
 from harness.scoring.uncertainty import with_intervals
 from harness.verdicts.compare.scored import Block
 

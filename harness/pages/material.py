@@ -19,11 +19,11 @@ from harness.runs.folder.scored import answered
 from harness.schema import as_datetime
 from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.budget import token_counts
-from harness.scoring.matching.hits import Hit, read_hits
+from harness.scoring.matching.hits import TextHit, read_hits
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ranked, Ties, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
-from harness.scoring.slices import Answered, slices
+from harness.scoring.slices import QueryStatus, slices
 from harness.verdicts.compare.scored import Block, ScoredRun
 
 T = TypeVar("T")
@@ -45,8 +45,8 @@ class Material:
     rankings: Rankings
     resolved: Resolved
     ranked: Ranked
-    answered: Answered
-    hits: list[Hit]
+    answered: QueryStatus
+    hits: list[TextHit]
 
     @classmethod
     def read(cls, folder: Path, dataset: Dataset) -> Material:

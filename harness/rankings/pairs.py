@@ -17,7 +17,7 @@ Hashes = npt.NDArray[np.uint64]
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
-class Pairs:
+class RankedPairs:
     """The pairs of n rows, ready to be looked up.
 
     One sort of n numbers, each the upper bits of a pair's hash and its row below them, serves both

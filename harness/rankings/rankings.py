@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,8 +18,7 @@ import pyarrow as pa
 from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import take, to_numpy
 from harness.rankings.fields import RUN
-from harness.rankings.jsonl import Answers, read_json, read_lines_of_a_run, rows_of_lines
-from harness.rankings.pairs import Pairs
+from harness.rankings.pairs import RankedPairs
 from harness.rankings.tables import (
     Columns,
     Frame,
@@ -30,7 +29,9 @@ from harness.rankings.tables import (
     of_frame,
     of_parquet,
 )
-from harness.rankings.trec import map_blocks, nan_line
+
+if TYPE_CHECKING:
+    from harness.rankings.jsonl import Answers
 
 T = TypeVar("T")
 
@@ -90,13 +91,8 @@ def read_rankings(source: str | Path | Run | Frame | Rankings) -> Rankings:
     if is_trec(path):
         return _read_trec(path)
     form = form_of(path)
-    if form == ".jsonl":
-        table = rows_of_lines(path)
-        if table is not None:
-            return _of_columns(Columns(table, str(path), lambda row: f"line {row + 1}"))
-        return _of_answers(read_lines_of_a_run(path), str(path))
-    if form == ".json":
-        return _of_answers(read_json(path), str(path))
+    if form in (".jsonl", ".json"):
+        return _read_json(path, form)
     return _of_columns((of_parquet if form == ".parquet" else of_delimited)(path, RUN))
 
 
@@ -131,6 +127,8 @@ def from_dict(run: Run) -> Rankings:
 
 
 def _read_trec(path: Path) -> Rankings:
+    from harness.rankings.trec import map_blocks, nan_line
+
     table = pa.concat_tables(map_blocks(path, lambda block: block))
     queries = table["query"].unify_dictionaries().combine_chunks()
     scores = to_numpy(table["score"])
@@ -155,6 +153,8 @@ def map_trec(path: Path, work: Callable[[Rankings], T]) -> Iterator[T]:
     refused yet; `read_rankings` sees to both.
     """
 
+    from harness.rankings.trec import map_blocks
+
     def call(block: pa.Table) -> T:
         queries = block["query"].chunk(0)
         return work(
@@ -170,6 +170,17 @@ def map_trec(path: Path, work: Callable[[Rankings], T]) -> Iterator[T]:
 
 
 # -- JSON and tables ------------------------------------------------------------------------------
+
+
+def _read_json(path: Path, form: str) -> Rankings:
+    from harness.rankings.jsonl import read_json, read_lines_of_a_run, rows_of_lines
+
+    if form == ".json":
+        return _of_answers(read_json(path), str(path))
+    table = rows_of_lines(path)
+    if table is not None:
+        return _of_columns(Columns(table, str(path), lambda row: f"line {row + 1}"))
+    return _of_answers(read_lines_of_a_run(path), str(path))
 
 
 def _of_answers(answers: Answers, where: str) -> Rankings:
@@ -261,7 +272,7 @@ def _grouped(
 
 def duplicates(rankings: Rankings) -> npt.NDArray[np.int64]:
     """Rows whose document stands in the same query's ranking above them already."""
-    return Pairs(rankings.query, rankings.document).repeated()
+    return RankedPairs(rankings.query, rankings.document).repeated()
 
 
 def best_first(rankings: Rankings) -> Rankings:

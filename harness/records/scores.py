@@ -101,6 +101,11 @@ class SliceResult(Record):
     n: int
     metrics: dict[str, MetricResult]
 
+    @classmethod
+    def of(cls, metrics: dict[str, MetricResult]) -> SliceResult:
+        """Returns the slice of some results."""
+        return cls(n=max(one.n for one in metrics.values()), metrics=metrics)
+
 
 Floats = list[float | None] | float
 Texts = list[str] | str
@@ -164,32 +169,9 @@ class ProtocolResult(Record, dict=True):
         for name, part in self.columns.items():
             _check_columns(name, part, self.metrics, len(self.interval_bases))
 
-    @classmethod
-    def build(
-        cls,
-        slices: Mapping[str, SliceResult],
-        *,
-        protocol: str,
-        version: int,
-        description: str,
-        level: str,
-        ties: str,
-        signature: str,
-        excluded: Mapping[str, int] | None = None,
-        depth_sensitive: Sequence[str] = (),
-    ) -> ProtocolResult:
-        """Builds the columns from results one by one."""
-        return cls(
-            protocol=protocol,
-            version=version,
-            description=description,
-            level=level,
-            ties=ties,
-            signature=signature,
-            excluded=dict(excluded or {}),
-            depth_sensitive=list(depth_sensitive),
-            **_columns(slices),
-        )
+    def with_slices(self, slices: Mapping[str, SliceResult]) -> ProtocolResult:
+        """Returns the same protocol with these results, as columns."""
+        return msgspec.structs.replace(self, **_columns(slices))
 
     def select(self, slices: Collection[str], metrics: Sequence[str]) -> ProtocolResult:
         """Returns the results of some slices and metrics alone."""
@@ -200,7 +182,7 @@ class ProtocolResult(Record, dict=True):
             for name, one in self.slices.items()
             if name in slices
         }
-        return msgspec.structs.replace(self, **_columns(part))
+        return self.with_slices(part)
 
     @property
     def name(self) -> str:

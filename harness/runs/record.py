@@ -41,7 +41,7 @@ from harness.runs.results import QueryResult, WorkResult
 from harness.runs.usage import Prices, total, usage, usage_delta
 
 if TYPE_CHECKING:
-    from harness.scoring.matching.hits import Hit
+    from harness.scoring.matching.hits import TextHit
 
 _NAMED = 5
 """Haystacks that a record names of those in which nothing was found."""
@@ -100,16 +100,16 @@ def _rankings(answers: Sequence[QueryResult]) -> list[Ranking]:
     return [Ranking(a.query, a.rows, a.scores) for a in answers if a.error is None]
 
 
-def _hits(answer: QueryResult) -> list[Hit]:
+def _hits(answer: QueryResult) -> list[TextHit]:
     """Return an answer as hits; one that gave documents has a hit without a text for each."""
-    from harness.scoring.matching.hits import Hit
+    from harness.scoring.matching.hits import TextHit
 
     if answer.hits is None:
         scores = [None] * len(answer.rows) if answer.scores is None else answer.scores.tolist()
         rows = enumerate(zip(answer.rows.tolist(), scores, strict=True), 1)
-        return [Hit(answer.query, i, "", [row], score) for i, (row, score) in rows]
+        return [TextHit(answer.query, i, "", [row], score) for i, (row, score) in rows]
     return [
-        Hit(answer.query, i, hit.text, hit.rows, hit.score, hit.unknown)
+        TextHit(answer.query, i, hit.text, hit.rows, hit.score, hit.unknown)
         for i, hit in enumerate(answer.hits, 1)
     ]
 

@@ -6,7 +6,7 @@ A warning names metrics that cannot tell systems apart, or not be known, on this
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -15,16 +15,13 @@ import pyarrow as pa
 
 from harness.dataset.reader import Dataset
 from harness.records.scores import AnsweredOnly, MetricResult, TieRange
-from harness.scoring.answers import ANSWERS, SHOWN, answers_in_top
 from harness.scoring.arrays import Flags, Ints, Values, mean
 from harness.scoring.depth import depth_sensitive
+from harness.scoring.haystacks import UNKNOWN_SIZE
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
 from harness.scoring.random_baseline import random_baseline
-from harness.scoring.random_baseline_mc import answers_random_baseline
-from harness.scoring.random_baseline_sessions import SessionBaseline
 from harness.scoring.ranks import Ranked
-from harness.scoring.rollup import UNKNOWN_SIZE, SessionLevel
 from harness.scoring.ties import TieOrders
 from harness.scoring.upper_bound import UpperBounds
 
@@ -111,6 +108,21 @@ class Column:
         return AnsweredOnly(value=value, n=int(np.count_nonzero(answered)))
 
 
+def slice_results(
+    columns: Sequence[Column], masks: Mapping[str, Flags], failed: Flags
+) -> dict[str, Results]:
+    """The results of each slice that has any; see `Column.result`."""
+    found = {
+        name: {
+            str(one.metric): result
+            for one in columns
+            if (result := one.result(mask, failed)) is not None
+        }
+        for name, mask in masks.items()
+    }
+    return {name: results for name, results in found.items() if results}
+
+
 def document_columns(
     protocol: Protocol,
     metrics: list[Metric],
@@ -126,7 +138,7 @@ def document_columns(
     sized = sizes.max(initial=0) < UNKNOWN_SIZE
     columns = []
     for metric in metrics:
-        finish = _finisher(protocol, metric, scored)
+        finish = finisher(protocol, metric, scored)
         best = worst = expected = None
         if orders.any and (mean := orders.expected(metric)) is not None:
             low, high = (finish(values) for values in reversed(orders.bounds(metric)))
@@ -149,59 +161,6 @@ def document_columns(
             )
         )
     return columns
-
-
-def session_columns(
-    dataset: Dataset,
-    protocol: Protocol,
-    ks: Sequence[int],
-    level: SessionLevel,
-    scored: Flags,
-    present: Flags,
-    stable: Ints,
-) -> list[Column]:
-    """Every session metric of the protocol at `ks`, on turns; `present` (m,) and `stable` (n,) as
-    for documents."""
-    by_session = level.ranked()
-    upper_bounds = UpperBounds(by_session, present)
-    levels = SessionBaseline(dataset, dataset.qrels(protocol.key), level, scored, present, ks)
-    columns = []
-    for template in protocol.session_metrics:
-        for k in ks:
-            metric = Metric.parse(template.format(k=k))
-            cut, measurable = level.cut(k)
-            finish = _finisher(protocol, metric, scored)
-            baseline, how = levels(metric)
-            top = upper_bounds.of_sessions(metric)
-            columns.append(
-                Column(
-                    metric,
-                    finish(metric(by_session, cut)),
-                    measurable,
-                    finish(baseline),
-                    finish(top.values),
-                    exact=top.exact,
-                    random_method=how,
-                    depth_sensitive=depth_sensitive(metric, by_session, stable, cut),
-                )
-            )
-    return columns
-
-
-def answer_columns(
-    dataset: Dataset, texts: Sequence[Sequence[str]], counted: Flags, depth: float
-) -> list[Column]:
-    """Every metric of answers at every cut-off that they reach; `texts` are by query."""
-    references = dataset.query_table["answers"].to_pylist()
-    given = [answers if use else [] for answers, use in zip(references, counted, strict=True)]
-    ks = [k for k in ANSWERS.ks if k <= depth] or [1]
-    found = answers_in_top(texts, given, ks, SHOWN)
-    baseline, how = answers_random_baseline(dataset, given, SHOWN, ks)
-    known = np.ones(dataset.n_queries, bool)
-    return [
-        Column(name, values, known, baseline[name], None, random_method=how)
-        for name, values in found.items()
-    ]
 
 
 def query_table(
@@ -269,7 +228,7 @@ class MetricWarnings:
         ]
 
 
-def _finisher(protocol: Protocol, metric: Metric, scored: Flags) -> Callable[[Values], Values]:
+def finisher(protocol: Protocol, metric: Metric, scored: Flags) -> Callable[[Values], Values]:
     """Gives queries with nothing relevant the protocol's value, and unscored ones NaN."""
     empty = protocol.empty.get(metric.name, 0.0)
     return lambda values: np.where(scored, np.where(np.isnan(values), empty, values), np.nan)

@@ -22,10 +22,10 @@ from harness.dataset.reader import ChangedRow, Dataset
 from harness.records.scores import ChangesResult
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Ints, Values, mean, ratio
+from harness.scoring.haystacks import haystack_sizes
 from harness.scoring.metrics.probability import none_found
 from harness.scoring.ranks import NOT_RETRIEVED
 from harness.scoring.resolve import Resolved
-from harness.scoring.rollup import haystack_sizes
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def _cases(dataset: Dataset, resolved: Resolved, asked: Flags) -> Iterator[_Case
     grades = _Grades(dataset)
     haystacks, abilities = dataset.query_haystack, dataset.abilities
     for haystack in np.unique(haystacks[asked]).tolist():
-        changes, said = dataset.changes(haystack), _Said(dataset, haystack)
+        changes, said = dataset.changes(haystack), _SaidTimes(dataset, haystack)
         for query in np.flatnonzero(asked & (haystacks == haystack)).tolist():
             when = stamps[query]
             by_then = [one for one in changes if when is None or one.timestamp <= when]
@@ -180,7 +180,7 @@ class _Grades:
         return found
 
 
-class _Said:
+class _SaidTimes:
     """When the documents of a haystack were said there."""
 
     def __init__(self, dataset: Dataset, haystack: int) -> None:

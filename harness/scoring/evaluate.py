@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UsageError, near, require_ids
-from harness.rankings.pairs import Pairs
+from harness.rankings.pairs import RankedPairs
 from harness.rankings.rankings import (
     Rankings,
     Run,
@@ -30,7 +30,7 @@ from harness.rankings.tables import Frame, is_frame
 from harness.scoring.arrays import Values, mean
 from harness.scoring.metrics import parse_metrics
 from harness.scoring.qrels import Qrels, QrelsDict, from_dict, read_qrels
-from harness.scoring.ranks import Judged, Ranked, Ranks, Ties, rank_dicts
+from harness.scoring.ranks import QrelsIndex, Ranked, Ranks, Ties, rank_dicts
 
 
 @dataclass(frozen=True, repr=False)
@@ -125,7 +125,7 @@ def _ranked(
     """Places of the judged documents, and how many queries are unknown and documents repeated."""
     if isinstance(run, Mapping):
         return _of_dicts(qrels, run, ties)
-    judged = Judged(qrels)
+    judged = QrelsIndex(qrels)
     parts = None
     if isinstance(run, str | os.PathLike) and is_trec(Path(run)):
         parts = _by_block(judged, Path(run), ties)
@@ -145,17 +145,17 @@ class _Part:
     repeated: int
 
 
-def _part(judged: Judged, rankings: Rankings, ties: Ties) -> _Part:
+def _part(judged: QrelsIndex, rankings: Rankings, ties: Ties) -> _Part:
     rankings = best_first(rankings)
-    pairs = Pairs(rankings.query, rankings.document)
+    pairs = RankedPairs(rankings.query, rankings.document)
     again = pairs.repeated()
     if len(again):
         rankings = without(rankings, again)
-        pairs = Pairs(rankings.query, rankings.document)
+        pairs = RankedPairs(rankings.query, rankings.document)
     return _Part(rankings.query_ids, judged.places(rankings, pairs, ties), len(again))
 
 
-def _by_block(judged: Judged, path: Path, ties: Ties) -> list[_Part] | None:
+def _by_block(judged: QrelsIndex, path: Path, ties: Ties) -> list[_Part] | None:
     """The parts of a TREC run file; None where it must be read whole: a query's lines stand apart,
     or a score is NaN."""
 

@@ -148,6 +148,18 @@ PROTOCOLS = {
 }
 
 
+ANSWERS = Protocol(
+    name="answers",
+    version=1,
+    about="returned texts against the reference answers, best of the top k; queries that have none "
+    "are not scored",
+    metrics=(),
+    ks=(1, 5, 10),
+)
+"""Of texts instead of documents, and not in the list of protocols: it is asked for, or of systems
+that return texts. See scoring/answered/returned_texts.py."""
+
+
 def protocol(name: str) -> Protocol:
     """The protocol called `name`, or NAME/VERSION. Raises UsageError with the near names."""
     plain, _, version = name.partition("/")
@@ -185,7 +197,7 @@ class Choices:
     and `metrics` are added.
 
     `answers`: returned texts against reference answers too, which systems that return texts get
-    anyway (see answers.py).
+    anyway (see `ANSWERS`).
     """
 
     protocols: Sequence[str] = ()

@@ -16,7 +16,6 @@ import pyarrow as pa
 from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import strings, to_numpy
 from harness.rankings.fields import QRELS, grade_of
-from harness.rankings.json_rows import of_json
 from harness.rankings.raw import read_lines
 from harness.rankings.tables import (
     Columns,
@@ -144,6 +143,8 @@ def read_qrels(source: str | Path | Frame) -> Qrels:
     if form == ".parquet":
         return _of_columns(of_parquet(path, QRELS))
     if form in (".json", ".jsonl"):
+        from harness.rankings.json_rows import of_json
+
         return _of_columns(of_json(path, QRELS, lines=form == ".jsonl"))
     if form == ".csv" or (form == ".tsv" and has_header(path, QRELS)):
         return _of_columns(of_delimited(path, QRELS))

@@ -20,7 +20,7 @@ from harness.dataset.reader import Dataset, DatasetQrels
 from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
-from harness.scoring.rollup import SessionLevel, sessions_of
+from harness.scoring.session_level import SessionLevel, sessions_of
 
 DRAWS = 100
 """Random orders of a query's turns that a simulated level is the mean of."""

@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 
 from harness.errors import UsageError, require_ids
 from harness.rankings.arrow import integers, take, to_numpy
-from harness.rankings.pairs import Pairs, hashes
+from harness.rankings.pairs import RankedPairs, hashes
 from harness.rankings.rankings import Rankings, best_first
 from harness.scoring.arrays import Ints
 from harness.scoring.qrels import Qrels, QrelsDict
@@ -100,7 +100,7 @@ class Ranks:
     tied: Ints
 
 
-class Judged:
+class QrelsIndex:
     """Judgements ready to be looked up in rankings: in a whole run's, or a few queries'."""
 
     def __init__(self, qrels: Qrels) -> None:
@@ -109,7 +109,7 @@ class Judged:
         self._starts = np.searchsorted(qrels.query, np.arange(qrels.n + 1))
         self._hashes = hashes(qrels.document)
 
-    def places(self, rankings: Rankings, pairs: Pairs, ties: Ties) -> Ranks:
+    def places(self, rankings: Rankings, pairs: RankedPairs, ties: Ties) -> Ranks:
         """Places of the judged documents in rankings that are best first; `pairs` are theirs."""
         score = None if rankings.score is None else of_width(rankings.score, ties)
         starts = rankings.starts
@@ -130,7 +130,7 @@ class Judged:
                 )
         return Ranks(query, np.diff(starts)[ours], judgement, rank, above, tied)
 
-    def _found(self, pairs: Pairs, ours: Ints, query: Ints) -> tuple[Ints, Ints]:
+    def _found(self, pairs: RankedPairs, ours: Ints, query: Ints) -> tuple[Ints, Ints]:
         """(row of the rankings, judgement) of each judged document that stands there."""
         counts = np.diff(self._starts)[query]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -167,8 +167,8 @@ def rank_judged(rankings: Rankings, qrels: Qrels, ties: Ties = Ties.TREC) -> Ran
     `answered`. A document returned twice counts where it stands first; see rankings.duplicates.
     """
     rankings = best_first(rankings)
-    judged = Judged(qrels)
-    pairs = Pairs(rankings.query, rankings.document)
+    judged = QrelsIndex(qrels)
+    pairs = RankedPairs(rankings.query, rankings.document)
     return judged.gather([judged.places(rankings, pairs, ties)])
 
 

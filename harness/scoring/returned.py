@@ -14,16 +14,16 @@ import numpy as np
 from harness.dataset.reader import Dataset
 from harness.records.scores import ReturnedStats
 from harness.scoring.arrays import Flags, Ints
+from harness.scoring.haystacks import haystack_sizes
 from harness.scoring.ranks import Ranked
-from harness.scoring.rollup import haystack_sizes
-from harness.scoring.slices import Answered
+from harness.scoring.slices import QueryStatus
 
 SHORT = 0.1
 """The share of rankings that may end before a cut-off k until k counts as unreached."""
 
 
 def returned_stats(
-    dataset: Dataset, answered: Answered, ranked: Ranked, depth: int, ks: Collection[int]
+    dataset: Dataset, answered: QueryStatus, ranked: Ranked, depth: int, ks: Collection[int]
 ) -> ReturnedStats | None:
     """Returns the statistics for the `depth` that was requested; None where nothing was returned.
 

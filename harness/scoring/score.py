@@ -27,28 +27,27 @@ from harness.records.scores import (
 )
 from harness.schema import Ability
 from harness.scoring import protocols as named
-from harness.scoring.answers import ANSWERS, document_texts
 from harness.scoring.arrays import Ints
 from harness.scoring.cells import (
     Column,
     MetricWarnings,
-    answer_columns,
     document_columns,
     query_table,
-    session_columns,
+    slice_results,
 )
 from harness.scoring.depth import stable_depth
+from harness.scoring.extensions import load_extension
+from harness.scoring.haystacks import haystack_sizes, held
 from harness.scoring.metrics import Metric
-from harness.scoring.protocols import Choices, Protocol
+from harness.scoring.protocols import ANSWERS, Choices, Protocol
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ranked, Ties, in_order, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
 from harness.scoring.returned import returned_stats, unreached_message
-from harness.scoring.rollup import SessionLevel, haystack_sizes, held
 from harness.scoring.scores import Scores
 from harness.scoring.sections import Sections
 from harness.scoring.signature import Signature, digest
-from harness.scoring.slices import Answered, slices
+from harness.scoring.slices import QueryStatus, slices
 from harness.scoring.uncertainty import with_intervals, with_macro_category
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def score(
     choices: Choices | None = None,
     *,
     depth: int | None = None,
-    answered: Answered | None = None,
+    answered: QueryStatus | None = None,
 ) -> Scores:
     """Score rankings (a file, a dict, a frame, columns) that carry the dataset's own ids.
 
@@ -82,7 +81,7 @@ def score(
         raise UsageError(
             f"missing queries count 'zero' or are left out ('skip'), not {choices.missing!r}"
         )
-    answered = answered or Answered.everything(dataset.n_queries)
+    answered = answered or QueryStatus.everything(dataset.n_queries)
     columns, repeated = cleaned(read_rankings(rankings), dataset)
     if answered.failed.any():
         failed = {dataset.query_ids[i] for i in np.flatnonzero(answered.failed)}
@@ -128,7 +127,7 @@ class _Scorer:
         resolved: Resolved,
         choices: Choices,
         depth: int,
-        answered: Answered,
+        answered: QueryStatus,
     ) -> None:
         self._dataset, self._rankings, self._resolved = dataset, rankings, resolved
         self._choices, self._depth, self._answered = choices, depth, answered
@@ -163,25 +162,33 @@ class _Scorer:
         self._add(protocol, dataset.manifest.granularity, ties, columns)
         of_sessions = dataset.manifest.granularity == "turn" and (dataset.session_codes >= 0).any()
         if protocol.session_metrics and of_sessions:
-            resolved = self._resolved
-            if ties is not Ties.ORDER:
-                resolved = resolve(in_order(self._rankings, ties), dataset)
-            level = SessionLevel(
-                dataset, resolved, judged, ranked, self._depth, renamed=protocol.renamed
-            )
-            ks = self._ks(protocol, level.most_sessions(dataset))
-            columns = session_columns(dataset, protocol, ks, level, scored, present, stable)
-            self._add(protocol, "turn>session", ties, columns)
+            self._apply_sessions(protocol, ranked, scored, present, ties)
+
+    def _apply_sessions(
+        self, protocol: Protocol, ranked: Ranked, scored: Flags, present: Flags, ties: Ties
+    ) -> None:
+        """Score turn rankings at session level too."""
+        from harness.scoring.session_level import SessionLevel
+        from harness.scoring.session_scores import session_columns
+
+        dataset, resolved = self._dataset, self._resolved
+        if ties is not Ties.ORDER:
+            resolved = resolve(in_order(self._rankings, ties), dataset)
+        judged, renamed = dataset.qrels(protocol.key), protocol.renamed
+        level = SessionLevel(dataset, resolved, judged, ranked, self._depth, renamed=renamed)
+        ks = self._ks(protocol, level.most_sessions(dataset))
+        stable = self._stable_depth(ties)
+        columns = session_columns(dataset, protocol, ks, level, scored, present, stable)
+        self._add(protocol, "turn>session", ties, columns)
 
     def apply_answers(self) -> None:
         """Score what was returned against the reference answers, where the dataset has any."""
         dataset, answered = self._dataset, self._answered
         counted = answered.asked & ~self._skipped
         counted &= dataset.abilities != str(Ability.ABSTENTION)
-        texts = answered.texts
-        if texts is None:
-            texts = document_texts(dataset, self._resolved)
-        columns = answer_columns(dataset, texts, counted, self._reach())
+        columns = load_extension("answers").text_columns(
+            dataset, self._resolved, answered.texts, counted, self._reach()
+        )
         without = counted & np.isnan(columns[0].values)
         reasons = {"no reference answer": without, _NO_RANKING: self._skipped}
         self._excluded[ANSWERS.name] = {
@@ -265,24 +272,12 @@ class _Scorer:
     def _add(self, protocol: Protocol, level: str, ties: Ties, columns: list[Column]) -> None:
         """Adds the results of one protocol at one level, and its per-query table."""
         dataset, failed = self._dataset, self._answered.failed
-        found = {
-            name: {
-                str(c.metric): result
-                for c in columns
-                if (result := c.result(mask, failed)) is not None
-            }
-            for name, mask in self._masks.items()
-        }
-        found = {name: results for name, results in found.items() if results}
+        found = slice_results(columns, self._masks, failed)
         found = with_intervals(dataset, columns, self._masks, found)
         if dataset.manifest.mean_over == "categories":
             found = with_macro_category(found)
         self._results.append(
-            ProtocolResult.build(
-                {
-                    name: SliceResult(n=max(one.n for one in results.values()), metrics=results)
-                    for name, results in found.items()
-                },
+            ProtocolResult(
                 protocol=protocol.name,
                 version=protocol.version,
                 description=protocol.about,
@@ -296,7 +291,7 @@ class _Scorer:
                     if c.depth_sensitive is not None
                     and (c.depth_sensitive & ~np.isnan(c.values)).any()
                 ],
-            )
+            ).with_slices({name: SliceResult.of(results) for name, results in found.items()})
         )
         self._metric_warnings.collect(columns, level, found.get("all", {}))
         self._tables.append(

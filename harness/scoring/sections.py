@@ -17,17 +17,15 @@ from harness.records.scores import (
     TokensResult,
 )
 from harness.schema import Ability
-from harness.scoring.abstention import abstention
 from harness.scoring.arrays import Flags, Ints, Values, count_by, mean, ratio
 from harness.scoring.budget import BUDGETS, TOKENIZER, TokenBudget, TokenCounts, token_summary
-from harness.scoring.changes import after_changes
+from harness.scoring.haystacks import haystack_sizes, held
 from harness.scoring.metrics import Metric
 from harness.scoring.metrics.probability import none_found
-from harness.scoring.random_baseline_mc import ORDERS, recall_random_baseline
+from harness.scoring.random_baseline_budget import ORDERS, recall_random_baseline
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved
-from harness.scoring.rollup import haystack_sizes, held
-from harness.scoring.slices import Answered
+from harness.scoring.slices import QueryStatus
 
 Template = Callable[[str], str]
 """Returns the signature that the numbers of a protocol share, by its name and version."""
@@ -60,18 +58,26 @@ class Sections:
         )
 
     def changes(
-        self, resolved: Resolved, answered: Answered, ks: tuple[int, ...]
+        self, resolved: Resolved, answered: QueryStatus, ks: tuple[int, ...]
     ) -> ChangesResult | None:
         """See changes.py; None where the dataset has none, or nobody asks after one."""
+        if not self._dataset.has_changes:
+            return None
+        from harness.scoring.changes import after_changes
+
         # Who leaves a query out has not kept anything back: as with abstention.
         asked = self._counted & (self._ranked.answered | answered.replied)
         return after_changes(self._dataset, resolved, asked, ks, self._template("changes/1"))
 
     def abstention(
-        self, rankings: Rankings, answered: Answered, depth: int
+        self, rankings: Rankings, answered: QueryStatus, depth: int
     ) -> AbstentionResult | None:
         """See abstention.py; None unless queries with and without an answer are there."""
         ranked, without, failed = self._ranked, self._without, answered.failed
+        if not without.any():
+            return None
+        from harness.scoring.abstention import abstention
+
         # A run file cannot tell silence from a query that was left out: those are not judged here.
         known = ranked.answered | answered.replied | failed
         mine = (answered.asked & without | self._counted & self._evidence) & known
@@ -142,10 +148,8 @@ class Sections:
             costs = of_documents.of(resolved.row)
         budget = TokenBudget(self._ranked, resolved, costs)
         scored = counted & self._evidence & ~self._without
-        judged = self._dataset.qrels()
-        present = held(self._dataset, judged.query, judged.document)
         levels = recall_random_baseline(
-            self._dataset, judged, self._ranked, present, scored, depth, BUDGETS, of_documents
+            self._dataset, self._ranked, scored, depth, BUDGETS, of_documents
         )
         answered = counted & ~failed
         within = {}

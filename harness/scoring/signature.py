@@ -16,7 +16,6 @@ from urllib.parse import unquote
 from harness.errors import UsageError
 from harness.records.scores import quote_part
 from harness.scoring.metrics import Metric
-from harness.scoring.metrics.described import DESCRIBED, OF_ANSWERS
 from harness.scoring.protocols import PROTOCOLS
 
 _MEANING = {
@@ -122,6 +121,8 @@ class Signature:
     @property
     def formula(self) -> str:
         """What the metric computes. Raises UsageError for one that nobody knows."""
+        from harness.scoring.metrics.described import DESCRIBED, OF_ANSWERS
+
         name = self.metric.partition("@")[0]
         others = OF_ANSWERS if self.reader else DESCRIBED
         found = next((one for one in others if one.name == name), None)

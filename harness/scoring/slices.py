@@ -33,7 +33,7 @@ def slices(dataset: Dataset) -> dict[str, Flags]:
 
 
 @dataclass(frozen=True)
-class Answered:
+class QueryStatus:
     """What is known of a run beside its rankings; every array has shape (queries,).
 
     `asked`: the run was to answer the query. `replied`: it is known to have answered, be it with
@@ -73,7 +73,7 @@ class Answered:
         return ~(ranked | self.replied | self.failed) & (missing == "skip")
 
     @classmethod
-    def everything(cls, n: int) -> Answered:
+    def everything(cls, n: int) -> QueryStatus:
         """Every query asked, nothing failed, nothing else known: a run from elsewhere."""
         no = np.zeros(n, bool)
         return cls(np.ones(n, bool), no, no.copy(), np.full(n, np.nan), no.copy())

@@ -15,12 +15,11 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from harness.dataset.reader import Dataset
-from harness.records.scores import Interval as IntervalRecord
-from harness.records.scores import MacroMean
+from harness.records.scores import Interval, MacroMean
 from harness.scoring.arrays import Flags
 from harness.scoring.cells import Column, Results
 from harness.statistics.clusters import to_clusters
-from harness.statistics.intervals import Interval, unit_intervals
+from harness.statistics.intervals import MeanInterval, unit_intervals
 
 LEVEL = 0.95
 
@@ -126,11 +125,11 @@ def with_intervals_over(
     return found
 
 
-def interval_record(interval: Interval, cluster_by: str) -> IntervalRecord | None:
+def interval_record(interval: MeanInterval, cluster_by: str) -> Interval | None:
     """Returns an interval as records hold it, over `cluster_by`; None where there is none."""
     if interval.method == "none":
         return None
-    return IntervalRecord(
+    return Interval(
         low=interval.low,
         high=interval.high,
         method=interval.method,

@@ -54,8 +54,10 @@ class UpperBounds:
         return UpperBound(values, np.ones(ranked.n, bool))
 
     def of_sessions(self, metric: Metric) -> UpperBound:
-        """The same where `ranked` is of turns scored as sessions (rollup.py), the piece of evidence
-        being the session: k is k distinct sessions, and one turn brings a session."""
+        """The same where `ranked` is of turns scored as sessions, see session_level.py.
+
+        The piece of evidence is the session: k is k distinct sessions, and one turn brings one.
+        """
         if metric.definition.piece_value is not None:
             return self._of_pieces(metric)
         # Gold first, best grade first, is ideal at any effective k, unless some of it is missing:

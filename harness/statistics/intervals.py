@@ -44,7 +44,7 @@ METHOD_NAMES = {
 
 
 @dataclass(frozen=True)
-class Interval:
+class MeanInterval:
     """A mean and its confidence interval.
 
     `n` observations in `units` independent units (clusters when `clustered`), which tell as much as
@@ -86,7 +86,7 @@ def mean_intervals(
     seed: int = 0,
     bounds: tuple[float, float] | None = None,
     method: str = "auto",
-) -> list[Interval]:
+) -> list[MeanInterval]:
     """The mean over observations of each metric with its interval.
 
     `bounds` are the least and the greatest value that an observation can have: t intervals are cut
@@ -113,7 +113,7 @@ def unit_intervals(
     seed: int = 0,
     bounds: tuple[float, float] | None = None,
     method: str = "auto",
-) -> list[Interval]:
+) -> list[MeanInterval]:
     """As `mean_intervals`, of observations that are gathered into units already."""
     if not 0 < level < 1 or resamples < 1 or method not in METHODS:
         raise ValueError(f"bad level {level}, resamples {resamples} or method {method!r}")
@@ -142,7 +142,7 @@ def unit_intervals(
         g, effective = int(present[at]), float(units.effective[at])
         note = _note(name, units.clustered, g, int(unlike[at]), effective, float(events[at]))
         results.append(
-            Interval(
+            MeanInterval(
                 value=float(means[at]),
                 low=float(low[at]),
                 high=float(high[at]),

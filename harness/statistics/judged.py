@@ -48,7 +48,7 @@ class Errors:
 
 
 @dataclass(frozen=True)
-class Rate:
+class JudgedRate:
     """A rate from 0 to 1, or a difference of two, with its interval, None where it cannot be told;
     `note` says why, or why it is approximate. `n` answers were judged, `people` of them by people;
     `weight` is how far the judge was trusted (1: as the people)."""
@@ -64,7 +64,7 @@ class Rate:
 
 def corrected_rate(
     judged: npt.ArrayLike, errors: Errors, clusters: npt.ArrayLike | None = None
-) -> Rate:
+) -> JudgedRate:
     """The rate of right answers behind a judge's, and its 95% interval.
 
     `judged` (n,) is 0, 1 or the mean of several judgements, NaN where there is none. The estimate
@@ -79,9 +79,11 @@ def corrected_rate(
     n, people = int(units.n[0]), errors.hits + errors.misses + errors.rejections + errors.alarms
     right, wrong = errors.hits + errors.misses, errors.rejections + errors.alarms
     if not n or not right or not wrong:
-        return Rate(None, None, None, n, people, "people judged no right, or no wrong answer")
+        return JudgedRate(None, None, None, n, people, "people judged no right, or no wrong answer")
     if errors.sensitivity + errors.specificity - 1 < _WORTHLESS:
-        return Rate(None, None, None, n, people, "the judge tells right from wrong hardly at all")
+        return JudgedRate(
+            None, None, None, n, people, "the judge tells right from wrong hardly at all"
+        )
     q = float(units.means[0])
     error, degrees = float(units.standard_errors[0]), float(units.degrees[0])
     z = float(ndtri(0.5 + LEVEL / 2))
@@ -104,12 +106,12 @@ def corrected_rate(
     value = (q + errors.specificity - 1) / (errors.sensitivity + errors.specificity - 1)
     note = "" if min(right, wrong) >= LEAST else f"people judged {min(right, wrong)} of one kind"
     low, high = _clipped(p + shift - half), _clipped(p + shift + half)
-    return Rate(_clipped(value), low, high, n, people, note)
+    return JudgedRate(_clipped(value), low, high, n, people, note)
 
 
 def prediction_powered(
     judged: npt.ArrayLike, people: npt.ArrayLike, clusters: npt.ArrayLike | None = None
-) -> Rate:
+) -> JudgedRate:
     """The rate that people would have found, had they judged all, and its 95% interval.
 
     `judged` (n,) is the judge's value of every answer, from 0 to 1, `people` theirs, NaN where they
@@ -126,7 +128,7 @@ def prediction_powered(
 
 def prediction_powered_difference(
     judged: npt.ArrayLike, people: npt.ArrayLike, clusters: npt.ArrayLike | None = None
-) -> Rate:
+) -> JudgedRate:
     """The mean difference that people would have found between two systems on the same questions.
 
     As `prediction_powered`, of differences from -1 to 1: `judged` (n,) the judge's, `people` those
@@ -139,7 +141,7 @@ def prediction_powered_difference(
 
 def corrected_difference(
     judged: npt.ArrayLike, errors: Errors, clusters: npt.ArrayLike | None = None
-) -> Rate:
+) -> JudgedRate:
     """The mean difference between two systems behind the judge's, and its 95% interval.
 
     `judged` (n,) is the judge's difference by question, NaN where there is none; `errors` are what
@@ -159,9 +161,11 @@ def corrected_difference(
     right, wrong = errors.hits + errors.misses, errors.rejections + errors.alarms
     n, people = len(d), right + wrong
     if n < 2 or not right or not wrong:
-        return Rate(None, None, None, n, people, "people judged no right, or no wrong answer")
+        return JudgedRate(None, None, None, n, people, "people judged no right, or no wrong answer")
     if errors.sensitivity + errors.specificity - 1 < _WORTHLESS:
-        return Rate(None, None, None, n, people, "the judge tells right from wrong hardly at all")
+        return JudgedRate(
+            None, None, None, n, people, "the judge tells right from wrong hardly at all"
+        )
     se, sp = (errors.hits + 1) / (right + 2), (errors.rejections + 1) / (wrong + 2)
     slope = se + sp - 1
     of_slope = se * (1 - se) / (right + 2) + sp * (1 - sp) / (wrong + 2)
@@ -174,7 +178,7 @@ def corrected_difference(
     )
     note = "" if min(right, wrong) >= LEAST else f"people judged {min(right, wrong)} of one kind"
     value = float(d.mean()) / (errors.sensitivity + errors.specificity - 1)
-    return Rate(
+    return JudgedRate(
         _clipped(value, -1), _clipped(mean - half, -1), _clipped(mean + half, -1), n, people, note
     )
 
@@ -185,7 +189,7 @@ def _with_people(
     clusters: npt.ArrayLike | None,
     more: tuple[tuple[float, float], ...],
     least: float,
-) -> Rate:
+) -> JudgedRate:
     """With judgements added for the interval: `more`, the judge's and the people's of each."""
     f, y = np.asarray(judged, float), np.asarray(people, float)
     if f.ndim != 1 or f.shape != y.shape:
@@ -198,7 +202,7 @@ def _with_people(
     seen = ~np.isnan(y)
     n = int(seen.sum())
     if n < 2:
-        return Rate(None, None, None, len(f), n, "people judged fewer than two answers")
+        return JudgedRate(None, None, None, len(f), n, "people judged fewer than two answers")
     value, _, weight = _powered(f, y, codes)
     middle, half, _ = _powered(
         np.append(f, [one for one, _ in more]),
@@ -208,7 +212,7 @@ def _with_people(
     units = len(np.unique(codes[seen]))
     note = "" if units >= LEAST else f"people judged answers of {units} units only"
     low, high = _clipped(middle - half, least), _clipped(middle + half, least)
-    return Rate(_clipped(value, least), low, high, len(f), n, note, weight)
+    return JudgedRate(_clipped(value, least), low, high, len(f), n, note, weight)
 
 
 _OF_RATES = ((1.0, 1.0), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0))

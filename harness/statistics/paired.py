@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +18,19 @@ import numpy.typing as npt
 from harness.statistics.clusters import Clusters, Values, as_columns, to_clusters
 from harness.statistics.intervals import (
     FEW_UNLIKE,
-    Interval,
+    MeanInterval,
     share_interval,
     t_above,
     unit_intervals,
     worth_of,
 )
 from harness.statistics.power import PairedPower, power_of
-from harness.statistics.resampling import Randomisation, sign_flip_test
+from harness.statistics.resampling import (
+    RESAMPLING,
+    Randomisation,
+    Resampling,
+    sign_flip_test,
+)
 
 # Two values that were computed in another order are equal, not a win.
 _EQUAL = 1e-12
@@ -46,7 +52,7 @@ class PairedComparison:
 
     mean_a: float
     mean_b: float
-    difference: Interval
+    difference: MeanInterval
     test: Randomisation
     effect_size: float
     power: PairedPower
@@ -61,22 +67,21 @@ def compare_paired(
     b: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
     *,
-    level: float = 0.95,
     power: float = 0.8,
-    resamples: int = 10_000,
-    seed: int = 0,
     bounds: tuple[float, float] | None = None,
+    **resampling: Unpack[Resampling],
 ) -> list[PairedComparison]:
     """Compare two matrices (observations, metrics) row by row, one record a metric.
 
     `bounds` are the least and greatest value that a difference can have. Swapping `a` and `b`
     changes signs and nothing else. Raises ValueError for other shapes.
     """
+    options: Resampling = {**RESAMPLING, **resampling}
     first, second, differences = _paired(a, b)
     units = to_clusters(differences, clusters)
-    intervals = unit_intervals(units, level=level, resamples=resamples, seed=seed, bounds=bounds)
-    tests = sign_flip_test(units, resamples, seed)
-    powers = power_of(differences, clusters, level=level, power=power)
+    intervals = unit_intervals(units, bounds=bounds, **options)
+    tests = sign_flip_test(units, options["resamples"], options["seed"])
+    powers = power_of(differences, clusters, level=options["level"], power=power)
     both = ~np.isnan(differences)
     one = np.isnan(first) != np.isnan(second)
     outcome = _outcomes(differences)

@@ -14,6 +14,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import combinations, islice
+from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -67,6 +68,18 @@ def _random_draws(n: int, resamples: int, seed: int) -> Iterator[Values]:
         drawn += offsets[:size]
         counts = np.bincount(drawn.ravel(), minlength=size * n)
         yield counts.reshape(size, n).astype(np.float64)
+
+
+class Resampling(TypedDict, total=False):
+    """Options of intervals and tests: their level, and the number and seed of resamples."""
+
+    level: float
+    resamples: int
+    seed: int
+
+
+RESAMPLING: Resampling = {"level": 0.95, "resamples": 10_000, "seed": 0}
+"""The defaults."""
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.statistics.clusters import Clusters, as_columns, to_clusters
 from harness.statistics.intervals import FEW_UNITS, few_units, t_above, t_quantile
-from harness.statistics.resampling import Randomisation, permutation_test
+from harness.statistics.resampling import (
+    RESAMPLING,
+    Randomisation,
+    Resampling,
+    permutation_test,
+)
 
 
 @dataclass(frozen=True)
@@ -51,10 +57,8 @@ def compare_unpaired(
     clusters_a: npt.ArrayLike | None = None,
     clusters_b: npt.ArrayLike | None = None,
     *,
-    level: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
     proportions: bool = False,
+    **resampling: Unpack[Resampling],
 ) -> list[UnpairedComparison]:
     """Compare two matrices (observations, metrics) of the same metrics, one record a metric.
 
@@ -62,6 +66,8 @@ def compare_unpaired(
     `proportions` says that every value is 0 or 1; without clusters the two-proportion forms are
     then used. Raises ValueError for other numbers of metrics and for values that are no proportion.
     """
+    options: Resampling = {**RESAMPLING, **resampling}
+    level = options["level"]
     first, second = as_columns(a), as_columns(b)
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"{first.shape[1]} metrics in one group, {second.shape[1]} in the other")
@@ -69,7 +75,7 @@ def compare_unpaired(
         raise ValueError("proportions must be 0 or 1")
     units = (to_clusters(first, clusters_a), to_clusters(second, clusters_b))
     binary = proportions and not (units[0].clustered or units[1].clustered)
-    tests = permutation_test(*units, resamples, seed)
+    tests = permutation_test(*units, options["resamples"], options["seed"])
     deviations = [_deviations(to_clusters(matrix)) for matrix in (first, second)]
     results = []
     for at, test in enumerate(tests):

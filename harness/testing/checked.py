@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import UsageError, near
-from harness.scoring.answers import ANSWERS
 from harness.scoring.metrics import Metric
 from harness.scoring.metrics.registry import ALIASES, METRICS, find_metric
+from harness.scoring.protocols import ANSWERS
 from harness.testing import PlainCheck
 
 WORST = 3

@@ -14,7 +14,7 @@ from harness.scoring.arrays import Values
 from harness.scoring.evaluate import evaluate as evaluate_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
-from harness.statistics.intervals import Interval, mean_intervals
+from harness.statistics.intervals import MeanInterval, mean_intervals
 from harness.testing.cases import CaseResult, QueryCase, asking, read_answer, read_cases, shown
 from harness.testing.checked import FALSE_POSITIVE_RATE, TIMES, metric_of
 
@@ -193,7 +193,7 @@ class Report:
         interval = ideal.interval(metric, ability)
         return interval.value if interval.n else None
 
-    def interval(self, metric: str, ability: str | None = None) -> Interval:
+    def interval(self, metric: str, ability: str | None = None) -> MeanInterval:
         """Mean, 95% interval and n; n is 0, and the mean NaN, where no case has a value.
 
         Raises UsageError for an ability that no case has.
@@ -295,7 +295,7 @@ def _best(case: QueryCase) -> tuple[str, ...]:
     return tuple(id_ for id_, grade in grades if grade >= 1)
 
 
-def _short(interval: Interval) -> str:
+def _short(interval: MeanInterval) -> str:
     """`0.700 [.61, .79]`, or `-` where there is no value."""
     if not interval.n:
         return "-"

@@ -14,7 +14,7 @@ from harness.rankings.tables import is_frame
 from harness.records.run import RunRecord
 from harness.scoring.evaluate import Evaluation, evaluate
 from harness.scoring.scores import Scores
-from harness.statistics.intervals import Interval, mean_intervals
+from harness.statistics.intervals import MeanInterval, mean_intervals
 from harness.testing.checked import (
     FALSE_POSITIVE_RATE,
     TIMES,
@@ -239,7 +239,7 @@ class OfEvaluation:
         return _checked(limit, "", found)
 
 
-def _found(interval: Interval, how: str, why: str, worst: Any, as_low: int) -> Measurement:
+def _found(interval: MeanInterval, how: str, why: str, worst: Any, as_low: int) -> Measurement:
     known = interval.method != "none"
     return Measurement(
         interval.value if interval.n else None,

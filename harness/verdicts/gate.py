@@ -40,8 +40,8 @@ from harness.errors import UsageError, near
 from harness.files import disk_errors, write_bytes
 from harness.records.base import Record, read_toml_record
 from harness.records.scores import MetricResult
-from harness.scoring.answers import ANSWERS
 from harness.scoring.metrics import Metric
+from harness.scoring.protocols import ANSWERS
 from harness.verdicts.compare.scored import Block, ScoredRun
 from harness.verdicts.drops import Drop, drops
 

@@ -18,7 +18,7 @@ from statistics import NormalDist
 import numpy as np
 
 from harness.statistics.clusters import Clusters, Ints, Values, to_clusters
-from harness.statistics.intervals import Interval, t_quantile, unit_intervals
+from harness.statistics.intervals import MeanInterval, t_quantile, unit_intervals
 from harness.statistics.paired import equivalence, paired_t
 from harness.statistics.resampling import bootstrap_means
 from harness.statistics.unpaired import compare_unpaired
@@ -63,7 +63,7 @@ def single(values: Values) -> Clusters:
     return Clusters(values, np.ones(values.shape), False)
 
 
-def ends(found: list[Interval]) -> Bounds:
+def ends(found: list[MeanInterval]) -> Bounds:
     """Low and high ends."""
     return np.array([i.low for i in found]), np.array([i.high for i in found])
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from harness.statistics.judged import (
     Errors,
-    Rate,
+    JudgedRate,
     corrected_difference,
     corrected_rate,
     prediction_powered,
@@ -38,7 +38,7 @@ class Tally:
     def __init__(self) -> None:
         self.told, self.held, self.width = 0, 0, 0.0
 
-    def add(self, found: Rate, truth: float) -> None:
+    def add(self, found: JudgedRate, truth: float) -> None:
         """One more."""
         if found.low is not None and found.high is not None:
             self.told += 1

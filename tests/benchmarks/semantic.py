@@ -22,7 +22,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ties, rank_judged
 from harness.scoring.resolve import resolve
-from harness.scoring.semantic.accuracy import Asked, Haystacks, measured
+from harness.scoring.semantic.accuracy import Asked, HaystackTexts, measured
 from harness.scoring.semantic.similarity import TextVectors
 from harness.statistics.correlation import correlations
 
@@ -95,7 +95,7 @@ def retrieved(turns: Dataset, dataset: Dataset, what: str) -> None:
         asked.append(
             Asked(returned[query], [gold[r] for r in rows], range(len(rows)), len(rows), haystack)
         )
-    haystacks = Haystacks(
+    haystacks = HaystackTexts(
         [
             dataset.documents.contents(dataset.haystack_rows(h))
             for h in range(len(turns.haystack_ids))

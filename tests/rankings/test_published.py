@@ -10,7 +10,7 @@ import pytest
 from harness.errors import UsageError
 from harness.rankings.published.form import (
     PublishedRanking,
-    Question,
+    QuestionRef,
     formats,
     recognised,
     register_run_format,
@@ -57,7 +57,7 @@ def test_the_official_log_is_read_without_its_twist(tmp_path: Path) -> None:
         line = {"question_id": "q", "retrieval_results": {"ranked_items": items}, **more}
         path = tmp_path / "log.jsonl"
         path.write_bytes(orjson.dumps(line) + b"\n")
-        assert _read(path) == [PublishedRanking(Question("q"), expected)]
+        assert _read(path) == [PublishedRanking(QuestionRef("q"), expected)]
 
 
 def test_sessions_of_locomo_get_the_names_of_the_dataset(data: Path) -> None:
@@ -78,7 +78,7 @@ def test_memories_of_both_speakers_stand_by_their_scores(tmp_path: Path) -> None
     path = tmp_path / "results.json"
     path.write_bytes(orjson.dumps({"3": [record]}))
     assert _read(path) == [
-        PublishedRanking(Question(haystack=3, text="Where?"), ["here", "nowhere", "there"])
+        PublishedRanking(QuestionRef(haystack=3, text="Where?"), ["here", "nowhere", "there"])
     ]
 
 
@@ -90,8 +90,8 @@ def test_texts_are_read_under_the_names_that_projects_give_them(tmp_path: Path) 
     path = tmp_path / "results.json"
     path.write_bytes(orjson.dumps({"per_question": records}))
     assert _read(path) == [
-        PublishedRanking(Question(haystack=0, text="Why?", place=2), ["a"]),
-        PublishedRanking(Question("q7"), ["b", "c"]),
+        PublishedRanking(QuestionRef(haystack=0, text="Why?", place=2), ["a"]),
+        PublishedRanking(QuestionRef("q7"), ["b", "c"]),
     ]
 
 
@@ -167,7 +167,7 @@ def test_a_record_that_names_no_question_is_of_none(
     good = {"question_id": 7, "retrieved_texts": ["b"]}
     path.write_bytes(orjson.dumps([good, {**names, "retrieved_texts": ["a"]}]))
     found = read_records(path, "retrieved-texts", run_format("retrieved-texts"), "texts")
-    assert [answer.question for answer in found.answers] == [Question("7")]
+    assert [answer.question for answer in found.answers] == [QuestionRef("7")]
     assert len(found.unread) == 1
 
 
@@ -184,8 +184,8 @@ def test_another_package_brings_a_form_of_its_own(tmp_path: Path) -> None:
         def records(self, value: list[dict[str, str]]) -> list[dict[str, str]]:
             return value
 
-        def question(self, record: dict[str, str]) -> Question:
-            return Question(record["my_question"])
+        def question(self, record: dict[str, str]) -> QuestionRef:
+            return QuestionRef(record["my_question"])
 
         def found(self, record: dict[str, str], ranking: str) -> list[str]:
             return record[ranking].split()
@@ -194,7 +194,7 @@ def test_another_package_brings_a_form_of_its_own(tmp_path: Path) -> None:
         path = tmp_path / "run.json"
         path.write_text('[{"my_question": "q", "found": "a b"}]')
         assert "mine" in formats()
-        assert _read(path) == [PublishedRanking(Question("q"), ["a", "b"])]
+        assert _read(path) == [PublishedRanking(QuestionRef("q"), ["a", "b"])]
     finally:
         from harness.rankings.published import form
 

@@ -11,15 +11,14 @@ from harness.records.scores import MetricResult, ProtocolResult, SliceResult
 
 def test_a_metric_over_no_query_keeps_its_n_of_0_beside_others() -> None:
     metrics = {"a": MetricResult(value=0.5, n=5), "b": MetricResult(value=None, n=0)}
-    built = ProtocolResult.build(
-        {"all": SliceResult(n=5, metrics=metrics)},
+    built = ProtocolResult(
         protocol="memory",
         version=1,
         description="",
         level="turn",
         ties="order",
         signature="",
-    )
+    ).with_slices({"all": SliceResult(n=5, metrics=metrics)})
     read = convert(to_plain(built), ProtocolResult, "scores")
     assert [one.n for one in read.overall.values()] == [5, 0]
     assert read.select(["all"], ["b"]).overall == {"b": read.overall["b"]}

@@ -29,7 +29,7 @@ from harness.scoring.abstention import (
     risk_coverage,
 )
 from harness.scoring.score import score
-from harness.scoring.slices import Answered
+from harness.scoring.slices import QueryStatus
 
 few_values = st.sampled_from([0.0, 0.25, 0.5, 1.0, 3.0, -1.0, 1e300, -1e300])
 
@@ -221,7 +221,7 @@ def scored(tmp_path: Path) -> Callable[..., Any]:
     dataset = one_corpus(tmp_path / "data", ["x", "y", "z"], JUDGED, query={"u1": kind, "u2": kind})
 
     def call(run: dict[str, dict[str, float]] = RUN, **known: Any) -> Any:
-        answered = Answered.everything(4)
+        answered = QueryStatus.everything(4)
         for name, values in known.items():
             getattr(answered, name)[:] = values
         return score(dataset, read_rankings(run), answered=answered).report.abstention

@@ -19,7 +19,7 @@ from harness.dataset.writer import DatasetWriter
 from harness.schema import Change
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score
-from harness.scoring.slices import Answered
+from harness.scoring.slices import QueryStatus
 
 SAID = {"lyon": 10, "porto": 20, "rome": 30, "knee": 10, "hush": 40, "cat": 50}
 CHANGES = [
@@ -146,7 +146,7 @@ def test_a_query_that_a_run_file_leaves_out_is_not_one_that_kept_silent(tmp_path
     data = made(tmp_path / "data", CHANGES, judged, {"a": 90, "b": 90})
     file = lists({"a": ["knee"]})
     assert score(data, file).report.changes.n_after_forget == 1
-    answered = Answered.everything(data.n_queries)
+    answered = QueryStatus.everything(data.n_queries)
     answered.replied[:] = True
     found = score(data, file, answered=answered).report.changes
     assert (found.n_after_forget, found.values["forgotten_returned@1"]) == (2, 0.5)

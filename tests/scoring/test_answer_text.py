@@ -13,10 +13,10 @@ from sacrebleu import sentence_bleu
 from sacrebleu.metrics import BLEU
 
 from harness.errors import UsageError
-from harness.scoring.answers import (
+from harness.scoring.answered.returned_texts import answers_in_top
+from harness.scoring.answered.text_metrics import (
     METRICS,
     answer_score,
-    answers_in_top,
     common_subsequence,
     tokens_13a,
 )

@@ -17,7 +17,7 @@ from harness.schema import Ability
 from harness.scoring.budget import TokenCounts, token_counts
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score
-from harness.scoring.slices import Answered
+from harness.scoring.slices import QueryStatus
 
 TOKEN = re.compile(rb"[\w\x80-\xff]+|[!-~]")
 texts = st.text(st.sampled_from("ab1_ .,'\t\n\x00\x1f\x7fé東🦊-") | st.characters(codec="utf-8"))
@@ -111,7 +111,7 @@ def test_tokens_of_the_top_ten_stop_at_rank_ten(tmp_path: Path) -> None:
     dataset = one_corpus(
         tmp_path / "data", ids, {"q": {"d00": 1}, "failed": {"d01": 1}}, texts=words
     )
-    answered = Answered.everything(2)
+    answered = QueryStatus.everything(2)
     answered.failed[1] = True
     run = lists({"q": ids, "failed": ids})
     tokens = score(dataset, run, Choices(["trec"]), answered=answered).report.tokens
@@ -122,7 +122,7 @@ def test_tokens_of_the_top_ten_stop_at_rank_ten(tmp_path: Path) -> None:
 
 def test_no_mean_is_taken_of_nothing(tmp_path: Path) -> None:
     dataset = one_corpus(tmp_path / "data", ["a"], {"q": {}})
-    answered = Answered.everything(1)
+    answered = QueryStatus.everything(1)
     answered.asked[0] = False
     report = score(dataset, lists({"q": ["a"]}), answered=answered).report
     assert report.tokens is not None

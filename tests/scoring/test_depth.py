@@ -17,7 +17,7 @@ from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Ties, rank_judged
 from harness.scoring.score import score
-from harness.scoring.slices import Answered
+from harness.scoring.slices import QueryStatus
 
 NAMES = [
     *("recall@2", "hit@3", "recall_all@4", "precision@5", "precision_returned@5", "f1@3"),
@@ -92,7 +92,7 @@ def test_scores_name_the_metrics_that_depth_could_change(tmp_path: Path) -> None
     assert named(9) == []
     # A system that repeated itself might have named others in a longer answer; so it does in the
     # rankings themselves, or says the run's own record.
-    said = replace(Answered.everything(2), repeated=1)
+    said = replace(QueryStatus.everything(2), repeated=1)
     for source, answered in (
         (lists({"q": ["d0", "d0"], "r": ["d1", "d2"]}), None),
         (lists({"q": ["d0"], "r": ["d1", "d2"]}), said),

@@ -14,7 +14,7 @@ from harness.dataset.writer import DatasetWriter
 from harness.schema import Ability
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score
-from harness.scoring.slices import Answered
+from harness.scoring.slices import QueryStatus
 
 DATES = {"new": 300, "new too": 300, "old": 200, "older": 100, "undated": None, "filler": 900}
 UPDATE = Ability.KNOWLEDGE_UPDATE
@@ -84,7 +84,7 @@ def test_only_updates_with_gold_of_different_dates_count(tmp_path: Path) -> None
         },
     )
     run = lists({q: ["old", "new"] for q in data.query_ids})
-    answered = Answered.everything(data.n_queries)
+    answered = QueryStatus.everything(data.n_queries)
     answered.failed[data.query_ids.index("failed")] = True
     numbers = score(data, run, answered=answered).report.knowledge_update
     assert numbers is not None

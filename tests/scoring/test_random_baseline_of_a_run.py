@@ -16,13 +16,13 @@ from harness.dataset.reader import Dataset
 from harness.dataset.writer import DatasetWriter
 from harness.records.scores import MetricResult, ScoreReport
 from harness.schema import Ability
-from harness.scoring import random_baseline_mc
+from harness.scoring import random_baseline_budget
+from harness.scoring.answered import returned_texts
 from harness.scoring.budget import TokenCounts
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dataset
 from harness.scoring.random_baseline_sessions import DRAWS
 from harness.scoring.ranks import rank_judged
-from harness.scoring.rollup import held
 from harness.scoring.score import score
 
 TURNS = {
@@ -131,14 +131,11 @@ def test_chance_of_recall_within_a_budget_is_the_mean_over_all_orders(
             expected[at] += np.mean([not prefix.isdisjoint(p) for p in PIECES.values()])
     expected /= len(list(permutations(documents)))
 
-    monkeypatch.setattr(random_baseline_mc, "ORDERS", 10_000)
-    monkeypatch.setattr(random_baseline_mc, "_SHUFFLED", shuffled)
-    judged = data.qrels()
-    levels = random_baseline_mc.recall_random_baseline(
+    monkeypatch.setattr(random_baseline_budget, "ORDERS", 10_000)
+    monkeypatch.setattr(random_baseline_budget, "_SHUFFLED", shuffled)
+    levels = random_baseline_budget.recall_random_baseline(
         data,
-        judged,
         rank_judged(lists({"q": []}), from_dataset(data)),
-        held(data, judged.query, judged.document),
         np.ones(1, bool),
         depth,
         BUDGETS,
@@ -156,7 +153,7 @@ def test_a_document_that_was_not_drawn_is_as_likely_as_one_that_was(tmp_path: Pa
     ids = [f"d{i}" for i in range(300)]
     texts = {d: "w " * (1 + i % 40) for i, d in enumerate(ids)}
     data = one_corpus(tmp_path / "data", ids, {"q": {"d0": 1}}, texts=texts)
-    orders = random_baseline_mc.Orders.draw(data, 0, 1, 1, (5, 20, 50), TokenCounts(data))
+    orders = random_baseline_budget.Orders.draw(data, 0, 1, 1, (5, 20, 50), TokenCounts(data))
     drawn = set(np.unique(orders.row).tolist())
     assert not drawn.issuperset(range(300))
     for row in range(300):
@@ -174,7 +171,7 @@ def test_both_ways_of_counting_what_fits_agree_order_by_order(tmp_path: Path) ->
     data = one_corpus(tmp_path / "data", ids, {"q": {"d0": 1}}, texts=texts)
     for depth in (1, 7, 39, 40, 60):
         budgets = (0, 20, 100, 10_000)
-        orders = random_baseline_mc.Orders.draw(data, 0, depth, 2, budgets, TokenCounts(data))
+        orders = random_baseline_budget.Orders.draw(data, 0, depth, 2, budgets, TokenCounts(data))
         together = orders.of_one(dict(enumerate(costs)))
         for row, cost in enumerate(costs):
             alone = orders.of_several({row: cost}, -1)
@@ -186,7 +183,7 @@ def test_the_best_of_random_texts_is_the_mean_over_all_sets_of_so_many(
     values: list[float], k: int
 ) -> None:
     best = [max(some) for some in combinations(values, min(k, len(values)))]
-    found = random_baseline_mc.best_of_random(np.sort(values), k)
+    found = returned_texts.best_of_random(np.sort(values), k)
     assert found == pytest.approx(np.mean(best), abs=1e-12)
 
 
@@ -194,10 +191,10 @@ def test_answers_of_a_large_haystack_are_expected_from_a_sample_that_is_said(
     dataset: Dataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = [["old barn"]] * len(ORDERS)
-    whole, how = random_baseline_mc.answers_random_baseline(dataset, answers, ["token_f1"], (1, 2))
+    whole, how = returned_texts.random_baseline_of_texts(dataset, answers, ["token_f1"], (1, 2))
     assert how == ""
-    monkeypatch.setattr(random_baseline_mc, "PAIRS", 3 * len(ORDERS))
-    some, how = random_baseline_mc.answers_random_baseline(dataset, answers, ["token_f1"], (1, 2))
+    monkeypatch.setattr(returned_texts, "PAIRS", 3 * len(ORDERS))
+    some, how = returned_texts.random_baseline_of_texts(dataset, answers, ["token_f1"], (1, 2))
     assert how == "from 3 random documents a query"
     for name, values in some.items():
         assert values.std() > 0

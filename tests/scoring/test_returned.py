@@ -10,7 +10,7 @@ from small import lists, one_corpus
 from harness.records.scores import ReturnedStats
 from harness.scoring.returned import count_returned, depth_message, unreached_message
 from harness.scoring.score import score
-from harness.scoring.slices import Answered
+from harness.scoring.slices import QueryStatus
 
 IDS = [f"d{i}" for i in range(12)]
 
@@ -67,7 +67,7 @@ def test_a_run_that_returned_nothing_is_said_to_be_at_most_that_deep() -> None:
 def test_queries_that_failed_abstained_or_got_nothing_are_not_counted(tmp_path: Path) -> None:
     names = ["plain", "failed", "abstained", "silent"]
     dataset = one_corpus(tmp_path / "data", IDS, {name: {"d0": 1} for name in names})
-    answered = Answered.everything(dataset.n_queries)
+    answered = QueryStatus.everything(dataset.n_queries)
     answered.failed[dataset.query_ids.index("failed")] = True
     answered.abstained[dataset.query_ids.index("abstained")] = True
     run = lists({"plain": IDS[:7], "failed": IDS[:1], "abstained": IDS[:2], "silent": []})

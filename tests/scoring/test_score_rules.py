@@ -22,7 +22,7 @@ from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties
 from harness.scoring.score import score
 from harness.scoring.scores import Scores
-from harness.scoring.slices import Answered
+from harness.scoring.slices import QueryStatus
 
 IDS = [f"d{i}" for i in range(12)]
 
@@ -54,7 +54,7 @@ def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: 
         },
         query={"trap": kind, "no answer": kind},
     )
-    answered = Answered.everything(dataset.n_queries)
+    answered = QueryStatus.everything(dataset.n_queries)
     answered.asked[dataset.query_ids.index("not asked")] = False
     answered.failed[dataset.query_ids.index("failed")] = True
     run = lists({q: ["d0"] for q in ("good", "trap", "all zero", "failed", "not asked")})
@@ -103,7 +103,7 @@ def test_what_is_left_out_as_missing_is_left_out_everywhere_as_its_signatures_sa
     dataset = prepared(tmp_path / "data", fill)
     run = lists({"found": ["d0", "d1", "d2"], "other": ["d1", "d2", "d0"]})
     skipped = score(dataset, run, Choices(missing="skip", answers=True))
-    unasked = Answered.everything(3)
+    unasked = QueryStatus.everything(3)
     unasked.asked[2] = False
     expected = score(dataset, run, Choices(answers=True), answered=unasked)
     for scores in (skipped, expected):

@@ -22,7 +22,7 @@ from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties
 from harness.scoring.score import score
 from harness.scoring.signature import Signature
-from harness.scoring.slices import Answered
+from harness.scoring.slices import QueryStatus
 
 parts = st.text(min_size=1) | st.sampled_from(
     ["all", "category:a|b", "x:y", "50%", "a\nb", " ", "\u3000"]
@@ -110,7 +110,7 @@ def small(folder: Path, text: str = "x", **view: Any) -> Dataset:
 
 
 def test_every_score_carries_a_signature_with_its_own_n(dataset: Dataset) -> None:
-    answered = Answered.everything(6)
+    answered = QueryStatus.everything(6)
     answered.failed[5] = True
     scores = score(dataset, lists(RUN), Choices(ks=(1, 3)), answered=answered)
     report = scores.report
@@ -163,8 +163,8 @@ def test_scores_are_the_same_after_writing_and_reading(dataset: Dataset) -> None
     assert [one.slices for one in read.protocols] == [one.slices for one in report.protocols]
 
 
-def fail_one(i: int) -> Answered:
-    answered = Answered.everything(6)
+def fail_one(i: int) -> QueryStatus:
+    answered = QueryStatus.everything(6)
     answered.failed[i] = True
     return answered
 
@@ -201,7 +201,7 @@ def test_a_change_of_any_setting_changes_the_signature(
 def test_runs_that_failed_on_different_queries_compare_as_failures_count_0(
     dataset: Dataset,
 ) -> None:
-    def first(answered: Answered) -> tuple[int, str]:
+    def first(answered: QueryStatus) -> tuple[int, str]:
         cells = score(dataset, lists(RUN), answered=answered).report.protocols[0].slices
         cell = next(iter(cells["all"].metrics.values()))
         return cell.n, cell.signature

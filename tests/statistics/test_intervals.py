@@ -13,7 +13,7 @@ from scipy import stats
 
 from harness.statistics.clusters import Clusters, Values, to_clusters
 from harness.statistics.intervals import (
-    Interval,
+    MeanInterval,
     events_of,
     mean_intervals,
     t_above,
@@ -31,7 +31,7 @@ def conversations(generator: np.random.Generator, datasets: int, icc: float) -> 
     return Clusters(sums.astype(float), np.tile(SIZES[:, None], datasets).astype(float), True)
 
 
-def coverage(intervals: list[Interval], true: float) -> float:
+def coverage(intervals: list[MeanInterval], true: float) -> float:
     return float(np.mean([i.low <= true <= i.high for i in intervals]))
 
 
@@ -223,7 +223,7 @@ def test_other_values_between_0_and_1_have_korn_and_graubards_as_they_define_it(
     assert mine.how == "Korn-Graubard over 60 observations"
 
 
-def held_unless_rough(intervals: list[Interval], true: float) -> tuple[float, float]:
+def held_unless_rough(intervals: list[MeanInterval], true: float) -> tuple[float, float]:
     """(share of intervals that hold the mean, share that do or say that they are approximate)."""
     held = [i.low <= true <= i.high for i in intervals]
     excused = [h or i.approximate for h, i in zip(held, intervals, strict=True)]

@@ -40,7 +40,7 @@ from harness.runs.folder.rankings import write_rankings
 from harness.runs.folder.run_folder import folder_name, write_record
 from harness.runs.folder.store import OURS
 from harness.scoring.matching.found import Matching
-from harness.scoring.matching.hits import Hit
+from harness.scoring.matching.hits import TextHit
 
 
 @dataclass(frozen=True)
@@ -197,7 +197,7 @@ def _rankings(asked: dict[int, RetrievalEvent], dataset: Dataset) -> Rankings:
     )
 
 
-def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> list[Hit]:
+def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> list[TextHit]:
     """Converts the requests to hits: texts, and documents if a request names them."""
     hits = []
     places: dict[int, dict[str, int]] = {}
@@ -210,7 +210,7 @@ def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> lis
             named = event.returned[i] if event.returned else None
             known = [] if named is None or named not in places[haystack] else [named]
             hits.append(
-                Hit(
+                TextHit(
                     row,
                     i + 1,
                     event.texts[i] if event.texts else "",

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Question,
+    QuestionRef,
     ids_of,
     listed,
     marked,
@@ -42,13 +42,15 @@ class AgentMemoryBenchmarks:
         """A line a question."""
         return listed(value)
 
-    def question(self, record: Mapping[str, object]) -> Question:
+    def question(self, record: Mapping[str, object]) -> QuestionRef:
         """By its place in a conversation of LoCoMo, and by the dataset's id elsewhere."""
         id_ = text_of(record, "question_id")
         haystack, _, place = id_.rpartition(":")
         if haystack == text_of(record, "sample_id") and _PLACE.fullmatch(place):
-            return Question(haystack=haystack, place=int(place), text=text_of(record, "question"))
-        return Question(id=id_)
+            return QuestionRef(
+                haystack=haystack, place=int(place), text=text_of(record, "question")
+            )
+        return QuestionRef(id=id_)
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """Turns, or the session of each place."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Question,
+    QuestionRef,
     ids_of,
     listed,
     marked,
@@ -37,9 +37,9 @@ class Cogito:
         """A record a question."""
         return listed(value)
 
-    def question(self, record: Mapping[str, object]) -> Question:
+    def question(self, record: Mapping[str, object]) -> QuestionRef:
         """By the dataset's id."""
-        return Question(id=text_of(record, "qid"))
+        return QuestionRef(id=text_of(record, "qid"))
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """The five sessions of a stage."""

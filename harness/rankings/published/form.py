@@ -27,7 +27,7 @@ _registered: dict[str, type[RunFormat]] = {}
 
 
 @dataclass(frozen=True)
-class Question:
+class QuestionRef:
     """How a record names its question.
 
     By the dataset's own `id`; or by the `haystack` that it was asked over (its name, or its place
@@ -51,7 +51,7 @@ class PublishedRanking:
     `broken` says where the record stands and why it cannot be read, though its question can be.
     """
 
-    question: Question
+    question: QuestionRef
     found: list[str] | None = None
     broken: str = ""
 
@@ -82,7 +82,7 @@ class RunFormat(Protocol):
         """
         ...
 
-    def question(self, record: Mapping[str, object]) -> Question:
+    def question(self, record: Mapping[str, object]) -> QuestionRef:
         """Which question a record is of."""
         ...
 

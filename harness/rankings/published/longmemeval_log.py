@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Question,
+    QuestionRef,
     list_of,
     listed,
     marked,
@@ -38,9 +38,9 @@ class LongMemEvalLog:
         """A line a question."""
         return listed(value)
 
-    def question(self, record: Mapping[str, object]) -> Question:
+    def question(self, record: Mapping[str, object]) -> QuestionRef:
         """By the dataset's id."""
-        return Question(id=text_of(record, "question_id"))
+        return QuestionRef(id=text_of(record, "question_id"))
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """The ids without the script's twist; the second copy of a session is `ID#2`.

@@ -14,7 +14,7 @@ from itertools import chain, zip_longest
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Question,
+    QuestionRef,
     list_of,
     marked,
     text_of,
@@ -25,7 +25,7 @@ _PLACE = "conversation"
 _NUMBER = re.compile(r"[0-9]{1,6}")
 
 
-class Mem0:
+class Mem0Format:
     """Reader of memories by conversation."""
 
     about: ClassVar[str] = (
@@ -49,10 +49,10 @@ class Mem0:
             for record in records if isinstance(records, list) else [None]:
                 yield {**record, _PLACE: place} if isinstance(record, dict) else record
 
-    def question(self, record: Mapping[str, object]) -> Question:
+    def question(self, record: Mapping[str, object]) -> QuestionRef:
         """By the conversation's place and the question's words."""
         place = text_of(record, _PLACE)
-        return Question(
+        return QuestionRef(
             haystack=int(place) if _NUMBER.fullmatch(place) else place,
             text=text_of(record, "question"),
         )

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Question,
+    QuestionRef,
     ids_of,
     listed,
     marked,
@@ -35,9 +35,9 @@ class MemoryCoreEval:
         """A record a question, under `results`."""
         return listed(value, "results")
 
-    def question(self, record: Mapping[str, object]) -> Question:
+    def question(self, record: Mapping[str, object]) -> QuestionRef:
         """By the dataset's id."""
-        return Question(id=text_of(record, "question_id"))
+        return QuestionRef(id=text_of(record, "question_id"))
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """The sessions, each as often as it stands there."""

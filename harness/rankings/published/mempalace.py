@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Question,
+    QuestionRef,
     ids_of,
     listed,
     marked,
@@ -33,9 +33,9 @@ class MemPalace:
         """A record a question, in the dataset's order."""
         return listed(value)
 
-    def question(self, record: Mapping[str, object]) -> Question:
+    def question(self, record: Mapping[str, object]) -> QuestionRef:
         """By its conversation and its words."""
-        return Question(haystack=text_of(record, "sample_id"), text=text_of(record, "question"))
+        return QuestionRef(haystack=text_of(record, "sample_id"), text=text_of(record, "question"))
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
         """The sessions as the dataset calls them; turns are called the same."""

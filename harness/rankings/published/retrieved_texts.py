@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from harness.rankings.published.form import (
-    Question,
+    QuestionRef,
     id_of,
     list_of,
     listed,
@@ -41,14 +41,14 @@ class RetrievedTexts:
         under = next((one for one in ("per_question", "results") if one in value), "")
         return listed(value, under)
 
-    def question(self, record: Mapping[str, object]) -> Question:
+    def question(self, record: Mapping[str, object]) -> QuestionRef:
         """By the dataset's id, or by its conversation with its words and, if given, its place."""
         pair = record.get("qa_pair")
         record = {**record, **pair} if isinstance(pair, dict) else record
         if record.get("question_id") is not None:
-            return Question(id=id_of(record["question_id"], "question_id"))
+            return QuestionRef(id=id_of(record["question_id"], "question_id"))
         haystack, place = (_whole(record, name) for name in ("conv_index", "question_index"))
-        return Question(
+        return QuestionRef(
             haystack=text_of(record, "sample_id") if haystack is None else haystack,
             text=text_of(record, "question"),
             place=place,

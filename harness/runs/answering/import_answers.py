@@ -22,7 +22,7 @@ import harness
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.files import digest
-from harness.rankings.published.form import PublishedRanking, Question
+from harness.rankings.published.form import PublishedRanking, QuestionRef
 from harness.rankings.raw import read_bytes
 from harness.records.base import Record, convert, to_plain
 from harness.runs.answering.answer import context_columns, mean_tokens, now
@@ -91,7 +91,7 @@ class Mem0Answer(Record, forbid_unknown_fields=False):
 class ImportedAnswer:
     """An answer: its question, its text (None if there is none), and a judge's verdict on it."""
 
-    question: Question
+    question: QuestionRef
     text: str | None
     judge: str = ""
     correct: bool | None = None
@@ -271,7 +271,7 @@ def _parsed(path: Path, number: int, line: bytes) -> Any:
 
 
 def _longmemeval(record: LongMemEvalAnswer) -> ImportedAnswer:
-    question, text = Question(id=str(record.question_id)), _text(record.hypothesis)
+    question, text = QuestionRef(id=str(record.question_id)), _text(record.hypothesis)
     if record.autoeval_label is None:
         return ImportedAnswer(question, text)
     return ImportedAnswer(question, text, record.autoeval_label.model, record.autoeval_label.label)
@@ -291,7 +291,7 @@ def _locomo(conversations: Sequence[LoCoMoAnswers], path: Path) -> Iterator[Impo
             prediction = one.get(field)
             if not isinstance(prediction, Text | None):
                 raise UsageError(f"{path}: {field} must be a text, not {prediction!r:.80}")
-            question = Question(haystack=conversation.sample_id, text=text, place=position)
+            question = QuestionRef(haystack=conversation.sample_id, text=text, place=position)
             yield ImportedAnswer(question, _text(prediction))
 
 
@@ -299,7 +299,7 @@ def _mem0(conversations: Mapping[str, list[Mem0Answer]]) -> Iterator[ImportedAns
     for position, records in conversations.items():
         haystack = int(position) if position.isdecimal() else position
         for one in records:
-            question, text = Question(haystack=haystack, text=one.question), _text(one.response)
+            question, text = QuestionRef(haystack=haystack, text=one.question), _text(one.response)
             if one.llm_score is None:
                 yield ImportedAnswer(question, text)
             else:

@@ -36,7 +36,7 @@ from harness.runs.answering.replies import Call
 from harness.runs.folder.run_folder import write_scores
 from harness.schema import Ability
 from harness.scoring.answered.judge_agreement import JudgeAgreement, judge_agreement
-from harness.scoring.answered.score import Verdicts, score_answers
+from harness.scoring.answered.score import JudgeVerdicts, score_answers
 from harness.scoring.arrays import Flags, Values
 from harness.scoring.uncertainty import independent
 
@@ -172,7 +172,7 @@ def score_folder(folder: AnswersFolder, dataset: Dataset) -> ScoreReport:
 
 
 def _agreement(
-    dataset: Dataset, answers: pa.Table, verdicts: Sequence[Verdicts]
+    dataset: Dataset, answers: pa.Table, verdicts: Sequence[JudgeVerdicts]
 ) -> list[tuple[str, JudgeAgreement]]:
     """Compares every judge with the human labels of the same answers, without the failed ones;
     empty without any."""
@@ -218,7 +218,9 @@ def failures_as_wrong(
     return values
 
 
-def _verdicts(folder: AnswersFolder, dataset: Dataset, answers: pa.Table) -> Sequence[Verdicts]:
+def _verdicts(
+    folder: AnswersFolder, dataset: Dataset, answers: pa.Table
+) -> Sequence[JudgeVerdicts]:
     """Reads the verdicts of each judge by row of the answers, failed ones as wrong; those of other
     answers are reported and excluded."""
     row_of = {
@@ -246,5 +248,5 @@ def _verdicts(folder: AnswersFolder, dataset: Dataset, answers: pa.Table) -> Seq
         np.divide(sums, counts, out=values, where=counts > 0)
         judge = record.judge
         right = failures_as_wrong(record, dataset, answers, values)
-        found.append(Verdicts(judge.name, judge.version, judge.signature, right))
+        found.append(JudgeVerdicts(judge.name, judge.version, judge.signature, right))
     return found

@@ -21,18 +21,21 @@ from harness.runs.folder.run_folder import RunFolder, folder_name, write_record
 from harness.runs.folder.store import OURS
 from harness.scoring.matching.found import Matching
 from harness.scoring.matching.hits import (
-    Hit,
+    TextHit,
     by_query,
     expand,
     hits_record,
     read_hits,
     write_hits,
 )
-from harness.scoring.matching.matcher import resolve_hits
 
 
 def resolve_into(
-    folder: Path, dataset: Dataset, hits: Sequence[Hit], k: int, matching: Matching | None = None
+    folder: Path,
+    dataset: Dataset,
+    hits: Sequence[TextHit],
+    k: int,
+    matching: Matching | None = None,
 ) -> tuple[dict[int, Ranking], HitsRecord]:
     """Resolve hits and write hits.parquet; returns each query's ranking, and how it went.
 
@@ -42,6 +45,8 @@ def resolve_into(
     embed = None
     if settings.semantic is not None:
         embed = provided("text_vectors")("matching by meaning")
+    from harness.scoring.matching.matcher import resolve_hits
+
     resolve_hits(dataset, hits, settings, embed)
     write_hits(dataset, hits, folder / "hits.parquet")
     rankings: dict[int, Ranking] = {}

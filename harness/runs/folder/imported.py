@@ -36,7 +36,7 @@ from harness.runs.folder.run_folder import dataset_ref, folder_name, write_recor
 from harness.runs.folder.store import OURS
 from harness.schema import Ability
 from harness.scoring.matching.found import Matching
-from harness.scoring.matching.hits import Hit
+from harness.scoring.matching.hits import TextHit
 from harness.scoring.resolve import cleaned, resolve
 from harness.scoring.uncertainty import counted
 
@@ -195,7 +195,7 @@ class HitsFile:
     the dataset that the file answers, `unknown` those of the file that the dataset lacks.
     """
 
-    hits: list[Hit]
+    hits: list[TextHit]
     queries: dict[str, None]
     unknown: dict[str, None]
 
@@ -239,7 +239,7 @@ def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
     return file
 
 
-def _hit(query: int, place: int, given: Any, rows: dict[str, int]) -> Hit:
+def _hit(query: int, place: int, given: Any, rows: dict[str, int]) -> TextHit:
     if not isinstance(given, dict):
         raise TypeError("a hit must be an object")
     one = {field: given[name] for field, name in HITS.read([*given]).items()}
@@ -253,7 +253,7 @@ def _hit(query: int, place: int, given: Any, rows: dict[str, int]) -> Hit:
     named = [*([one["id"]] if "id" in one else []), *named]
     sources = list(dict.fromkeys(rows[name] for name in named if name in rows))
     unknown = sum(name not in rows for name in named)
-    return Hit(query, place, text, sources, None if score is None else float(score), unknown)
+    return TextHit(query, place, text, sources, None if score is None else float(score), unknown)
 
 
 def _import_hits(source: Path, dataset: Dataset, options: ImportOptions) -> Path:

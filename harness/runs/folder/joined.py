@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings.published.form import PublishedRanking, Question
+from harness.rankings.published.form import PublishedRanking, QuestionRef
 
 
 @dataclass
@@ -74,7 +74,7 @@ class _Questions:
         self._asked = Counter(self._words(a.question) for a in answers if a.question.id is None)
         self._met = Counter[tuple[str, str]]()
 
-    def find(self, question: Question) -> int | None:
+    def find(self, question: QuestionRef) -> int | None:
         """The row of a question; None where there is none, -1 where it may be one of several."""
         if question.id is not None:
             return self._by_id.get(question.id)
@@ -91,7 +91,7 @@ class _Questions:
         self._met[haystack, text] += 1
         return same[met % len(same)] if self._asked[haystack, text] >= len(same) else -1
 
-    def _words(self, question: Question) -> tuple[str, str]:
+    def _words(self, question: QuestionRef) -> tuple[str, str]:
         at = question.haystack
         if isinstance(at, int):
             at = self._haystacks[at] if 0 <= at < len(self._haystacks) else ""

@@ -36,7 +36,7 @@ from harness.runs.folder.joined import Joined, join
 from harness.runs.folder.queries import write_asked
 from harness.runs.folder.rankings import write_rankings
 from harness.runs.folder.run_folder import write_record
-from harness.scoring.matching.hits import Hit
+from harness.scoring.matching.hits import TextHit
 from harness.scoring.resolve import resolve
 
 _SHOWN = 3
@@ -204,9 +204,9 @@ def _rankings(answers: Mapping[int, list[str]], dataset: Dataset) -> Rankings:
     )
 
 
-def _hits(answers: Mapping[int, list[str]], depth: int) -> list[Hit]:
+def _hits(answers: Mapping[int, list[str]], depth: int) -> list[TextHit]:
     return [
-        Hit(row, place, text, [], None, 0)
+        TextHit(row, place, text, [], None, 0)
         for row, found in answers.items()
         for place, text in enumerate(found[:depth], 1)
     ]

@@ -23,10 +23,10 @@ from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score
 from harness.scoring.scores import Scores
-from harness.scoring.slices import Answered
+from harness.scoring.slices import QueryStatus
 
 if TYPE_CHECKING:
-    from harness.scoring.matching.hits import Hit
+    from harness.scoring.matching.hits import TextHit
 
 
 def score_run(
@@ -99,7 +99,7 @@ def _parquet(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def answered(run: RunFolder, dataset: Dataset) -> Answered:
+def answered(run: RunFolder, dataset: Dataset) -> QueryStatus:
     """What became of each query of a run, and what is known of texts that its system returned."""
     known = asked_in(run, dataset)
     if not run.hits.is_file():
@@ -124,7 +124,7 @@ def answered(run: RunFolder, dataset: Dataset) -> Answered:
     )
 
 
-def _texts(hits: list[Hit], dataset: Dataset) -> list[list[str]]:
+def _texts(hits: list[TextHit], dataset: Dataset) -> list[list[str]]:
     """What each query was answered with; a hit without a text is the text of its documents."""
     from harness.scoring.matching.hits import by_query
 
@@ -146,11 +146,11 @@ def _said(matching: MatchingRecord) -> str:
     return said if matching.semantic is None else f"{said},semantic>={matching.semantic:g}"
 
 
-def asked_in(run: RunFolder, dataset: Dataset) -> Answered:
+def asked_in(run: RunFolder, dataset: Dataset) -> QueryStatus:
     """What queries.parquet says; a run from elsewhere was asked everything."""
     table = run.queries
     if table is None:
-        return Answered.everything(dataset.n_queries)
+        return QueryStatus.everything(dataset.n_queries)
     known = {name: i for i, name in enumerate(dataset.query_ids)}
     at = np.array([known[name] for name in table["query"].to_pylist()], np.int64)
     n = dataset.n_queries
@@ -161,4 +161,4 @@ def asked_in(run: RunFolder, dataset: Dataset) -> Answered:
     abstained[at] = table["abstained"].to_numpy(zero_copy_only=False)
     confidence[at] = table["confidence"].to_numpy(zero_copy_only=False).astype(float)
     repeated = run.record.notes.duplicate_documents
-    return Answered(asked, asked & ~failed, failed, confidence, abstained, repeated=repeated)
+    return QueryStatus(asked, asked & ~failed, failed, confidence, abstained, repeated=repeated)

@@ -27,22 +27,22 @@ from harness.scoring.resolve import cleaned, resolve
 from harness.scoring.semantic.accuracy import (
     THRESHOLD,
     Asked,
-    Haystacks,
+    HaystackTexts,
     SemanticAccuracy,
     measured,
     one_haystack,
     sample_of,
 )
 from harness.scoring.semantic.section import BY_ID, PROTOCOL, section
-from harness.scoring.semantic.similarity import Embed, Model
+from harness.scoring.semantic.similarity import Embed, SimilarityModel
 from harness.scoring.signature import Signature, digest
-from harness.scoring.slices import Answered, slices
+from harness.scoring.slices import QueryStatus, slices
 from harness.scoring.uncertainty import independent
 
 KS = (1, 5, 10)
 
 
-def minilm() -> Model:
+def minilm() -> SimilarityModel:
     """The packaged all-MiniLM-L6-v2, with its cache; texts are cut at 256 word pieces.
 
     Raises UsageError, with the command that helps, where it is not installed.
@@ -53,7 +53,7 @@ def minilm() -> Model:
     need_minilm("semantic accuracy")
     encoder = LightEncoder(PACKAGED)
     embedder = Embedder(encoder)
-    return Model(encoder.model, encoder.revision, lambda texts: embedder(list(texts)))
+    return SimilarityModel(encoder.model, encoder.revision, lambda texts: embedder(list(texts)))
 
 
 def semantic_accuracy(
@@ -93,14 +93,18 @@ def semantic_accuracy(
     ]
     if haystack is None:
         haystack = list(dict.fromkeys(text for texts in retrieved_texts for text in texts))
-    find = minilm if embed is None else partial(Model, model or "a model of your own", "", embed)
+    find = (
+        minilm
+        if embed is None
+        else partial(SimilarityModel, model or "a model of your own", "", embed)
+    )
     return measured(asked, one_haystack(haystack, k), (k,), threshold, find)
 
 
 def semantic_of_run(
     run: RunFolder,
     dataset: Dataset,
-    answered: Answered,
+    answered: QueryStatus,
     choices: Choices,
     threshold: float,
 ) -> tuple[SemanticResult, pa.Table]:
@@ -130,7 +134,7 @@ def semantic_of_run(
         dataset.documents.contents(dataset.haystack_rows(h)[some]) for h, some in enumerate(rows)
     ]
     sampled = any(len(some) < size for some, size in zip(rows, sizes, strict=True))
-    found = measured(asked, Haystacks(texts, sampled), ks, threshold, minilm)
+    found = measured(asked, HaystackTexts(texts, sampled), ks, threshold, minilm)
     by_id = {
         f"{name}@{k}": np.where(answered.counted & counted, Metric(name, k)(ranked), np.nan)
         for name in BY_ID.values()

@@ -7,7 +7,7 @@ import numpy as np
 from harness.records.base import Record
 from harness.scoring.arrays import Values
 from harness.statistics.agreement import cohens_kappa
-from harness.statistics.judged import Errors, Rate, corrected_rate, prediction_powered
+from harness.statistics.judged import Errors, JudgedRate, corrected_rate, prediction_powered
 
 
 class Kappa(Record, omit_defaults=False):
@@ -41,7 +41,7 @@ class RateEstimate(Record, omit_defaults=False):
     weight: float
 
     @classmethod
-    def of(cls, rate: Rate) -> RateEstimate:
+    def of(cls, rate: JudgedRate) -> RateEstimate:
         """Converts an estimate of harness/statistics/judged."""
         return cls(
             value=rate.value,

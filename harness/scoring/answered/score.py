@@ -30,10 +30,10 @@ from harness.scoring.answered.error_attribution import (
     class_shares,
     evidence_coverage,
 )
+from harness.scoring.answered.text_metrics import METRICS, Text, best_of
 from harness.scoring.answered.texts import abstains
-from harness.scoring.answers import METRICS, Text, best_of
 from harness.scoring.arrays import Flags, Values
-from harness.scoring.cells import Column, query_table
+from harness.scoring.cells import Column, query_table, slice_results
 from harness.scoring.score import scored_dataset
 from harness.scoring.signature import Signature, digest
 from harness.scoring.slices import slices
@@ -45,7 +45,7 @@ TEXTS = ("exact_match", "token_f1", "containment")
 
 
 @dataclass(frozen=True)
-class Verdicts:
+class JudgeVerdicts:
     """The verdicts of one judge: `right` by row of the answers' table, 0 for a failed answer, NaN
     where it said neither yes nor no; of several judgements of an answer the mean."""
 
@@ -56,7 +56,7 @@ class Verdicts:
 
 
 @dataclass(frozen=True)
-class _Measured:
+class _AnswerProtocol:
     """One protocol of answers before its results are computed."""
 
     name: str
@@ -66,7 +66,7 @@ class _Measured:
 
 
 def score_answers(
-    dataset: Dataset, answers: pa.Table, reader: str, judged: Sequence[Verdicts] = ()
+    dataset: Dataset, answers: pa.Table, reader: str, judged: Sequence[JudgeVerdicts] = ()
 ) -> tuple[ScoreReport, pa.Table]:
     """Returns scores.json and scores.parquet of answers.
 
@@ -114,7 +114,7 @@ HALF_WIDTH = 0.02
 
 
 def _repeats(
-    dataset: Dataset, rows: np.ndarray, texts: Sequence[str | None], judged: Sequence[Verdicts]
+    dataset: Dataset, rows: np.ndarray, texts: Sequence[str | None], judged: Sequence[JudgeVerdicts]
 ) -> dict[str, RepeatVariance]:
     """Of answers that were asked several times: what varies between questions and what between
     repetitions, by judge, and for words (token_f1); empty where nothing was repeated."""
@@ -157,9 +157,9 @@ def _blocks(
     dataset: Dataset,
     rows: np.ndarray,
     texts: Sequence[str | None],
-    judged: Sequence[Verdicts],
+    judged: Sequence[JudgeVerdicts],
     evidence: EvidenceCoverage | None,
-) -> list[_Measured]:
+) -> list[_AnswerProtocol]:
     references: list[list[str]] = dataset.query_table["answers"].to_pylist()
     without = dataset.abilities == str(Ability.ABSTENTION)
     n = dataset.n_queries
@@ -177,7 +177,7 @@ def _blocks(
         "the answer abstains"
     )
     columns = [_column(name, values, rows, n) for name, values in found.items()]
-    blocks = [_Measured("answers-text", 1, about, columns)]
+    blocks = [_AnswerProtocol("answers-text", 1, about, columns)]
     categories = dataset.categories
     if dataset.name == "locomo" and {*categories.tolist()} <= locomo.CATEGORIES.keys():
         values = np.array(
@@ -191,14 +191,14 @@ def _blocks(
             ]
         )
         about = "LoCoMo's F1 of stemmed words, by category (task_eval/evaluation.py)"
-        blocks.append(_Measured("locomo-answers", 1, about, [_column("f1", values, rows, n)]))
+        blocks.append(_AnswerProtocol("locomo-answers", 1, about, [_column("f1", values, rows, n)]))
     for one in judged:
         about = f"whether an answer is right, by {one.signature}"
         accuracy = _column("accuracy", one.right, rows, n)
         columns = [accuracy]
         if evidence is not None:
             columns += [_column(*of, rows, n) for of in class_shares(evidence, one.right).items()]
-        blocks.append(_Measured(one.name, one.version, about, columns))
+        blocks.append(_AnswerProtocol(one.name, one.version, about, columns))
     return blocks
 
 
@@ -212,7 +212,9 @@ def _column(name: str, values: Values, rows: np.ndarray, n: int) -> Column:
     return Column(name, means, np.ones(n, bool), None, None)
 
 
-def _template(dataset: Dataset, block: _Measured, reader: str, judge: str, asked: Flags) -> str:
+def _template(
+    dataset: Dataset, block: _AnswerProtocol, reader: str, judge: str, asked: Flags
+) -> str:
     manifest = dataset.manifest
     ids = [dataset.query_ids[row] for row in np.flatnonzero(asked)]
     return Signature(
@@ -236,30 +238,18 @@ def _template(dataset: Dataset, block: _Measured, reader: str, judge: str, asked
 
 def _result(
     dataset: Dataset,
-    block: _Measured,
+    block: _AnswerProtocol,
     masks: Mapping[str, Flags],
     template: str,
     failed: Flags,
 ) -> ProtocolResult:
-    found = {
-        name: {
-            str(column.metric): result
-            for column in block.columns
-            if (result := column.result(mask, failed)) is not None
-        }
-        for name, mask in masks.items()
-    }
-    found = {name: results for name, results in found.items() if results}
+    found = slice_results(block.columns, masks, failed)
     found = with_macro_category(with_intervals(dataset, block.columns, masks, found))
-    return ProtocolResult.build(
-        {
-            name: SliceResult(n=max(one.n for one in results.values()), metrics=results)
-            for name, results in found.items()
-        },
+    return ProtocolResult(
         protocol=block.name,
         version=block.version,
         description=block.about,
         level=LEVEL,
         ties="order",
         signature=template,
-    )
+    ).with_slices({name: SliceResult.of(results) for name, results in found.items()})

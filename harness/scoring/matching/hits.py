@@ -29,7 +29,7 @@ THRESHOLDS = (0.1, 0.3, 0.5)
 
 
 @dataclass
-class Hit:
+class TextHit:
     """One hit: `query` is a row of the query table, `place` its place in the answer, from 1.
 
     `sources` and `documents` are rows of the document table; `unknown` counts sources that the
@@ -48,42 +48,42 @@ class Hit:
 
 
 @dataclass(frozen=True)
-class Row:
+class _HitRow:
     """One row of the ranking that hits make: `document` is -1 for a hit without one.
 
     `first`: it is its hit's first row, which carries what the hit's text costs.
     """
 
     document: int
-    hit: Hit
+    hit: TextHit
     first: bool
 
 
-def by_query(hits: Sequence[Hit]) -> Iterator[tuple[int, list[Hit]]]:
+def by_query(hits: Sequence[TextHit]) -> Iterator[tuple[int, list[TextHit]]]:
     """The hits of each query, in the order of their places."""
     ordered = sorted(hits, key=lambda hit: (hit.query, hit.place))
     for query, group in groupby(ordered, key=lambda hit: hit.query):
         yield query, list(group)
 
 
-def expand(hits: Sequence[Hit], k: int) -> tuple[list[Row], int]:
+def expand(hits: Sequence[TextHit], k: int) -> tuple[list[_HitRow], int]:
     """The ranking of documents that one query's hits make, and how many it had beyond k.
 
     Every document takes a place of its own, a hit's documents behind each other, so that k
     documents are k documents for everyone. A hit without a document takes a place too, in which
     nothing was found. A document that stands higher already is not repeated.
     """
-    rows: list[Row] = []
+    rows: list[_HitRow] = []
     seen: set[int] = set()
     for hit in hits:
         new = [document for document in dict.fromkeys(hit.documents) if document not in seen]
         seen.update(new)
         found = new or ([] if hit.documents else [-1])
-        rows += [Row(document, hit, i == 0) for i, document in enumerate(found)]
+        rows += [_HitRow(document, hit, i == 0) for i, document in enumerate(found)]
     return rows[:k], max(0, len(rows) - k)
 
 
-def hits_record(hits: Sequence[Hit], beyond: int, matching: MatchingRecord) -> HitsRecord:
+def hits_record(hits: Sequence[TextHit], beyond: int, matching: MatchingRecord) -> HitsRecord:
     """Returns how many hits there were, and how they were resolved.
 
     `beyond` is the number of documents beyond the depth of the run.
@@ -104,7 +104,7 @@ def hits_record(hits: Sequence[Hit], beyond: int, matching: MatchingRecord) -> H
     )
 
 
-def unmeasurable(hits: Sequence[Hit], n: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def unmeasurable(hits: Sequence[TextHit], n: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
     """Queries, of n, that got hits of which none could be resolved: nothing can be said of them."""
     lost = np.zeros(n, bool)
     for query, mine in by_query(hits):
@@ -112,7 +112,7 @@ def unmeasurable(hits: Sequence[Hit], n: int) -> np.ndarray[Any, np.dtype[np.boo
     return lost
 
 
-def write_hits(dataset: Dataset, hits: Sequence[Hit], path: Path) -> None:
+def write_hits(dataset: Dataset, hits: Sequence[TextHit], path: Path) -> None:
     """Write hits.parquet: the dataset's ids, texts, scores, ways."""
     import pyarrow.parquet as pq
 
@@ -140,7 +140,7 @@ def write_hits(dataset: Dataset, hits: Sequence[Hit], path: Path) -> None:
     pq.write_table(table, path, compression="zstd")
 
 
-def read_hits(dataset: Dataset, path: Path) -> list[Hit]:
+def read_hits(dataset: Dataset, path: Path) -> list[TextHit]:
     """What `write_hits` wrote."""
     query_of = {name: i for i, name in enumerate(dataset.query_ids)}
     records = read_parquet(path).to_pylist()
@@ -156,7 +156,7 @@ def read_hits(dataset: Dataset, path: Path) -> list[Hit]:
     for record in records:
         query = query_of[record["query"]]
         hits.append(
-            Hit(
+            TextHit(
                 query,
                 record["hit"],
                 record["text"],

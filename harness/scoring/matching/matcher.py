@@ -14,8 +14,8 @@ from harness.errors import UsageError
 from harness.scoring.arrays import SAME_COSINE, Values, unit
 from harness.scoring.matching.containment import Containment
 from harness.scoring.matching.found import Match, Matching, Way
-from harness.scoring.matching.hits import Hit
-from harness.scoring.matching.words import Chunk, Prefixes, Vocabulary, cut
+from harness.scoring.matching.hits import TextHit
+from harness.scoring.matching.words import Chunk, Prefixes, WordVocabulary, cut
 
 Int64 = npt.NDArray[np.int64]
 Vectors = npt.NDArray[np.floating[Any]]
@@ -50,11 +50,11 @@ class Matcher:
         self._texts = texts
         self._prefixes = Prefixes(speakers)
         written = [cut(text, self._prefixes) for text in texts]
-        self._vocabulary = Vocabulary()
+        self._vocabulary = WordVocabulary()
         number = self._vocabulary.__getitem__
         words = [np.fromiter(map(number, d.words), np.int64, len(d.words)) for d in written]
         self._containment = Containment(written, words, [*self._vocabulary.numbers])
-        self._overlap = Overlap(words, len(self._vocabulary.numbers))
+        self._overlap = _WordOverlap(words, len(self._vocabulary.numbers))
 
     def find(self, texts: Sequence[str]) -> list[Match]:
         """The documents of each text."""
@@ -97,14 +97,14 @@ class Matcher:
 
 
 def resolve_hits(
-    dataset: Dataset, hits: Sequence[Hit], settings: Matching, embed: Embed | None = None
+    dataset: Dataset, hits: Sequence[TextHit], settings: Matching, embed: Embed | None = None
 ) -> None:
     """Fill `documents`, `way` and `f1` of every hit.
 
     Sources come first. What names none is looked for by its text in the haystack of its query: one
     index a haystack, each distinct text once. `embed` is needed where `settings.semantic` is set.
     """
-    by_text: dict[int, list[Hit]] = {}
+    by_text: dict[int, list[TextHit]] = {}
     for hit in hits:
         hit.documents, hit.way, hit.f1 = list(hit.sources), Way.SOURCES, float("nan")
         if not hit.sources:
@@ -123,7 +123,7 @@ def resolve_hits(
             hit.way, hit.f1 = match.way, match.f1
 
 
-class Overlap:
+class _WordOverlap:
     """How many words a text and each document share: token F1 from an inverted index.
 
     For each word the documents that have it stand end to end in one array.

@@ -105,7 +105,7 @@ def plain(word: str) -> str:
     return unicodedata.normalize("NFKC", word).lower().replace("'", "").replace("’", "")
 
 
-class Vocabulary(dict[str, int]):
+class WordVocabulary(dict[str, int]):
     """The number of each word as written; words that are compared as equal share one.
 
     `numbers` has the numbers by the words as compared. Asking for a new word makes it known.
@@ -177,7 +177,7 @@ class Chunk:
     others, each once; `size` is how many different words it has.
     """
 
-    def __init__(self, written: Written, vocabulary: Vocabulary) -> None:
+    def __init__(self, written: Written, vocabulary: WordVocabulary) -> None:
         self.written = written
         self.words = [plain(word) for word in written.words]
         get = vocabulary.numbers.get

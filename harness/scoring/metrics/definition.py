@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
@@ -75,7 +76,7 @@ class TiedDocuments:
     cutoff: Ints
     total: Ints
     rows: Ints
-    query: Ints
+    query: npt.NDArray[np.int32]
     above: Ints
     tied: Ints
     inside: Ints
@@ -102,7 +103,7 @@ class TiedDocuments:
 class TieGroups:
     """Groups of equals by query and rank, each with `relevant` documents; shapes (groups,)."""
 
-    query: Ints
+    query: npt.NDArray[np.int32]
     above: Ints
     tied: Ints
     relevant: Ints

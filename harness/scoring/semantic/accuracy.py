@@ -11,7 +11,7 @@ from harness.errors import UsageError
 from harness.scoring.arrays import Ints, Values, mean
 from harness.scoring.semantic.similarity import (
     METRICS,
-    Model,
+    SimilarityModel,
     TextVectors,
     Vectors,
     accuracy,
@@ -54,7 +54,7 @@ class Asked:
 
 
 @dataclass(frozen=True)
-class Haystacks:
+class HaystackTexts:
     """Texts for random baselines, a list a haystack; `sampled`: not all that there are."""
 
     texts: Sequence[Sequence[str]]
@@ -110,10 +110,10 @@ class SemanticAccuracy:
 
 def measured(
     asked: Sequence[Asked],
-    haystacks: Haystacks,
+    haystacks: HaystackTexts,
     ks: tuple[int, ...],
     threshold: float,
-    find_model: Callable[[], Model],
+    find_model: Callable[[], SimilarityModel],
 ) -> SemanticAccuracy:
     """Semantic accuracy of queries against their haystacks; a distinct text is embedded once.
 
@@ -166,10 +166,10 @@ def sample_of(sizes: Sequence[int], k: int, seed: int) -> list[Ints]:
     ]
 
 
-def one_haystack(texts: Sequence[str], k: int) -> Haystacks:
+def one_haystack(texts: Sequence[str], k: int) -> HaystackTexts:
     """These texts, or a sample of them for rankings of k, as the haystack of every query."""
     (rows,) = sample_of([len(texts)], k, seed=0)
-    return Haystacks([[texts[row] for row in rows]], sampled=len(rows) < len(texts))
+    return HaystackTexts([[texts[row] for row in rows]], sampled=len(rows) < len(texts))
 
 
 def check_threshold(threshold: float) -> None:

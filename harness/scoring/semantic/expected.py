@@ -21,7 +21,7 @@ from harness.rankings.raw import read_lines
 from harness.records.scores import SemanticResult
 from harness.scoring.semantic.accuracy import Asked, measured, one_haystack
 from harness.scoring.semantic.section import PROTOCOL, section
-from harness.scoring.semantic.similarity import Model
+from harness.scoring.semantic.similarity import SimilarityModel
 from harness.scoring.signature import Signature
 
 T = TypeVar("T")
@@ -74,7 +74,7 @@ def semantic_of_files(
     *,
     ks: tuple[int, ...],
     threshold: float,
-    find_model: Callable[[], Model],
+    find_model: Callable[[], SimilarityModel],
     missing: str = "zero",
     strict: bool = False,
 ) -> tuple[SemanticResult, list[str]]:

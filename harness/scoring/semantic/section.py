@@ -17,12 +17,12 @@ from harness.records.scores import (
     SliceResult,
 )
 from harness.scoring.arrays import Flags, Values
-from harness.scoring.cells import Column
+from harness.scoring.cells import Column, slice_results
 from harness.scoring.semantic.accuracy import SemanticAccuracy
 from harness.scoring.semantic.similarity import METRICS
 from harness.scoring.uncertainty import LEVEL, with_intervals_over
 from harness.statistics.correlation import Correlation, correlations
-from harness.statistics.intervals import Interval, mean_intervals
+from harness.statistics.intervals import MeanInterval, mean_intervals
 
 PROTOCOL = "semantic/1"
 BY_ID = {
@@ -61,17 +61,12 @@ def section(
         Column(name, values, known, found.random_baseline[name], None)
         for name, values in found.per_query.items()
     ]
-    slices = {}
-    for name, mask in masks.items():
-        results = {
-            str(c.metric): result for c in columns if (result := c.result(mask, failed)) is not None
-        }
+    slices = slice_results(columns, masks, failed)
+    for results in slices.values():
         for metric, result in results.items():
             random = result.random_baseline
             if random is not None and np.isnan(random):  # nothing to draw from
                 results[metric] = replace(result, random_baseline=None)
-        if results:
-            slices[name] = results
     # Shares are from 0 to 1, mean cosines from -1 to 1.
     for soft, bounds in ((False, (0.0, 1.0)), (True, (-1.0, 1.0))):
         mine = {
@@ -90,18 +85,14 @@ def section(
         ks=list(found.ks),
         random_source=SemanticSource(texts=found.texts, sampled=found.sampled),
         excluded=dict(excluded),
-        results=ProtocolResult.build(
-            {
-                name: SliceResult(n=max(one.n for one in results.values()), metrics=results)
-                for name, results in slices.items()
-            },
+        results=ProtocolResult(
             protocol=protocol,
             version=int(version),
             description=description,
             level="text",
             ties="order",
             signature=template,
-        ),
+        ).with_slices({name: SliceResult.of(results) for name, results in slices.items()}),
         versus_ids=None if by_id is None else _versus_ids(found, by_id, clusters),
     )
 
@@ -140,7 +131,7 @@ def _versus_ids(
     return versus
 
 
-def _interval(interval: Interval) -> Estimate:
+def _interval(interval: MeanInterval) -> Estimate:
     known = interval.method != "none"
     return Estimate(
         value=interval.value,

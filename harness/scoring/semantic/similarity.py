@@ -92,7 +92,7 @@ def random_baseline(
 
 
 @dataclass(frozen=True)
-class Model:
+class SimilarityModel:
     """A model: `embed` gives vectors of shape (texts, dimension), of any length."""
 
     name: str

@@ -15,12 +15,12 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import answered
 from harness.schema import Ability
 from harness.scoring.arrays import Values
+from harness.scoring.haystacks import haystack_sizes
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
 from harness.scoring.returned import depth_message
-from harness.scoring.rollup import haystack_sizes
 from harness.scoring.score import score
 from harness.scoring.scores import Scores
 from harness.verdicts.analyze.analysis import (

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from harness.dataset.reader import Dataset, DatasetQrels
 from harness.schema import Ability
 from harness.scoring.arrays import Ints
+from harness.scoring.haystacks import haystack_sizes, held
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved
-from harness.scoring.rollup import haystack_sizes, held
 from harness.verdicts.analyze.causes import Flags
 
 Rows = npt.NDArray[np.int32]

@@ -16,7 +16,7 @@ from harness.scoring.grid import grid
 from harness.scoring.uncertainty import counted
 from harness.statistics.judged import (
     Errors,
-    Rate,
+    JudgedRate,
     corrected_difference,
     prediction_powered_difference,
 )
@@ -40,8 +40,8 @@ class Behind:
     b: int
     failed: int
     judged: float
-    with_people: Rate
-    corrected: Rate
+    with_people: JudgedRate
+    corrected: JudgedRate
 
 
 def behind(
@@ -135,7 +135,7 @@ def _errors(run: ScoredRun, judge: str) -> tuple[int, ...] | None:
     return msgspec.structs.astuple(counts)
 
 
-def _said(rate: Rate) -> str:
+def _said(rate: JudgedRate) -> str:
     if rate.value is None:
         return "-"
     if rate.low is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from harness.errors import UsageError, near
 from harness.records.base import to_tree
 from harness.records.scores import ReturnedStats
-from harness.statistics.intervals import Interval
+from harness.statistics.intervals import MeanInterval
 from harness.statistics.paired import Equivalence, PairedComparison
 from harness.verdicts.compare.behind import Behind
 from harness.verdicts.compare.scored import Differing
@@ -69,7 +69,7 @@ class Cell:
 
     slice: str
     metric: str
-    means: tuple[Interval, ...]
+    means: tuple[MeanInterval, ...]
     pairs: tuple[Pair, ...]
 
 

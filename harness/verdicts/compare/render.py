@@ -13,7 +13,7 @@ from harness.scoring.grid import grid
 from harness.scoring.returned import unreached_message
 from harness.scoring.scores import main_metrics, main_protocol
 from harness.scoring.uncertainty import counted, named
-from harness.statistics.intervals import Interval
+from harness.statistics.intervals import MeanInterval
 from harness.statistics.paired import Equivalence
 from harness.verdicts.compare.behind import render_behind
 from harness.verdicts.compare.comparison import Cell, Comparison, Group, Pair, Table
@@ -220,7 +220,7 @@ def _csv(comparison: Comparison, metrics: Sequence[str]) -> str:
 
 
 def _csv_pair(
-    group: Group, pair: Pair, means: tuple[Interval, Interval], approximate: str
+    group: Group, pair: Pair, means: tuple[MeanInterval, MeanInterval], approximate: str
 ) -> tuple[object, ...]:
     found = pair.found
     d = found.difference

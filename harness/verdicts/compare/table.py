@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TypedDict
 
 import numpy as np
 import numpy.typing as npt
@@ -15,7 +14,7 @@ from harness.records.scores import ProtocolResult
 from harness.schema import Ability
 from harness.statistics.clusters import to_clusters
 from harness.statistics.corrections import CORRECTIONS
-from harness.statistics.intervals import Interval, mean_intervals
+from harness.statistics.intervals import MeanInterval, mean_intervals
 from harness.statistics.joint import least_p
 from harness.statistics.paired import (
     Equivalence,
@@ -25,20 +24,13 @@ from harness.statistics.paired import (
     paired_t,
     wilcoxon,
 )
+from harness.statistics.resampling import Resampling
 from harness.verdicts.compare.behind import behind
 from harness.verdicts.compare.comparison import Cell, Family, Options, Pair, Table
 from harness.verdicts.compare.scored import Block, BlockRows, ScoredRun, Values, by_depth
 
 Flags = npt.NDArray[np.bool_]
 Places = tuple[int, int]
-
-
-class _Resampling(TypedDict):
-    """Arguments of intervals and tests."""
-
-    level: float
-    resamples: int
-    seed: int
 
 
 def table(
@@ -74,7 +66,7 @@ def table(
     for matrix in matrices:
         matrix[lacking] = np.nan
     independent = np.array(first.queries if clusters is None else labels)[~lacking.all(axis=1)]
-    arguments = _Resampling(level=options.level, resamples=options.resamples, seed=options.seed)
+    arguments = Resampling(level=options.level, resamples=options.resamples, seed=options.seed)
     if options.average == "haystacks":
         # Each haystack is one observation, and nothing below has to know more.
         matrices, clusters = [_by_haystack(matrix, labels) for matrix in matrices], None
@@ -230,7 +222,7 @@ def _others(
 
 def _cells(
     wanted: Sequence[tuple[str, str]],
-    means: Sequence[Sequence[Interval]],
+    means: Sequence[Sequence[MeanInterval]],
     found: Mapping[Places, Sequence[PairedComparison]],
     others: Mapping[Places, Sequence[Others]],
     options: Options,

@@ -20,7 +20,7 @@ from harness.runs.settings import Settings
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
 from harness.scoring.uncertainty import independent
-from harness.statistics.intervals import Interval, mean_intervals
+from harness.statistics.intervals import MeanInterval, mean_intervals
 from harness.statistics.paired import PairedComparison, compare_paired
 from harness.verdicts.compare.scored import ScoredRun, Values
 from harness.verdicts.sweep.settings import Keeping, Setting, cut_off, tunable
@@ -34,7 +34,7 @@ class Tried:
 
     setting: Setting
     metric: str
-    development: Interval
+    development: MeanInterval
     folder: Path
 
 
@@ -49,7 +49,7 @@ class Chosen:
 
     place: int
     tied: int = 0
-    held_out: Interval | None = None
+    held_out: MeanInterval | None = None
     against: int | None = None
     difference: PairedComparison | None = None
 
@@ -230,7 +230,7 @@ def _metric(metric: Metric, setting: Setting) -> Metric:
     return metric if k is None else Metric.parse(f"{str(metric).partition('@')[0]}@{k}")
 
 
-def _intervals(dataset: Dataset, values: Values, part: Flags) -> list[Interval]:
+def _intervals(dataset: Dataset, values: Values, part: Flags) -> list[MeanInterval]:
     clusters = independent(dataset)
     used = part & ~np.isnan(values)
     if not used.any():

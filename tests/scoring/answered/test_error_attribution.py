@@ -25,7 +25,7 @@ from harness.scoring.answered.error_attribution import (
     class_shares,
     evidence_coverage,
 )
-from harness.scoring.answered.score import Verdicts, score_answers
+from harness.scoring.answered.score import JudgeVerdicts, score_answers
 
 
 def _row(dataset: Dataset, query: int, ids: list[str] | None, answer: str | None) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def test_the_table_finds_the_rules_own_rates_within_its_intervals(
             rows[-1].update(documents)
             right.append(float(rule.truth(prompt.query, said)))
         table = pa.Table.from_pylist(rows, ANSWERS)
-        judge = Verdicts("judge:rule", 1, "rule", np.array(right))
+        judge = JudgeVerdicts("judge:rule", 1, "rule", np.array(right))
         report, _ = score_answers(sample, table, "plain", [judge])
         cells = report.protocols[-1].overall
         for name, true in TRUE.items():

@@ -17,7 +17,7 @@ from harness.runs.folder.semantic import semantic_accuracy
 from harness.scoring.evaluate import evaluate
 from harness.scoring.semantic import accuracy as accuracy_module
 from harness.scoring.semantic.expected import semantic_of_files
-from harness.scoring.semantic.similarity import Model, accuracy, random_baseline
+from harness.scoring.semantic.similarity import SimilarityModel, accuracy, random_baseline
 
 # Unit vectors at these angles (degrees), so that cosines are known.
 ANGLES = {"north": 0, "a little east": 30, "north-east": 60, "east": 90, "south": 180}
@@ -202,7 +202,7 @@ def test_a_wrong_file_is_told_before_a_model_is_looked_for(tmp_path: Path) -> No
     returned.write_text('{"query": "q1", "texts": ["a"]}\n')
     expected.write_text('{"query": "q2", "texts": ["a"]}\n')
 
-    def missing() -> Model:
+    def missing() -> SimilarityModel:
         raise AssertionError("a model was looked for")
 
     with pytest.raises(UsageError, match="none of its 1 queries is in"):

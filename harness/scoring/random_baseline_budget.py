@@ -1,6 +1,6 @@
-"""Random baselines by seeded draws: recall within a budget of tokens, and answers.
+"""Random baseline of recall within a budget of tokens, by seeded draws.
 
-Both are means over random orders of a haystack's documents. What of the mean has a formula is taken
+It is a mean over random orders of a haystack's documents. What of the mean has a formula is taken
 by it, so that a draw tells more than the one order that it is.
 """
 
@@ -14,32 +14,23 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset, DatasetQrels
-from harness.scoring.answers import METRICS, Text, best_of, metric_at
+from harness.dataset.reader import Dataset
 from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.budget import TokenCounts
+from harness.scoring.haystacks import held
 from harness.scoring.metrics.counted import pieces_of
 from harness.scoring.ranks import Ranked
 
 ORDERS = 100
 """Random orders of each haystack that recall within a budget is the mean over."""
 
-PAIRS = 20_000
-"""Texts compared with answers for the random baseline, over all queries: about a run's number."""
-
 _SEED = 0xC4A2
-_KEPT = 5_000  # documents whose words are kept for the next query
 _SHUFFLED = 20_000  # haystacks up to this size are shuffled whole; of larger ones a few are drawn
-
-
-# -- Recall within a budget of tokens --------------------------------------------------------------
 
 
 def recall_random_baseline(
     dataset: Dataset,
-    judged: DatasetQrels,
     ranked: Ranked,
-    present: Flags,
     scored: Flags,
     depth: int,
     budgets: Sequence[int],
@@ -48,9 +39,10 @@ def recall_random_baseline(
     """Expected recall of the longest prefix of a random order, `depth` documents deep, that costs
     at most each budget of tokens; (n, budgets), NaN where a query is not `scored`.
 
-    `present` (m,): a ranking can hold the judged document. Costs are those of the documents, as
-    `counts` has them.
+    `ranked` is of the default qrels. Costs are those of the documents, as `counts` has them.
     """
+    judged = dataset.qrels()
+    present = held(dataset, judged.query, judged.document)
     found = np.full((ranked.n, len(budgets)), np.nan)
     relevant = (ranked.grade >= 1) & scored[ranked.query]
     by_row = replace(ranked, document=judged.document.astype(np.int64))
@@ -188,59 +180,3 @@ class Orders:
         """All rows ascending, and where each stands in `row`, counted through."""
         flat = np.argsort(self.row, axis=None)
         return self.row.ravel()[flat], flat
-
-
-# -- Answers ---------------------------------------------------------------------------------------
-
-
-def answers_random_baseline(
-    dataset: Dataset, answers: Sequence[Sequence[str]], names: Sequence[str], ks: Sequence[int]
-) -> tuple[dict[str, Values], str]:
-    """What the best of k random documents of the haystack is expected to score against a query's
-    `answers`, by `metric@k`, (n,), NaN without answers; and how, where it is not exact.
-
-    The mean over all sets of k documents is a sum over the documents in order of their values. It
-    is taken over the haystack where that is small, else over a sample of it.
-    """
-    asked = sum(map(bool, answers))
-    most = max(*ks, PAIRS // max(1, asked))
-    found = {name: np.full((len(answers), len(ks)), np.nan) for name in names}
-    cut: dict[int, Text] = {}
-    sampled = False
-    for query, references in enumerate(answers):
-        if not references:
-            continue
-        rows = dataset.haystack_rows(int(dataset.query_haystack[query]))
-        if dataset.manifest.exclude_self:
-            rows = rows[rows != dataset.rows_with_query_id[query]]
-        if len(rows) > most:
-            sampled = True
-            rng = np.random.default_rng([_SEED, query])
-            rows = rows[np.sort(rng.choice(len(rows), most, replace=False))]
-        known = [Text(reference) for reference in references]
-        if len(cut) > _KEPT:
-            cut.clear()
-        new = np.array([row for row in rows.tolist() if row not in cut], np.int32)
-        cut |= zip(new.tolist(), map(Text, dataset.documents.contents(new)), strict=True)
-        texts = [cut[row] for row in rows.tolist()]
-        for name in names:
-            values = np.sort([best_of(METRICS[name], text, known) for text in texts])
-            found[name][query] = [best_of_random(values, k) for k in ks]
-    by_name = {
-        metric_at(name, k): values[:, at]
-        for name, values in found.items()
-        for at, k in enumerate(ks)
-    }
-    return by_name, f"from {most} random documents a query" if sampled else ""
-
-
-def best_of_random(values: Values, k: int) -> float:
-    """Mean, over all sets of k of the `values` (ascending; all of them where they are fewer), of
-    the largest: the sum over i of values[i] C(i, k - 1) / C(n, k)."""
-    n = len(values)
-    if n == 0:
-        return 0.0
-    k = min(k, n)
-    i = np.arange(n - 1, k - 1, -1)  # C(i - 1, k - 1) / C(i, k - 1) = (i - k + 1) / i
-    weight = np.cumprod([k / n, *((i - k + 1) / i)])
-    return float(values[::-1][: n - k + 1] @ weight)

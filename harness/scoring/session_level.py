@@ -1,8 +1,7 @@
 """Turn rankings scored at session level, by LongMemEval's rule (evaluate_retrieval_turn2session).
 
 Strip turns to their sessions and grow an effective k from k until the top holds k distinct sessions
-or the ranking ends; then score at that effective k over turn positions. Below it: what a haystack
-lets a ranking hold.
+or the ranking ends; then score at that effective k over turn positions.
 """
 
 from __future__ import annotations
@@ -13,7 +12,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset, DatasetQrels
-from harness.scoring.arrays import Flags, Ints
+from harness.scoring.arrays import Ints
+from harness.scoring.haystacks import haystack_sizes
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved
 
@@ -96,33 +96,3 @@ def sessions_of(dataset: Dataset, rows: npt.NDArray[np.int32], beyond: int = 0) 
     codes = np.where(codes >= 0, codes, named + np.arange(len(codes)))
     own = named + len(codes) + beyond + np.arange(len(rows))
     return own if len(codes) == 0 else np.where(rows >= 0, codes[rows], own)
-
-
-UNKNOWN_SIZE = 1 << 31
-"""Larger than any haystack: of datasets of ids alone, whose haystacks nobody knows."""
-
-
-def haystack_sizes(dataset: Dataset) -> Ints:
-    """Documents in the haystack of each query; shape (n,)."""
-    if dataset.manifest.ids_only:
-        return np.full(dataset.n_queries, UNKNOWN_SIZE)
-    sizes = np.array([dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))], np.int64)
-    sizes = sizes[dataset.query_haystack]
-    if dataset.manifest.exclude_self:
-        sizes = sizes - (dataset.rows_with_query_id >= 0)
-    return sizes
-
-
-def held(dataset: Dataset, query: npt.NDArray[np.int32], document: npt.NDArray[np.int32]) -> Flags:
-    """Whether a ranking can hold each document, (m,): the haystack of its query does, and it is not
-    the query's own where that is left out."""
-    there = document >= 0
-    haystack = dataset.query_haystack[query]
-    order = np.argsort(haystack, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(haystack[order])) + 1):
-        one = int(haystack[rows[0]]) if len(rows) else 0
-        if len(rows) and dataset.haystack_size(one) < len(dataset.documents):
-            there[rows] &= np.isin(document[rows], dataset.haystack_rows(one))
-    if dataset.manifest.exclude_self:
-        there &= document != dataset.rows_with_query_id[query]
-    return there

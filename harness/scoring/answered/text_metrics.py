@@ -1,9 +1,6 @@
-"""Returned texts against the reference answers: the metrics of answer evaluation, and `success@k`.
+"""The metrics of answer evaluation: of a text against reference answers.
 
-A block of scores like a protocol's, but of texts instead of documents: it says whether a reader of
-the top k could have answered, not whether the evidence was found.
-
-The metrics are on 0 to 1 and pure functions of two texts; of several references the best counts. A
+They are on 0 to 1 and pure functions of two texts; of several references the best counts. A
 query without references (abstention) has no value: NaN. So has a reference of which nothing is left
 as a metric reads it (`the` once articles are gone; a Chinese answer in ROUGE's ASCII words): a text
 cannot be measured against nothing, so it is left out, and where none remains the value is NaN. The
@@ -19,25 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import cached_property
 
-import numpy as np
-
-from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
-from harness.scoring.arrays import Values
-from harness.scoring.protocols import Protocol
-from harness.scoring.resolve import Resolved
-
-ANSWERS = Protocol(
-    name="answers",
-    version=1,
-    about="returned texts against the reference answers, best of the top k; queries that have none "
-    "are not scored",
-    metrics=(),
-    ks=(1, 5, 10),
-)
-"""Not in the list of protocols: it is asked for, or of systems that return texts."""
-
-SHOWN = ("containment", "exact_match", "token_f1", "rouge_l", "bleu", "bleu1")
 
 _ARTICLE = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -207,43 +186,8 @@ def answer_score(metric: str, text: str, answers: Sequence[str]) -> float:
 
     Raises UsageError for a metric of no such name.
     """
-    _known([metric])
+    check_metrics([metric])
     return best_of(METRICS[metric], Text(text), [Text(answer) for answer in answers])
-
-
-def answers_in_top(
-    texts: Sequence[Sequence[str]],
-    answers: Sequence[Sequence[str]],
-    ks: Sequence[int],
-    metrics: Sequence[str] = tuple(METRICS),
-) -> dict[str, Values]:
-    """For each query the best value among its first k texts; name `metric@k` -> shape (queries,).
-
-    `texts` are each query's texts, best first; `answers` its references. Containment in any of the
-    top k is called `success@k`. A query with fewer texts than k is scored as it is: with none, 0.
-    NaN where a query has no reference that can be measured against. Raises UsageError for a metric
-    of no such name and a k below 1.
-    """
-    _known(metrics)
-    if any(k < 1 for k in ks):
-        raise UsageError(f"a cutoff of answer metrics is at least 1, not {min(ks)}")
-    depth = max(ks, default=0)
-    cut: dict[str, Text] = {}
-    best = {name: np.full((len(texts), len(ks)), np.nan) for name in metrics}
-    for query, (ranked, references) in enumerate(zip(texts, answers, strict=True)):
-        if not references:
-            continue
-        known = [Text(reference) for reference in references]
-        shown = [cut.setdefault(text, Text(text)) for text in ranked[:depth]]
-        for name, values in best.items():
-            metric = METRICS[name]
-            # The empty text says what no text is worth: 0, or NaN where nothing can be measured.
-            scores = [best_of(metric, text, known) for text in (Text(""), *shown)]
-            highest = np.maximum.accumulate(scores)
-            values[query] = highest[[min(k, len(shown)) for k in ks]]
-    return {
-        metric_at(name, k): values[:, i] for name, values in best.items() for i, k in enumerate(ks)
-    }
 
 
 def best_of(metric: Callable[[Text, Text], float], text: Text, answers: Sequence[Text]) -> float:
@@ -252,22 +196,8 @@ def best_of(metric: Callable[[Text, Text], float], text: Text, answers: Sequence
     return max(values, default=math.nan)
 
 
-def metric_at(name: str, k: int) -> str:
-    """What a metric of the best of k texts is called: containment is `success@k`."""
-    return f"{'success' if name == 'containment' else name}@{k}"
-
-
-def document_texts(dataset: Dataset, resolved: Resolved) -> list[list[str]]:
-    """The texts of each query's best documents, as deep as the largest cut-off."""
-    top = np.flatnonzero((resolved.rank <= max(ANSWERS.ks)) & (resolved.row >= 0))
-    texts = dataset.documents.contents(resolved.row[top])
-    by_query: list[list[str]] = [[] for _ in range(dataset.n_queries)]
-    for query, text in zip(resolved.query[top].tolist(), texts, strict=True):
-        by_query[query].append(text)
-    return by_query
-
-
-def _known(metrics: Sequence[str]) -> None:
+def check_metrics(metrics: Sequence[str]) -> None:
+    """Raises UsageError for a metric of no such name."""
     for name in metrics:
         if name not in METRICS:
             raise UsageError(f"unknown answer metric {name!r}{near(name, list(METRICS))}")
