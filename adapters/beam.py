@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters.beam_chat import Exchange, Message, read_exchanges
 from harness.dataset.adapters.beam_files import CHATS, CUT, REPOSITORY, local, published
 from harness.dataset.adapters.raw_files import day, field, read_once, refuse_near
 from harness.dataset.registry import register_adapter
-from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, Change
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
 
 ABILITIES = {
     "abstention": Ability.ABSTENTION,

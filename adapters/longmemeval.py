@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import compress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters import longmemeval_ids
@@ -22,9 +22,11 @@ from harness.dataset.adapters.json_stream import records
 from harness.dataset.adapters.raw_files import field, one_file, refuse_near
 from harness.dataset.adapters.session_documents import SessionDocuments, Slot
 from harness.dataset.registry import register_adapter
-from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
 
 OFFICIAL_KEY = "longmemeval-official"
 ABILITIES = {

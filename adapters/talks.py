@@ -10,13 +10,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.dataset.adapter import DatasetConfig
 from harness.dataset.adapters.raw_files import dated_session, dated_turn, field
-from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, Document, timestamp
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
 
 
 @dataclass(frozen=True)

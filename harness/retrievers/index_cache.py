@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from harness.checksums import (
     ChecksummedRecord,
@@ -26,13 +26,15 @@ from harness.checksums import (
     write_with_checksums,
 )
 from harness.dataset.prepare import home
-from harness.dataset.remote_store import Shared, shared
 from harness.errors import UsageError, near
 from harness.files import disk_errors, folder_aside, replace_folder
 from harness.leftovers import TemporaryFolder, discard, sweep
 from harness.records.base import Record
 from harness.retrievers.contract import Corpus
 from harness.retrievers.locks import locked
+
+if TYPE_CHECKING:
+    from harness.dataset.remote_store import Shared
 
 Opened = TypeVar("Opened")
 INGESTED = "ingested-"
@@ -114,7 +116,7 @@ def index_of(
             if _is_complete(target, str(target)):
                 os.utime(target / _ABOUT)
                 return Index(target), opened(target)
-            store = shared()
+            store = _shared_store()
             if store is None or not _fetch(store, target):
                 with folder_aside(target) as aside:
                     build(aside)
@@ -132,6 +134,14 @@ def index_of(
                     store.put(target, f"indexes/{target.name}", _ABOUT)
                 _keep_bound(target, bound)
             return Index(target), opened(target)
+
+
+def _shared_store() -> Shared | None:
+    if "HARNESS_SHARED" not in os.environ:
+        return None
+    from harness.dataset.remote_store import shared
+
+    return shared()
 
 
 def _fetch(store: Shared, target: Path) -> bool:
