@@ -152,10 +152,10 @@ class RealTalk:
             if file.name not in raw.files:
                 out.repair("chats that are not in this copy: it is a part of REALTALK", file.name)
         for path in raw.files.values():
-            _Chat(path, config, out).write()
+            _RealTalkChat(path, config, out).write()
 
 
-class _Chat:
+class _RealTalkChat:
     """One chat being written: the document that carries each turn, by its dia_id."""
 
     def __init__(self, path: Path, config: DatasetConfig, out: DatasetWriter) -> None:

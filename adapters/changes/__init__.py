@@ -106,7 +106,7 @@ def _write_person(path: Path, config: DatasetConfig, out: DatasetWriter) -> None
                 out.qrel(query, told.rows[place], grade)
 
 
-def _change(record: Any, person: str, told: talks.Told, where: str) -> Change:
+def _change(record: Any, person: str, told: talks.WrittenTalks, where: str) -> Change:
     document, by = (
         told.place(field(record, name, list, where), name, where) for name in ("document", "by")
     )

@@ -75,7 +75,7 @@ class IndexRecord(ChecksummedRecord):
     files: dict[str, IndexFile]
 
 
-class Index:
+class IndexFolder:
     """The folder of an index, for as long as this object lives."""
 
     def __init__(self, folder: Path, lasts: TemporaryDirectory[str] | None = None) -> None:
@@ -89,7 +89,7 @@ def index_of(
     params: Mapping[str, object],
     build: Callable[[Path], None],
     opened: Callable[[Path], Opened],
-) -> tuple[Index, Opened]:
+) -> tuple[IndexFolder, Opened]:
     """The index of a corpus: the one that is kept, else what `build` writes into a fresh folder.
 
     With it comes what `opened` makes of the folder, before another process can remove it.
@@ -103,7 +103,7 @@ def index_of(
         temporary = TemporaryFolder("index")
         with disk_errors(Path(temporary.name), "set TMPDIR to a folder that can be written"):
             build(Path(temporary.name))
-        return Index(Path(temporary.name), temporary), opened(Path(temporary.name))
+        return IndexFolder(Path(temporary.name), temporary), opened(Path(temporary.name))
     bound = _bound()  # a wrong one is reported before a long build
     made_of = json.dumps([fingerprint, retriever, params], sort_keys=True)
     digest = hashlib.blake2b(made_of.encode(), digest_size=12).hexdigest()
@@ -115,7 +115,7 @@ def index_of(
             sweep(target.parent, again=True)
             if _is_complete(target, str(target)):
                 os.utime(target / _ABOUT)
-                return Index(target), opened(target)
+                return IndexFolder(target), opened(target)
             store = _shared_store()
             if store is None or not _fetch(store, target):
                 with folder_aside(target) as aside:
@@ -133,7 +133,7 @@ def index_of(
                 if store is not None:
                     store.put(target, f"indexes/{target.name}", _ABOUT)
                 _keep_bound(target, bound)
-            return Index(target), opened(target)
+            return IndexFolder(target), opened(target)
 
 
 def _shared_store() -> Shared | None:
