@@ -10,16 +10,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import product
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
-from harness.dataset.adapters.beam_chat import Exchange, Message, read_exchanges
+from harness.dataset.adapters.beam_chat import ChatMessage, Exchange, read_exchanges
 from harness.dataset.adapters.beam_files import CHATS, CUT, REPOSITORY, local, published
 from harness.dataset.adapters.raw_files import day, field, read_once, refuse_near
 from harness.dataset.registry import register_adapter
-from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, Change
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
 
 ABILITIES = {
     "abstention": Ability.ABSTENTION,
@@ -96,10 +98,10 @@ class Beam:
                 out.repair(f"chats of {tier} that are not in this copy: it is a part of BEAM", chat)
         paths = [*raw.files.values()]
         for (name, path), questions in zip([*raw.files.items()][::2], paths[1::2], strict=True):
-            _Chat(name.split("/")[2], path, config, out).write(questions)
+            _BeamChat(name.split("/")[2], path, config, out).write(questions)
 
 
-class _Chat:
+class _BeamChat:
     """One chat being written: `rows` holds the document of each message, `said` when it came."""
 
     def __init__(self, id: str, path: Path, config: DatasetConfig, out: DatasetWriter) -> None:
@@ -133,7 +135,7 @@ class _Chat:
             for place, question in enumerate(field(of_kind, kind, list, str(questions))):
                 self._question(kind, place, question, f"{questions}, {kind} {place}")
 
-    def _write_message(self, exchange: Exchange, message: Message, position: int) -> int:
+    def _write_message(self, exchange: Exchange, message: ChatMessage, position: int) -> int:
         text = message.text
         if self._config.text == "dated":
             text = f"{_before(exchange)}{message.role}: {text}"
@@ -158,7 +160,7 @@ class _Chat:
         )
         self._rows.update(dict.fromkeys((message.id for message in exchange.messages), row))
 
-    def _note(self, messages: Iterable[Message]) -> None:
+    def _note(self, messages: Iterable[ChatMessage]) -> None:
         for message in messages:
             if message.marked:
                 self._out.repair(

@@ -17,7 +17,7 @@ _MARK = re.compile(r"\s*->->[\s\d,/NA()]*$")
 
 
 @dataclass(frozen=True, slots=True)
-class Message:
+class ChatMessage:
     """One message. `text` is without the mark of the plan; `marked`: there was one."""
 
     id: int
@@ -33,7 +33,7 @@ class Exchange:
 
     id: str
     day: int | None
-    messages: list[Message]
+    messages: list[ChatMessage]
 
 
 def read_exchanges(chat: Any, where: str) -> list[Exchange]:
@@ -84,10 +84,10 @@ def _of_batch(batch: Any, plan: str, where: str, clock: DayClock) -> Iterator[Ex
         yield Exchange(f"{plan}{number}:{place}", day, messages)
 
 
-def _message(message: Any, where: str, day: int | None, clock: DayClock) -> Message:
+def _message(message: Any, where: str, day: int | None, clock: DayClock) -> ChatMessage:
     said = field(message, "content", str, where)
     text = _MARK.sub("", said)
-    return Message(
+    return ChatMessage(
         field(message, "id", int, where),
         field(message, "role", str, where),
         text,

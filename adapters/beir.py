@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters.formats import trec
 from harness.dataset.adapters.formats.jsonl import batches, optional_string, string, strings
-from harness.dataset.adapters.formats.text import Documents, TextFile
+from harness.dataset.adapters.formats.text import DocumentBatch, TextFile
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
 from harness.dataset.adapters.raw_files import refuse_near
 from harness.dataset.registry import register_adapter
@@ -108,7 +108,7 @@ _SCIFACT = {
 
 
 @register_adapter("beir")
-class Beir:
+class BeirAdapter:
     """`beir/<set>`: from the official archive, or from a folder in BEIR's format."""
 
     version: ClassVar[int] = 1
@@ -181,7 +181,7 @@ def write_beir(
     write_documents(documents_of(corpus), corpus, out, again=documents_of(corpus), quiet=quiet)
 
 
-def documents_of(file: TextFile) -> Iterator[Documents]:
+def documents_of(file: TextFile) -> Iterator[DocumentBatch]:
     """Documents of a corpus.jsonl. Raises UsageError for a record without `_id` or `text`."""
     for lines, records in batches(file):
         titles: list[Any] = [record.get("title") for record in records]
@@ -193,7 +193,7 @@ def documents_of(file: TextFile) -> Iterator[Documents]:
         if None in titles:
             for line, record in zip(lines, records, strict=True):
                 refuse_near(record, "title", file.place(line), _KEPT)
-        yield Documents(
+        yield DocumentBatch(
             lines,
             strings(file, lines, records, "_id"),
             strings(file, lines, records, "text"),

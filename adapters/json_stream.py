@@ -35,7 +35,7 @@ Block = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class JsonElement:
     """One element of the array: its number from 0, the byte it starts at, its size, its value."""
 
     number: int
@@ -44,7 +44,7 @@ class Record:
     value: Any
 
 
-def records(path: Path, *, block: int = BLOCK) -> Iterator[Record]:
+def records(path: Path, *, block: int = BLOCK) -> Iterator[JsonElement]:
     """The elements of the JSON array in `path`, one at a time.
 
     `block` is how many bytes are looked at at once. Raises UsageError that names the file, the
@@ -60,7 +60,7 @@ def records(path: Path, *, block: int = BLOCK) -> Iterator[Record]:
             ) from None
         if (name := doubled_key(data, count_keys(value))) is not None:
             raise UsageError(f"{path}: in record {number}, {name!r} stands twice; keep one")
-        yield Record(number, offset, len(data), value)
+        yield JsonElement(number, offset, len(data), value)
 
 
 def split(path: Path, *, block: int = BLOCK) -> Iterator[tuple[int, bytes | memoryview]]:

@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.dataset.adapters.formats import jsonl, trec
+from harness.dataset.adapters.formats import jsonl, parquet, trec
 from harness.dataset.adapters.formats.delimited import csv_rows, tsv
 from harness.dataset.adapters.formats.text import TextFile
 from harness.errors import UsageError, near
 from harness.files import read_toml
 from harness.rankings.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, FieldError, Fields
 from harness.rankings.json_rows import load_json
-from harness.rankings.tables import FORMS, form_of, has_header, header, parquet_errors
+from harness.rankings.tables import FORMS, form_of, has_header, header
 
 Records = Iterator[tuple[int, dict[str, object]]]
 
@@ -92,7 +92,8 @@ def records(role: str, path: Path) -> Records:
     if form == ".json":
         return _named(file, _from_json(file, role), fields, passed)
     if form == ".parquet":
-        return _named(file, _from_parquet(file), fields, passed)
+        records = ((number, _without_nulls(one)) for number, one in parquet.records(file))
+        return _named(file, records, fields, passed)
     if (
         form == ".csv"
         or role == "changes"
@@ -247,34 +248,12 @@ def _of_object(
             )
 
 
-def _from_parquet(file: TextFile) -> Iterator[tuple[int, Any]]:
-    import pyarrow.parquet as pq
-
-    number = 0
-    with parquet_errors(file):
-        table = pq.ParquetFile(file.path)
-    with table:
-        with parquet_errors(file):
-            names = table.schema_arrow.names
-            batches = table.iter_batches(1 << 13)
-        if twice := next((name for name in names if names.count(name) > 1), None):
-            raise UsageError(f"{file}: the column {twice!r} stands more than once; keep one")
-        while True:
-            with parquet_errors(file):
-                batch = next(batches, None)
-                records = [] if batch is None else batch.to_pylist()
-            if batch is None:
-                return
-            for record in records:
-                number += 1
-                yield number, {name: _without_nulls(v) for name, v in record.items()}
-
-
-def _without_nulls(value: Any) -> Any:
+def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
     """Objects of a column have each other's fields in Arrow, as nulls: those are taken out."""
-    if isinstance(value, dict):
-        return {name: held for name, held in value.items() if held is not None}
-    return value
+    for name, value in record.items():
+        if isinstance(value, dict):
+            record[name] = {key: held for key, held in value.items() if held is not None}
+    return record
 
 
 def _from_delimited(file: TextFile, fields: Fields, passed: Sequence[str], form: str) -> Records:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters.locomo_conversation import (
@@ -20,9 +20,11 @@ from harness.dataset.adapters.locomo_conversation import (
 )
 from harness.dataset.adapters.raw_files import field, one_file, read_once
 from harness.dataset.registry import register_adapter
-from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
 
 OFFICIAL_KEY = "locomo-official"
 CATEGORIES = {

@@ -42,7 +42,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class LocomoSession:
     """One sitting of a conversation: its number from 1, its time, what was said."""
 
     number: int
@@ -68,7 +68,7 @@ class Carrier:
     pieces: list[str]
 
 
-def read_sessions(conversation: dict[str, object], where: str) -> list[Session]:
+def read_sessions(conversation: dict[str, object], where: str) -> list[LocomoSession]:
     """The sessions by number; dates alone make none. `where` names the file and conversation.
 
     Raises UsageError for a missing field, a bad date, or a dia_id that stands twice.
@@ -107,7 +107,7 @@ def dates_without_session(conversation: dict[str, object]) -> list[str]:
     return [n for n in conversation if n.endswith(suffix) and n[: -len(suffix)] not in conversation]
 
 
-def _read_session(conversation: dict[str, object], number: int, where: str) -> Session:
+def _read_session(conversation: dict[str, object], number: int, where: str) -> LocomoSession:
     name = f"session_{number}"
     turns = []
     for position, turn in enumerate(field(conversation, name, list, where)):
@@ -123,11 +123,15 @@ def _read_session(conversation: dict[str, object], number: int, where: str) -> S
         raise UsageError(
             f"{where}: {name}_date_time {when!r:.60} is not a date like 1:56 pm on 8 May, 2023"
         ) from None
-    return Session(number, timestamp(moment), turns)
+    return LocomoSession(number, timestamp(moment), turns)
 
 
 def carriers(
-    record: dict[str, object], sessions: list[Session], granularity: str, text: str, where: str
+    record: dict[str, object],
+    sessions: list[LocomoSession],
+    granularity: str,
+    text: str,
+    where: str,
 ) -> Iterator[Carrier]:
     """The documents of a conversation in the unit and text form that were asked for, in order."""
     dated = text == "dated"
@@ -145,7 +149,7 @@ def carriers(
             yield _whole(session, f"{date(session.timestamp)}\n{summary}" if dated else summary)
 
 
-def _turns(session: Session, dated: bool) -> Iterator[Carrier]:
+def _turns(session: LocomoSession, dated: bool) -> Iterator[Carrier]:
     for position, turn in enumerate(session.turns):
         text = dated_turn(session.timestamp, turn.speaker, turn.plain) if dated else turn.official
         document = Document(
@@ -159,19 +163,19 @@ def _turns(session: Session, dated: bool) -> Iterator[Carrier]:
         yield Carrier(document, [turn.id])
 
 
-def _session_text(session: Session, dated: bool) -> str:
+def _session_text(session: LocomoSession, dated: bool) -> str:
     if dated:
         return dated_session(session.timestamp, ((t.speaker, t.plain) for t in session.turns))
     return " ".join(turn.official for turn in session.turns)
 
 
-def _whole(session: Session, text: str) -> Carrier:
+def _whole(session: LocomoSession, text: str) -> Carrier:
     document = Document(session.id, text, timestamp=session.timestamp, session=session.name)
     return Carrier(document, [str(session.number)])
 
 
 def _observations(
-    observed: dict[str, object], sessions: list[Session], dated: bool, where: str
+    observed: dict[str, object], sessions: list[LocomoSession], dated: bool, where: str
 ) -> Iterator[Carrier]:
     """Facts that were noted of each session; an id is the first turn's with a number behind it."""
     noted: dict[str, int] = {}

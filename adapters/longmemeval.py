@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from itertools import compress
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters import longmemeval_ids
@@ -22,9 +22,11 @@ from harness.dataset.adapters.json_stream import records
 from harness.dataset.adapters.raw_files import field, one_file, refuse_near
 from harness.dataset.adapters.session_documents import SessionDocuments, Slot
 from harness.dataset.registry import register_adapter
-from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
 
 OFFICIAL_KEY = "longmemeval-official"
 ABILITIES = {
@@ -89,7 +91,7 @@ VARIANTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EvidenceSession:
     """A session that may hold evidence: its documents' rows, and the turns that they hold.
 
     At turn granularity rows and turns align; at session granularity there is one row. `ids` are
@@ -162,7 +164,7 @@ def _question(
     named = [str(session) for session in field(record, "answer_session_ids", list, where)]
     rows, timestamps = array("i"), array("q")
     sessions = config.granularity == "session"
-    evidence: list[Evidence] = []
+    evidence: list[EvidenceSession] = []
     for slot in _slots(record, id_, where, out):
         span = documents.rows(slot, where)
         rows.extend(span)
@@ -171,7 +173,7 @@ def _question(
             held = [at for at, turn in enumerate(slot.turns) if documents.holds(turn)]
             ids = [slot.session] if sessions else [f"{slot.session}_{at + 1}" for at in held]
             turns = [slot.turns[at] for at in held]
-            evidence.append(Evidence(slot.session, span, turns, ids))
+            evidence.append(EvidenceSession(slot.session, span, turns, ids))
             _note_unmarked(slot, id_, out)
     abstention = "_abs" in id_
     out.haystack(id_, rows, timestamps)
@@ -191,7 +193,7 @@ def _question(
         _default_key(id_, evidence, named, sessions, pieces, out)
 
 
-def _pieces(evidence: list[Evidence]) -> dict[int, str]:
+def _pieces(evidence: list[EvidenceSession]) -> dict[int, str]:
     """The piece of evidence of each row whose id stands several times in the haystack.
 
     Copies are one piece, found with any of them: the official script looks for ids.
@@ -203,7 +205,7 @@ def _pieces(evidence: list[Evidence]) -> dict[int, str]:
     return {row: id_ for id_, copies in rows.items() if len(copies) > 1 for row in copies}
 
 
-def _official_gold(evidence: list[Evidence], sessions: bool) -> Iterator[int]:
+def _official_gold(evidence: list[EvidenceSession], sessions: bool) -> Iterator[int]:
     """Gold as run_retrieval.py has it: in sessions with `answer` in their id, what is marked.
 
     A turn is marked by its has_answer, a session by one of its turns; only the user's turns count.
@@ -217,7 +219,7 @@ def _official_gold(evidence: list[Evidence], sessions: bool) -> Iterator[int]:
 
 def _default_key(
     question: str,
-    evidence: list[Evidence],
+    evidence: list[EvidenceSession],
     named: list[str],
     sessions: bool,
     pieces: Mapping[int, str],

@@ -19,7 +19,7 @@ from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters import msmarco_qa
 from harness.dataset.adapters.formats import trec
 from harness.dataset.adapters.formats.delimited import tsv_documents
-from harness.dataset.adapters.formats.text import Documents, TextFile
+from harness.dataset.adapters.formats.text import DocumentBatch, TextFile
 from harness.dataset.adapters.ir import write_ir_dataset
 from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
 from harness.dataset.registry import register_adapter
@@ -145,7 +145,7 @@ def _write_passages(raw: SourceFiles, out: DatasetWriter) -> None:
         )
 
 
-def _mended(batches: Iterable[Documents], out: DatasetWriter) -> Iterator[Documents]:
+def _mended(batches: Iterable[DocumentBatch], out: DatasetWriter) -> Iterator[DocumentBatch]:
     for batch in batches:
         texts = [text if text.isascii() else mend(text) for text in batch.texts]
         for id_, old, new in zip(batch.ids, batch.texts, texts, strict=True):

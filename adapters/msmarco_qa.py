@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
-from harness.dataset.adapters.formats import jsonl
+from harness.dataset.adapters.formats import jsonl, parquet
 from harness.dataset.adapters.formats.text import TextFile
 from harness.dataset.adapters.one_corpus import HAYSTACK, progress
 from harness.dataset.adapters.raw_files import refuse_near
-from harness.errors import UsageError, install
+from harness.errors import UsageError
 from harness.schema import Ability
 
 if TYPE_CHECKING:
@@ -179,35 +179,11 @@ def _write_query(question: _Question, haystack: str, out: DatasetWriter) -> None
 
 def _questions(path: Path) -> Iterator[_Question]:
     """The records of a parquet or JSONL file. Raises UsageError for one of another shape."""
-    if path.suffix == ".parquet":
-        for number, record in enumerate(_parquet_records(path), 1):
-            yield _question(record, f"{path}: record {number}")
-    else:
-        file = TextFile(path)
-        for line, record in jsonl.checked(file):
-            yield _question(record, f"{file}:{line}")
-
-
-def _parquet_records(path: Path) -> Iterator[dict[str, object]]:
-    try:
-        import datasets
-    except ModuleNotFoundError:
-        raise UsageError(
-            f"MS MARCO QA is read through the package datasets: {install('hub')}"
-        ) from None
-    try:
-        # Streaming reads the file itself; loading would leave a second copy in a cache.
-        stream = datasets.load_dataset(
-            "parquet", data_files=str(path), split="train", streaming=True
-        )
-        for batch in stream.iter(_BATCH):
-            names = list(batch)
-            for values in zip(*batch.values(), strict=True):
-                yield dict(zip(names, values, strict=True))
-    except (OSError, ValueError, datasets.exceptions.DatasetGenerationError) as error:
-        if getattr(error, "errno", None) is not None:
-            raise
-        raise UsageError(f"{path}: not a parquet file that can be read ({error})") from None
+    is_parquet = path.suffix == ".parquet"
+    file = TextFile(path, unit="record" if is_parquet else "line")
+    found = parquet.records(file, _BATCH) if is_parquet else jsonl.checked(file)
+    for number, record in found:
+        yield _question(record, file.place(number))
 
 
 def _question(record: dict[str, Any], where: str) -> _Question:

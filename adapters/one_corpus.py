@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from harness.dataset.adapters.formats.text import Documents, TextFile
+from harness.dataset.adapters.formats.text import DocumentBatch, TextFile
 from harness.dataset.adapters.formats.trec import QrelLine
 from harness.errors import UsageError
 from harness.schema import Ability
@@ -27,11 +27,11 @@ def progress(*, quiet: bool) -> Any:
 
 
 def write_documents(
-    batches: Iterable[Documents],
+    batches: Iterable[DocumentBatch],
     file: TextFile,
     out: DatasetWriter,
     *,
-    again: Iterable[Documents],
+    again: Iterable[DocumentBatch],
     quiet: bool,
 ) -> int:
     """Write a corpus, and the haystack of all its documents; returns how many there are.

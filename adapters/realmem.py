@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters.raw_files import (
@@ -24,9 +24,11 @@ from harness.dataset.adapters.raw_files import (
     refuse_near,
 )
 from harness.dataset.registry import register_adapter
-from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
 
 OFFICIAL_KEY = "realmem-official"
 ABILITIES = {
@@ -112,7 +114,7 @@ VARIANTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Session:
+class _RealMemSession:
     """One session: its place among the person's, `uuid` by which evidence names it, its turns."""
 
     id: str
@@ -187,14 +189,14 @@ class _Person:
                 if isinstance(turn, dict) and turn.get("is_query") is True:
                     self._query(session, place, where)
 
-    def _read(self, dialogues: list[Any]) -> list[_Session]:
+    def _read(self, dialogues: list[Any]) -> list[_RealMemSession]:
         """The sessions in the file's order, which is that in which they were held.
 
         Where a date goes back it is read as the last one, so that nothing of a haystack is later
         than what is asked of it.
         """
         clock, latest = DayClock(), 0
-        sessions: list[_Session] = []
+        sessions: list[_RealMemSession] = []
         seen: set[str] = set()
         for place, record in enumerate(dialogues):
             where = f"{self._where}: session {place}"
@@ -213,10 +215,10 @@ class _Person:
                 )
             latest = max(latest, said)
             turns = field(record, "dialogue_turns", list, where)
-            sessions.append(_Session(id_, uuid, place, clock.next(latest), turns))
+            sessions.append(_RealMemSession(id_, uuid, place, clock.next(latest), turns))
         return sessions
 
-    def _text(self, session: _Session) -> str:
+    def _text(self, session: _RealMemSession) -> str:
         lines = []
         for place, turn in enumerate(session.turns):
             where = f"{self._where}, {session.id}, turn {place}"
@@ -225,7 +227,7 @@ class _Person:
         text = "\n".join(lines)
         return f"{day(session.timestamp)}\n{text}" if self._config.text == "dated" else text
 
-    def _query(self, session: _Session, place: int, where: str) -> None:
+    def _query(self, session: _RealMemSession, place: int, where: str) -> None:
         turn = session.turns[place]
         kind = field(turn, "category_name", str, where)
         if kind not in ABILITIES:
@@ -246,7 +248,7 @@ class _Person:
         )
         self._judge(id_, session, field(answer, "memory_session_uuids", list, where))
 
-    def _judge(self, query: str, asked_in: _Session, uuids: list[Any]) -> None:
+    def _judge(self, query: str, asked_in: _RealMemSession, uuids: list[Any]) -> None:
         """Judge the sessions before the query's by both keys; every mend is recorded."""
         judged = False
         for uuid in dict.fromkeys(uuids):

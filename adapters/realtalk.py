@@ -13,15 +13,17 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
 from harness.dataset.adapters.locomo_conversation import session_numbers
 from harness.dataset.adapters.raw_files import dated_turn, field, parts_in, read_once, refuse_near
 from harness.dataset.registry import register_adapter
-from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
 
 CATEGORIES = {
     1: ("multi-hop", Ability.MULTI_HOP),
@@ -150,10 +152,10 @@ class RealTalk:
             if file.name not in raw.files:
                 out.repair("chats that are not in this copy: it is a part of REALTALK", file.name)
         for path in raw.files.values():
-            _Chat(path, config, out).write()
+            _RealTalkChat(path, config, out).write()
 
 
-class _Chat:
+class _RealTalkChat:
     """One chat being written: the document that carries each turn, by its dia_id."""
 
     def __init__(self, path: Path, config: DatasetConfig, out: DatasetWriter) -> None:

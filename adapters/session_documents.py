@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.dataset.adapter import DatasetConfig
 from harness.dataset.adapters.raw_files import dated_session, dated_turn, field
-from harness.dataset.writer import DatasetWriter
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
 
 
 @dataclass(frozen=True, slots=True)

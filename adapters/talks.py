@@ -10,17 +10,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.dataset.adapter import DatasetConfig
 from harness.dataset.adapters.raw_files import dated_session, dated_turn, field
-from harness.dataset.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability, Document, timestamp
 
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
+
 
 @dataclass(frozen=True)
-class Told:
+class WrittenTalks:
     """Where a person's talks were written: the document's row and id of each place."""
 
     rows: Mapping[tuple[str, int], int]
@@ -39,7 +41,7 @@ class Told:
 
 
 @dataclass(frozen=True)
-class _Session:
+class _TalkSession:
     """One session. `turns` are (speaker, text)."""
 
     id: str
@@ -67,7 +69,7 @@ def find_files(source: Path) -> Mapping[str, Path]:
     return {path.name: path for path in files}
 
 
-def write_talks(record: Any, path: Path, config: DatasetConfig, out: DatasetWriter) -> Told:
+def write_talks(record: Any, path: Path, config: DatasetConfig, out: DatasetWriter) -> WrittenTalks:
     """Write a person's sessions as documents, and the haystack of them. Raises UsageError."""
     written: dict[str, int] = {}
     rows: dict[tuple[str, int], int] = {}
@@ -92,7 +94,7 @@ def write_talks(record: Any, path: Path, config: DatasetConfig, out: DatasetWrit
             id_ = ids[talk.id, position] = f"{talk.id}_{position}" if of_turn else talk.id
             rows[talk.id, position] = written[id_]
     out.haystack(field(record, "user", str, str(path)), list(written.values()))
-    return Told(rows, ids, dates)
+    return WrittenTalks(rows, ids, dates)
 
 
 def write_question(record: Any, person: str, out: DatasetWriter, where: str) -> str:
@@ -113,7 +115,7 @@ def write_question(record: Any, person: str, out: DatasetWriter, where: str) -> 
     return id_
 
 
-def _session(record: Any, where: str) -> _Session:
+def _session(record: Any, where: str) -> _TalkSession:
     turns: list[tuple[str, str]] = []
     for position, turn in enumerate(field(record, "turns", list, where)):
         match turn:
@@ -121,7 +123,7 @@ def _session(record: Any, where: str) -> _Session:
                 turns.append((speaker, text))
             case _:
                 raise UsageError(f"{where}: turn {position} is not [speaker, text]; correct it")
-    return _Session(field(record, "id", str, where), _date(record, where), turns)
+    return _TalkSession(field(record, "id", str, where), _date(record, where), turns)
 
 
 def _date(record: Any, where: str) -> int:

@@ -1,8 +1,9 @@
-"""Secrets: refused where they would be written down, taken from the environment, masked elsewhere.
+"""Secrets: refused where results would record them, and masked wherever they could be shown.
 
-A key comes by the environment alone: as a parameter it is `env:NAME`, of which results hold the
-name. What looks like a key, by its name or by its form, is refused; in text that others wrote (an
-error, a reply, what a process says on stderr) it is masked.
+A key is given by the environment alone: as a parameter it is `env:NAME`, and results hold the name.
+What looks like a key, by its name or its form, is refused as a parameter; in text that others wrote
+(an error, a reply, what a process writes on stderr) it is masked, as are all values taken from the
+environment.
 """
 
 from __future__ import annotations
@@ -27,95 +28,80 @@ _SHORTEST = 8
 
 # -- What looks like a secret ----------------------------------------------------------------------
 
-_NAME = (
-    r"(?:(?:api|access|private|secret|account|master|service)[_-]?keys?|secrets?|passwords?"
-    r"|passwd|pwd|passphrase|authorization|bearer|credentials?|token)"
-)
 _SECRET_NAME = re.compile(
-    rf"(?:.*[^A-Za-z])?(?:{_NAME})|.*(?:password|passwd|passphrase)"
-    r"|(?:.*_)?(?:admin|db|http|login|mongo|mysql|pg|redis|root|smtp|user)_?pass",
-    re.IGNORECASE,
+    r"(?:.*[^a-z])?(?:(?:api|access|private|secret|account|master|service)_?keys?|secrets?"
+    r"|pwd|authorization|bearer|credentials?|token)"
+    r"|.*(?:passwords?|passwd|passphrase)|.+_pass"
 )
-_KIND_OF_TOKEN = {
-    *("bos", "cls", "doc", "document", "end", "eod", "eos", "first", "image", "last", "mask"),
-    *("max", "min", "new", "next", "num", "pad", "padding", "per", "prefix", "query", "sep"),
-    *("special", "split", "start", "stop", "suffix", "unk", "separator", "true", "false"),
-    *("yes", "no", "answer"),
-}
-"""What stands before `token` where it is a piece of text or a number of them: pad_token."""
-_OPEN_NAME = re.compile(r"(?:.*[^A-Za-z])?(?:auth|jwt|cookie|sas|pat|dsn)|.+[^A-Za-z]key", re.I)
+_OPEN_NAME = re.compile(r"(?:.*[^a-z])?(?:auth|jwt|pat|dsn)|.+[^a-z]key", re.IGNORECASE)
 _LIKE_A_KEY = re.compile(r"(?=[\w.~+/=-]{16,}\Z)[^\d\s]*(?:\d+[^\d\s]+){2}\d")
 """Names of secrets and of much else (openai_key, sort_key): a value decides, which is long, without
 spaces, and has digits among its letters in three places."""
 
-_FORMS = (
-    r"\bsk-(?=[\w-]{0,60}?\d)[\w-]{16,}",
-    r"\bgh[opsur]_[A-Za-z0-9]{16,}",
-    r"\bgithub_pat_\w{20,}",
-    r"\bglpat-[\w-]{16,}",
-    r"\bhf_(?=[A-Za-z]{0,60}?[A-Z0-9])[A-Za-z0-9]{16,}",
-    r"\bxox[a-z]-[\w-]{10,}",
-    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
-    r"\bAIza[\w-]{30,}",
-    r"(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # a JWT begins with {" in base64
-    r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
-    r"(?:(?:[^-]|-(?!----BEGIN )){0,9999}?-----END [A-Z ]{0,20}PRIVATE KEY-----)?",
-    r"\b(?:gsk|r8)_(?=[A-Za-z]{0,60}?[A-Z0-9])[A-Za-z0-9]{16,}",
-    r"(?i:\bbearer)\s+(?=[^\s'\"]{0,90}?[\d=])[\w.~+/=-]{12,}",
-    r"(?i:\bbasic)\s+[A-Za-z0-9+/]{16,}={0,2}(?![\w-])",
-    r"(?<=://)[^\s/'\"<>]{1,500}(?=@)",  # user and password of an address
+_FORM = re.compile(
+    r"\bsk-(?=[\w-]{0,60}?\d)[\w-]{16,}"
+    r"|\bgh[opsur]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
+    r"|\b(?:hf|gsk|r8)_(?=[A-Za-z]{0,60}?[A-Z0-9])[A-Za-z0-9]{16,}"
+    r"|\bxox[a-z]-[\w-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{30,}"
+    r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # a JWT begins with {" in base64
+    r"|-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
+    r"(?:(?:[^-]|-(?!----BEGIN )){0,9999}?-----END [A-Z ]{0,20}PRIVATE KEY-----)?"
+    r"|(?i:\bbearer)\s+(?=[^\s'\"]{0,90}?[\d=])[\w.~+/=-]{12,}"
+    r"|(?i:\bbasic)\s+[A-Za-z0-9+/]{16,}={0,2}(?![\w-])"
+    r"|(?<=://)[^\s/'\"<>]{1,500}(?=@)",  # user and password of an address
+    re.DOTALL,
 )
-_VALUE = re.compile("|".join(_FORMS), re.DOTALL)
-_PART = r"[A-Za-z0-9]+[_-]+"
-"""Before a name's last word. Text of strangers is looked through: no two ways may lead to a match,
-and no start may look far ahead, or a long line would take for ever."""
-_SAID = re.compile(
-    rf"""(?P<before>
-        [?&\#;](?:[\w.-]{{0,60}}[_.-])?(?:{_NAME}|key|sig|signature)=
-      | (?<![\w-])--?(?:{_PART})*{_NAME}(?:=|\s+)['"]?
-      | (?<![\w-])(?:{_PART})*{_NAME}=['"]?
-      | ['"](?:{_PART})*{_NAME}['"]\s*:\s*['"](?:(?:bearer|basic|token)\s+)?
-      | (?<![\w-])(?:{_PART})*{_NAME}\s*[:=]\s*['"]?(?:(?:bearer|basic|token)\s+)?
-        (?=[^\s'"]{{0,60}}?\d)
-      | (?<![\w-])(?:authorization|x-api-key|api-key|password)\s*:\s*(?:(?:bearer|basic)\s+)?
-    )(?P<value>[^\s'"&;,)\]}}>]{{3,}})""",
+_NAME_BEFORE = re.compile(
+    r"""(?P<first>[?&\#;]|(?<![\w.-]))(?P<name>[\w.-]{1,80})(?P<quote>['"]?)
+        (?P<sign>\s*[:=]\s*|(?<=\w)\s+)['"]?(?:(?:bearer|basic|token)\s+)?""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""A secret that is named beside its value: in a query, a command line, a header, code or JSON."""
-_NO_VALUE = re.compile(
-    rf"env:[A-Za-z_]\w*|\$.*|[{{<%].*|{re.escape(MASK)}|none|null|true|false|(?:str|bytes|int)\b.*",
+"""A name before a value: in a query, a command line, a header, code or JSON. Text of strangers is
+looked through: no two ways may lead to a match, or a long line would take for ever."""
+_VALUE = re.compile(r"""[^\s'"&;,)\]}>]{3,}""")
+_NO_SECRET = re.compile(
+    rf"env:[A-Za-z_]\w*|\$.*|[{{<%\[].*|{re.escape(MASK)}|none|null|true|false|(?:str|bytes|int)\b.*",
     re.IGNORECASE,
 )
-"""What stands after such a name and is no secret: a place for one, and no value."""
+"""A value that is none: a reference, a placeholder, a special token of a tokenizer (<|end|>)."""
 
 
 @lru_cache(4096)
 def secret_name(name: str) -> bool:
-    """Whether a parameter of this name holds a secret: `api_key`, `hf_token`; not `pad_token`."""
+    """Whether a parameter of this name can hold a secret: `api_key`, `hf_token`; not `tokens`."""
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").replace(".", "_").lower()
-    if _SECRET_NAME.fullmatch(plain) is None and plain not in ("apikey", "accesskey"):
-        return False
-    before, _, last = plain.rpartition("_")
-    return last != "token" or before.rpartition("_")[2] not in _KIND_OF_TOKEN
+    return _SECRET_NAME.fullmatch(plain) is not None
 
 
 def looks_secret(text: str) -> bool:
     """Whether a key, a token or a password stands in a text."""
-    return _VALUE.search(text) is not None or any(True for _ in _named_values(text))
+    return _FORM.search(text) is not None or any(True for _ in _named_secrets(text))
 
 
-def _named_values(text: str) -> Iterator[re.Match[str]]:
-    for found in _SAID.finditer(text):
-        name = re.search(r"[\w.-]*\w", found["before"])
-        named = name is not None and _is_named(found["before"][0], name[0])
-        if named and not _NO_VALUE.fullmatch(found["value"]):
-            yield found
+def _named_secrets(text: str) -> Iterator[re.Match[str]]:
+    """The values in a text that are secrets by the name before them."""
+    position = 0
+    while before := _NAME_BEFORE.search(text, position):
+        position = before.end()
+        value = _VALUE.match(text, position) if _can_name_secret(before) else None
+        if value is not None and _is_value_of(before, value[0]):
+            position = value.end()
+            yield value
 
 
-def _is_named(first: str, name: str) -> bool:
-    if first in "?&#;" and name.lower() in ("key", "sig", "signature"):
+def _can_name_secret(before: re.Match[str]) -> bool:
+    name = before["name"].strip("-.").rpartition(".")[2]
+    if before["first"] and before["sign"] == "=" and name.lower() in ("key", "sig", "signature"):
         return True
-    return secret_name(name.lstrip("-").split(".")[-1])
+    return secret_name(name) and (not before["sign"].isspace() or before["name"].startswith("-"))
+
+
+def _is_value_of(before: re.Match[str], value: str) -> bool:
+    if _NO_SECRET.fullmatch(value):
+        return False
+    in_header = before["name"].lower() in ("authorization", "x-api-key", "api-key", "password")
+    certain = before["sign"] == "=" or before["sign"].isspace() or before["quote"] or in_header
+    return bool(certain) or any(character.isdigit() for character in value)
 
 
 def _is_secret(name: str, value: Any) -> bool:
@@ -127,7 +113,8 @@ def _is_secret(name: str, value: Any) -> bool:
     if not name.lower().endswith(("token", "credentials")):
         return True
     # A number so called counts some; a short word is a piece of text, or the name of a way.
-    return isinstance(value, str) and len(value) >= _SHORTEST and not value.isalpha()
+    is_text = isinstance(value, str) and len(value) >= _SHORTEST and not value.isalpha()
+    return is_text and not _NO_SECRET.fullmatch(value)
 
 
 # -- Refused where it would be recorded ------------------------------------------------------------
@@ -276,16 +263,15 @@ def masked(text: str) -> str:
     """A text of others (an error, a log, a reply) without the secrets that stand in it."""
     text = without_forms(without_known(text))
     parts, end = [], 0
-    for found in _named_values(text):
-        parts += [text[end : found.start("value")], MASK]
-        end = found.end("value")
+    for found in _named_secrets(text):
+        parts += [text[end : found.start()], MASK]
+        end = found.end()
     return "".join([*parts, text[end:]])
 
 
 def without_forms(text: str) -> str:
-    """A text of ours without what is a secret by its form: an error may quote an address, or a
-    name."""
-    return _VALUE.sub(MASK, text)
+    """A text of ours without what is a secret by its form: an error may quote an address."""
+    return _FORM.sub(MASK, text)
 
 
 def without_known(text: str) -> str:

@@ -45,9 +45,6 @@ OTHER_NAMES = [
     "keyword",
     "key",
     "api_key_env",
-    "pad_token",
-    "cls_token",
-    "next_token",
     "sort_key",
     "primary_key",
     "tokens",
@@ -97,6 +94,7 @@ NONE = [
     "the bearer of this letter",
     "http://localhost:8080/x?granularity=turn",
     "--pad-token X",
+    "pad_token='<|endoftext|>'",
 ]
 
 
@@ -113,6 +111,7 @@ def test_a_secret_is_refused_and_the_name_of_its_variable_is_not(params: dict[st
         refuse_in("parameter", params)
     assert "canary" not in str(refused.value)
     refuse_in("parameter", {"api_key": "env:MY_KEY", "max_tokens": 100, "password": None})
+    refuse_in("parameter", {"pad_token": "<|endoftext|>", "cls_token": "[CLS]"})
     refuse_in("parameter", {"split_token": "</s>", "token": "word", "credentials": "default"})
 
 

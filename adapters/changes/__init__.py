@@ -21,14 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters import talks
 from harness.dataset.adapters.raw_files import field, read_once
 from harness.dataset.registry import register_adapter
-from harness.dataset.writer import DatasetWriter
 from harness.schema import Change
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
 
 SHIPPED = Path(__file__).parent
 
@@ -104,7 +106,7 @@ def _write_person(path: Path, config: DatasetConfig, out: DatasetWriter) -> None
                 out.qrel(query, told.rows[place], grade)
 
 
-def _change(record: Any, person: str, told: talks.Told, where: str) -> Change:
+def _change(record: Any, person: str, told: talks.WrittenTalks, where: str) -> Change:
     document, by = (
         told.place(field(record, name, list, where), name, where) for name in ("document", "by")
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 
-from harness.dataset.adapters.formats.text import Documents, TextFile
+from harness.dataset.adapters.formats.text import DocumentBatch, TextFile
 from harness.errors import UsageError
 
 _DOCUMENT = ("document id", "text")
@@ -32,20 +32,20 @@ def tsv_row(file: TextFile, number: int, line: str, columns: Sequence[str]) -> l
     return row
 
 
-def tsv_documents(file: TextFile) -> Iterator[Documents]:
+def tsv_documents(file: TextFile) -> Iterator[DocumentBatch]:
     """Documents of `id<TAB>text` lines, in batches. Raises UsageError as `tsv` does."""
     for first, lines in file.blocks():
         try:
             rows = [line.decode().removesuffix("\r").split("\t", 1) for line in lines]
             ids, texts = map(list, zip(*rows, strict=True))
-            yield Documents(range(first, first + len(rows)), ids, texts)
+            yield DocumentBatch(range(first, first + len(rows)), ids, texts)
         except ValueError:  # a blank line, a broken one, or bytes that are not UTF-8
             numbered = [
                 (number, tsv_row(file, number, text, _DOCUMENT))
                 for number, line in enumerate(lines, first)
                 if (text := file.decode(number, line))
             ]
-            yield Documents(
+            yield DocumentBatch(
                 [number for number, _ in numbered],
                 [row[0] for _, row in numbered],
                 [row[1] for _, row in numbered],

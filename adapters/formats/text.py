@@ -121,7 +121,7 @@ class TextFile:
 
 
 @dataclass(frozen=True)
-class Documents:
+class DocumentBatch:
     """A batch of plain documents as columns of equal length: how large corpora are handed on.
 
     `lines` says where in the file each document stands.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.dataset.adapters.mteb import repository, tasks
-from harness.dataset.adapters.mteb.corpora import Documents, Haystacks
+from harness.dataset.adapters.mteb.corpora import CorpusWriter, HaystackWriter
 from harness.dataset.adapters.mteb.questions import read_questions
 from harness.dataset.adapters.mteb.subsets import Subset, write_subset
 from harness.dataset.adapters.mteb.tasks import Task
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @register_adapter("mteb")
-class Mteb:
+class MtebAdapter:
     """`mteb/<task>`: a task by its name, a repository of the hub, or a folder in MTEB's layout."""
 
     version: ClassVar[int] = 1
@@ -97,7 +97,7 @@ class Mteb:
                 f"mteb/{task.name} leaves out documents that have the query's id, and "
                 f"{len(shared)} query ids stand in several subsets: choose one, mteb/NAME:SUBSET"
             )
-        documents, haystacks = Documents(out, several=len(subsets) > 1), Haystacks(out)
+        documents, haystacks = CorpusWriter(out, several=len(subsets) > 1), HaystackWriter(out)
         for subset in subsets:
             write_subset(subset, shared, documents, haystacks, out)
 

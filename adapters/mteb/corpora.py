@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Rows = npt.NDArray[np.int32]
 
 
-class Documents:
+class CorpusWriter:
     """The documents of all subsets; one that another subset has too, to the letter, is one row."""
 
     def __init__(self, out: DatasetWriter, *, several: bool) -> None:
@@ -73,7 +73,7 @@ class Documents:
         return np.arange(self._n - n, self._n, dtype=np.int32)
 
 
-class Haystacks:
+class HaystackWriter:
     """The haystacks of all subsets; the same documents are one haystack, by its first name."""
 
     def __init__(self, out: DatasetWriter) -> None:

@@ -23,14 +23,14 @@ Configs = Mapping[str, Mapping[str, Sequence[str]]]
 """Names of files by config and split."""
 
 
-class Table(NamedTuple):
+class SubsetTable(NamedTuple):
     """A table of a subset: the split that is read, and the names of its files."""
 
     split: str
     files: Sequence[str]
 
 
-Parts = Mapping[str, Mapping[str, Table]]
+Parts = Mapping[str, Mapping[str, SubsetTable]]
 """What is read, by subset ("" where there are none) and table."""
 
 _SHARD = re.compile(r"-\d{5}-of-\d{5}.*$")
@@ -75,7 +75,7 @@ def parts(found: Configs, subsets: Sequence[str], split: str, where: str) -> Par
     if not subsets:
         subsets = [name.removesuffix("-corpus") for name in found if name.endswith("-corpus")]
         subsets = [""] if "corpus" in found or not subsets else subsets
-    tables: dict[str, dict[str, Table]] = {}
+    tables: dict[str, dict[str, SubsetTable]] = {}
     for subset in subsets:
         named = {part: _config(part, subset, found) for part in (*NEEDED, *OPTIONAL)}
         tables[subset] = {
@@ -94,7 +94,7 @@ def _config(part: str, subset: str, found: Configs) -> str:
     return "default" if part == "qrels" and "default" in found else part
 
 
-def _of_split(found: Configs, config: str, split: str, where: str) -> Table:
+def _of_split(found: Configs, config: str, split: str, where: str) -> SubsetTable:
     if config not in found:
         raise UsageError(
             f"{where}: no config {config!r}{near(config, [*found])}; MTEB's layout has "
@@ -110,7 +110,7 @@ def _of_split(found: Configs, config: str, split: str, where: str) -> Table:
         raise UsageError(f"{where}: {config} has no file for the split {chosen!r}; get it whole")
     if odd := [name for name in splits[chosen] if not name.endswith(KINDS)]:
         raise UsageError(f"{where}: {odd[0]} is neither Parquet nor JSON lines")
-    return Table(chosen, splits[chosen])
+    return SubsetTable(chosen, splits[chosen])
 
 
 def _said_by(card: Path) -> list[Any] | None:

@@ -9,7 +9,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from harness.dataset.adapters.mteb.corpora import Documents, Haystacks, Rows, places, top_ranked
+from harness.dataset.adapters.mteb.corpora import (
+    CorpusWriter,
+    HaystackWriter,
+    Rows,
+    places,
+    top_ranked,
+)
 from harness.dataset.adapters.mteb.questions import Paths, Questions
 from harness.errors import UsageError
 from harness.schema import Ability
@@ -36,8 +42,8 @@ class Subset:
 def write_subset(
     subset: Subset,
     shared: Collection[str],
-    documents: Documents,
-    haystacks: Haystacks,
+    documents: CorpusWriter,
+    haystacks: HaystackWriter,
     out: DatasetWriter,
 ) -> None:
     """Write documents, haystacks, queries and judgements of a subset.

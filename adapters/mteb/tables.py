@@ -24,7 +24,7 @@ KINDS = (".parquet", *_LINES)
 
 
 @dataclass(frozen=True)
-class Column:
+class TableColumn:
     """A column, by the names that it may have, the first of which there is counts."""
 
     names: tuple[str, ...]
@@ -33,25 +33,25 @@ class Column:
 
 
 CORPUS = {
-    "id": Column(("_id", "id")),
-    "title": Column(("title",), needed=False),
-    "text": Column(("text",)),
+    "id": TableColumn(("_id", "id")),
+    "title": TableColumn(("title",), needed=False),
+    "text": TableColumn(("text",)),
 }
 QUERIES = {
-    "id": Column(("_id", "id")),
-    "text": Column(("text",)),
-    "instruction": Column(("instruction",), needed=False),
+    "id": TableColumn(("_id", "id")),
+    "text": TableColumn(("text",)),
+    "instruction": TableColumn(("instruction",), needed=False),
 }
 QRELS = {
-    "query": Column(("query-id",)),
-    "document": Column(("corpus-id",)),
-    "score": Column(("score",), pa.int32()),
+    "query": TableColumn(("query-id",)),
+    "document": TableColumn(("corpus-id",)),
+    "score": TableColumn(("score",), pa.int32()),
 }
 TOP_RANKED = {
-    "query": Column(("query-id",)),
-    "documents": Column(("corpus-ids",), pa.list_(pa.string())),
+    "query": TableColumn(("query-id",)),
+    "documents": TableColumn(("corpus-ids",), pa.list_(pa.string())),
 }
-INSTRUCTIONS = {"query": Column(("query-id",)), "instruction": Column(("instruction",))}
+INSTRUCTIONS = {"query": TableColumn(("query-id",)), "instruction": TableColumn(("instruction",))}
 
 
 def opened(path: Path) -> TextFile:
@@ -60,7 +60,7 @@ def opened(path: Path) -> TextFile:
 
 
 def batches(
-    paths: Sequence[Path], columns: Mapping[str, Column]
+    paths: Sequence[Path], columns: Mapping[str, TableColumn]
 ) -> Iterator[tuple[TextFile, Sequence[int], pa.RecordBatch]]:
     """The columns that are there, in batches: the file, the number of each row in it, the rows.
 
@@ -80,7 +80,7 @@ def batches(
 
 
 def rows(
-    paths: Sequence[Path], columns: Mapping[str, Column]
+    paths: Sequence[Path], columns: Mapping[str, TableColumn]
 ) -> Iterator[tuple[TextFile, int, dict[str, Any]]]:
     """The same row by row, for tables that are small."""
     for file, numbers, batch in batches(paths, columns):
@@ -88,11 +88,13 @@ def rows(
             yield file, number, row
 
 
-def _said(column: Column) -> str:
+def _said(column: TableColumn) -> str:
     return " or ".join(map(repr, column.names))
 
 
-def _chosen(file: TextFile, there: Sequence[str], columns: Mapping[str, Column]) -> dict[str, str]:
+def _chosen(
+    file: TextFile, there: Sequence[str], columns: Mapping[str, TableColumn]
+) -> dict[str, str]:
     """Which of a table's columns each one is. Raises UsageError where a needed one is missing."""
     chosen = {}
     if twice := next((name for name in there if there.count(name) > 1), None):
@@ -112,7 +114,7 @@ def _chosen(file: TextFile, there: Sequence[str], columns: Mapping[str, Column])
 
 
 def _parquet(
-    file: TextFile, columns: Mapping[str, Column]
+    file: TextFile, columns: Mapping[str, TableColumn]
 ) -> Iterator[tuple[Sequence[int], pa.RecordBatch]]:
     import pyarrow.parquet as pq
 
@@ -132,7 +134,7 @@ def _parquet(
         raise UsageError(f"{file}: {_damage(file.path, error)}") from None
 
 
-def _cast(file: TextFile, column: pa.Array, wanted: Column) -> pa.Array:
+def _cast(file: TextFile, column: pa.Array, wanted: TableColumn) -> pa.Array:
     if pa.types.is_nested(column.type) != pa.types.is_nested(wanted.type):
         raise UsageError(
             f"{file}: the column {_said(wanted)} holds {column.type}, not {wanted.type}"
@@ -155,7 +157,7 @@ def _damage(path: Path, error: Exception) -> str:
 
 
 def _lines(
-    file: TextFile, columns: Mapping[str, Column]
+    file: TextFile, columns: Mapping[str, TableColumn]
 ) -> Iterator[tuple[Sequence[int], pa.RecordBatch]]:
     for numbers, records in jsonl.batches(file):
         if not records:

@@ -20,13 +20,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
 from harness.dataset.adapters import talks
 from harness.dataset.adapters.raw_files import field, read_once
 from harness.dataset.registry import register_adapter
-from harness.dataset.writer import DatasetWriter
+
+if TYPE_CHECKING:
+    from harness.dataset.writer import DatasetWriter
 
 SHIPPED = Path(__file__).parent
 

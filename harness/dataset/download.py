@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 from harness.dataset.adapter import RemoteFile
-from harness.dataset.transfer import Source, transfer
+from harness.dataset.transfer import DownloadSource, transfer
 from harness.errors import FileUnavailableError, RunError
 from harness.files import digest, fsync_path
 
@@ -178,18 +178,20 @@ def offline() -> bool:
     return value.upper() in {"1", "ON", "YES", "TRUE"}
 
 
-def _source(file: RemoteFile, hub: HubFile | None) -> Source:
+def _source(file: RemoteFile, hub: HubFile | None) -> DownloadSource:
     if hub is None:
-        return Source(file.url, file.name, advice={401: _REFUSED, 403: _REFUSED, 404: _MOVED})
+        return DownloadSource(
+            file.url, file.name, advice={401: _REFUSED, 403: _REFUSED, 404: _MOVED}
+        )
     gated = (
         f"it is gated or private: accept its terms at {hub.repo_page} with your Hugging Face "
         "account, set HF_TOKEN to a token of it, and try again, or give a local copy with --source "
         "PATH"
     )
-    return Source(hub.url, file.name, hub.headers(), {401: gated, 403: gated, 404: _MOVED})
+    return DownloadSource(hub.url, file.name, hub.headers(), {401: gated, 403: gated, 404: _MOVED})
 
 
-def _download(file: RemoteFile, source: Source, part: Path, *, quiet: bool) -> None:
+def _download(file: RemoteFile, source: DownloadSource, part: Path, *, quiet: bool) -> None:
     """Leave the whole, right file at `part`, or raise."""
     pinned = bool(file.sha256 or file.md5)
     if not pinned:

@@ -31,11 +31,11 @@ from harness.dataset.export_records import (
     BeirDocumentMetadata,
     BeirQuery,
     BeirQueryMetadata,
+    ExportedChange,
+    ExportedDocument,
     ExportedHaystack,
-    LabelledChange,
-    LabelledDocument,
-    LabelledQrel,
-    LabelledQuery,
+    ExportedQrel,
+    ExportedQuery,
 )
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError, near
@@ -68,7 +68,7 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
     write_lines(
         folder / "documents.jsonl",
         (
-            LabelledDocument(
+            ExportedDocument(
                 id=document.id,
                 title=document.title,
                 text=document.text,
@@ -85,7 +85,7 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
     write_lines(
         folder / "queries.jsonl",
         (
-            LabelledQuery(
+            ExportedQuery(
                 id=query.id,
                 text=query.text,
                 ability=str(query.ability),
@@ -100,7 +100,7 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
     write_lines(
         folder / "qrels.jsonl",
         (
-            LabelledQrel(
+            ExportedQrel(
                 query=dataset.query_ids[one.query],
                 document=one.document_id,
                 grade=one.grade,
@@ -115,13 +115,13 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
         write_lines(folder / "changes.jsonl", _changes(dataset))
 
 
-def _changes(dataset: Dataset) -> Iterator[LabelledChange]:
+def _changes(dataset: Dataset) -> Iterator[ExportedChange]:
     """The changes of every haystack; one of all documents needs no name."""
     for haystack, name in enumerate(dataset.haystack_ids):
         changes = dataset.changes(haystack)
         of_all = bool(changes) and _holds_all(dataset, haystack)
         for change in changes:
-            yield LabelledChange(
+            yield ExportedChange(
                 kind=change.kind,
                 document=dataset.documents[change.row].id,
                 timestamp=change.timestamp,
@@ -193,7 +193,7 @@ def _trec(dataset: Dataset, folder: Path) -> None:
     write_lines(
         folder / "documents.jsonl",
         (
-            LabelledDocument(id=names[row], title=document.title, text=document.text)
+            ExportedDocument(id=names[row], title=document.title, text=document.text)
             for row, document in enumerate(dataset.documents)
         ),
     )

@@ -7,7 +7,7 @@ import msgspec
 from harness.records.base import Record
 
 
-class LabelledDocument(Record):
+class ExportedDocument(Record):
     """A document; `haystack` is a name, several, or names with the document's time there."""
 
     id: str
@@ -20,7 +20,7 @@ class LabelledDocument(Record):
     haystack: str | list[str] | dict[str, int | None] | None = None
 
 
-class LabelledQuery(Record):
+class ExportedQuery(Record):
     """A query; without `haystack` it asks all documents."""
 
     id: str
@@ -32,7 +32,7 @@ class LabelledQuery(Record):
     haystack: str | None = None
 
 
-class LabelledQrel(Record):
+class ExportedQrel(Record):
     """A judgement; without `qrels_set` of the default one."""
 
     query: str
@@ -43,7 +43,7 @@ class LabelledQrel(Record):
     missing: bool = False
 
 
-class LabelledChange(Record):
+class ExportedChange(Record):
     """A change; without `haystack` in the one of all documents."""
 
     kind: str

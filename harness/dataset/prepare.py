@@ -1,36 +1,28 @@
-"""From a name to a prepared dataset in the cache: found, or made whole beside it and renamed."""
+"""Opens a dataset by name: from the cache, or prepared first (see build.py)."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.checksums import DamagedError
-from harness.dataset.adapter import Adapter, DatasetConfig, SourceFiles, Variant
-from harness.dataset.manifest import AS_OF, Manifest, RawFile
+from harness.dataset.adapter import Adapter, DatasetConfig, Variant
+from harness.dataset.manifest import AS_OF, Manifest
 from harness.dataset.manifest import NAME as MANIFEST
-from harness.dataset.progress import progress
 from harness.dataset.reader import Dataset
 from harness.dataset.registry import find
-from harness.errors import FileUnavailableError, UsageError, near, require_names
-from harness.files import digest, disk_errors, folder_aside, replace_folder
+from harness.errors import UsageError, near, require_names
+from harness.files import disk_errors
 from harness.leftovers import sweep, sweep_below
 
 if TYPE_CHECKING:
     from harness.rankings.tables import Frame
 
 _log = logging.getLogger(__name__)
-
-_REVISION = re.compile(r"hf://|https://raw\.githubusercontent\.com/[^/]+/[^/]+/[0-9a-f]{40}/")
-"""Where a URL names the revision, a file from there is the publisher's, whatever its hash."""
-_SHOWN = 3  # warnings about single files
 
 
 def home() -> Path:
@@ -252,59 +244,30 @@ def _prepare(
 ) -> Dataset:
     from filelock import FileLock
 
+    from harness.dataset.build import BuildRequest, build
     from harness.dataset.download import downloads_folder
 
     root = home() / "datasets" / name.replace("/", "__")
     root.mkdir(parents=True, exist_ok=True)
-    downloads = downloads_folder(home(), name.partition("/")[0])
     with FileLock(root / ".lock"):
         # Another process may have made it while this one waited.
         dataset = None if rebuild else _prepared(name, adapter, config, path)
         if dataset is not None:
             return dataset
         sweep(root, again=True)
-        source = path or _known_source(name, adapter, variant, config)
-        if source is None and not variant.files:
-            source = getattr(adapter, "shipped", None)
-        if source is None and (variant.files or hasattr(adapter, "remote_files")):
-            downloads.mkdir(parents=True, exist_ok=True)
-            with FileLock(downloads / ".lock"):  # variants of a family may share a file
-                sweep(downloads, again=True)
-                variant = _downloaded(
-                    adapter, variant, config.without_as_of, downloads, quiet=quiet
-                )
-            source = downloads
-        files = (
-            adapter.find_files(source, variant, config.without_as_of) if source is not None else {}
+        request = BuildRequest(
+            name=name,
+            adapter=adapter,
+            variant=variant,
+            config=config,
+            path=path,
+            known_source=path or _known_source(name, adapter, variant, config),
+            folder=config_folder(name, config, path),
+            official=config_folder(name, config, None),
+            downloads=downloads_folder(home(), name.partition("/")[0]),
+            quiet=quiet,
         )
-        require_names(*files.values())
-        raw = SourceFiles(files, variant, downloads, quiet)
-        return Dataset(_build(name, adapter, config, raw, path, source or downloads))
-
-
-def _downloaded(
-    adapter: Adapter, variant: Variant, config: DatasetConfig, downloads: Path, *, quiet: bool
-) -> Variant:
-    """Download what the variant is read from; returns it with these files.
-
-    For several files FileUnavailableError names their folder, which can be given instead.
-    """
-    from harness.dataset.download import fetch
-
-    listed = getattr(adapter, "remote_files", None)
-    several = listed is not None
-    try:
-        if listed is not None:
-            variant = replace(variant, files=tuple(listed(variant, config, downloads)))
-        needed = [one for one in variant.files if not one.splits or config.split in one.splits]
-        several = several or len(needed) > 1
-        for file in needed:
-            fetch(file, downloads, quiet=quiet)
-    except FileUnavailableError as error:
-        if not several:
-            raise
-        raise FileUnavailableError(str(error), "FOLDER") from None
-    return variant
+        return Dataset(build(request))
 
 
 def _known_source(
@@ -331,95 +294,3 @@ def _unchanged(manifest: Manifest) -> bool:
         and (path.stat().st_size, path.stat().st_mtime_ns) == (raw.bytes, raw.modified_ns)
         for raw in manifest.raw
     )
-
-
-def _build(
-    name: str,
-    adapter: Adapter,
-    config: DatasetConfig,
-    raw: SourceFiles,
-    path: Path | None,
-    source: Path,
-) -> Path:
-    from concurrent.futures import ThreadPoolExecutor
-
-    from harness.dataset.as_of import AsOfWriter
-    from harness.dataset.writer import DatasetWriter
-
-    writer = AsOfWriter if config.as_of else DatasetWriter
-    building = config_folder(name, config, path)
-    # Hashing lets go of the interpreter lock, so it runs beside the parsing.
-    with ThreadPoolExecutor(1) as pool, folder_aside(building) as folder:
-        records = pool.submit(_raw_records, raw)
-        with (
-            progress(0, "documents", f"prepare {name}", quiet=raw.quiet) as bar,
-            writer(folder, unknown_documents=raw.variant.unknown_documents, bar=bar) as out,
-        ):
-            adapter.convert(raw, config.without_as_of, out)
-            out.finish()
-            manifest = Manifest(
-                name=name,
-                granularity=config.granularity,
-                text=config.text,
-                split=config.split,
-                licence=raw.variant.licence,
-                source=str(source),
-                adapter_version=adapter.version,
-                raw=records.result(),
-                origin=out.origins,
-                own_files=raw.variant.needs_source,
-                repairs=out.repairs,
-                counts=out.counts,
-                files=out.files,
-                fingerprint=out.fingerprint,
-                created=datetime.now(UTC).isoformat(timespec="seconds"),
-                exclude_self=raw.variant.exclude_self,
-                k=raw.variant.depths.get(config.granularity, raw.variant.k),
-                qrels_sets=out.qrels_sets,
-                mean_over=raw.variant.mean_over,
-            )
-        manifest.write(folder)
-    if path is not None and not raw.variant.needs_source:
-        if manifest.official:
-            # With the published hashes a local copy is the official dataset: kept under that name.
-            official = config_folder(name, config, None)
-            replace_folder(building, official)
-            return official
-        _warn_unknown(manifest)
-    return building
-
-
-def _raw_records(raw: SourceFiles) -> list[RawFile]:
-    return [_raw_record(name, path, raw) for name, path in raw.files.items()]
-
-
-def _raw_record(name: str, path: Path, raw: SourceFiles) -> RawFile:
-    variant = raw.variant
-    remote = next((file for file in variant.files if file.name == name), None)
-    published = {file.sha256 for file in variant.files if file.sha256} | {*variant.pinned.values()}
-    sha256 = digest(path)
-    status = "unknown"
-    if sha256 in published or (remote and remote.md5 and digest(path, "md5") == remote.md5):
-        status = "pinned"
-    elif remote and _REVISION.match(remote.url) and path.is_relative_to(raw.downloads):
-        status = "revision"
-    stat = path.stat()
-    return RawFile(
-        name=name,
-        path=str(path.absolute()),
-        bytes=stat.st_size,
-        modified_ns=stat.st_mtime_ns,
-        sha256=sha256,
-        status=status,
-    )
-
-
-def _warn_unknown(manifest: Manifest) -> None:
-    unknown = [raw for raw in manifest.raw if raw.status != "pinned"]
-    for raw in unknown[:_SHOWN]:
-        _log.warning(
-            f"warning: {raw.path} (sha256 {raw.sha256[:12]}...) is not a published file of "
-            f"{manifest.name}: its numbers do not compare with others', and results say so"
-        )
-    if len(unknown) > _SHOWN:
-        _log.warning(f"warning: nor are {len(unknown) - _SHOWN} other files of it")

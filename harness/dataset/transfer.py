@@ -34,7 +34,7 @@ _LOCAL_COPY = "or give a local copy with --source PATH"
 
 
 @dataclass(frozen=True)
-class Source:
+class DownloadSource:
     """Where a file is got. `advice` says, by HTTP status, what a person can do about a refusal.
 
     `headers` go to the first host only, never on to where it redirects: they may hold a token.
@@ -55,7 +55,7 @@ class _BrokenError(Exception):
         self.reached = reached
 
 
-def transfer(source: Source, part: Path, *, resume: bool, size: int, quiet: bool) -> None:
+def transfer(source: DownloadSource, part: Path, *, resume: bool, size: int, quiet: bool) -> None:
     """Download the whole of `source` to `part`, on the disk when this returns.
 
     With `resume`, what `part` holds already is continued; without, every attempt starts afresh.
@@ -92,7 +92,9 @@ def transfer(source: Source, part: Path, *, resume: bool, size: int, quiet: bool
         os.fsync(file.fileno())
 
 
-def _wait(source: Source, error: _BrokenError, failures: int, bar: Any, *, reached: bool) -> None:
+def _wait(
+    source: DownloadSource, error: _BrokenError, failures: int, bar: Any, *, reached: bool
+) -> None:
     """Wait before the next attempt. Raises RunError when another would be of no use."""
     if not reached:
         raise RunError(
@@ -114,7 +116,7 @@ def _wait(source: Source, error: _BrokenError, failures: int, bar: Any, *, reach
     bar.set_postfix_str("")
 
 
-def _receive(source: Source, file: IO[bytes], bar: Any, *, resume: bool) -> None:
+def _receive(source: DownloadSource, file: IO[bytes], bar: Any, *, resume: bool) -> None:
     """One attempt: append what is missing to `file`. Raises _BrokenError when it breaks."""
     if not resume:
         file.truncate(0)
@@ -146,7 +148,7 @@ def _receive(source: Source, file: IO[bytes], bar: Any, *, resume: bool) -> None
         raise _BrokenError(f"cut off after {have:,} of {total:,} bytes")
 
 
-def _open(source: Source, have: int) -> HTTPResponse:
+def _open(source: DownloadSource, have: int) -> HTTPResponse:
     """The answer to a request for all bytes from `have` on: status 200, 206 or 416."""
     if urlsplit(source.url).scheme not in ("http", "https"):
         raise ValueError(f"{source.url}: neither http nor https")

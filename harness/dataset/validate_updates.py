@@ -15,7 +15,7 @@ Held = tuple[Sequence[int] | None, Sequence[int] | None]
 """Rows and timestamps of a haystack, as schema.Haystack has them."""
 
 
-class _Said(NamedTuple):
+class _DatedRow(NamedTuple):
     """A document's row, and when it was said in a haystack."""
 
     row: int
@@ -54,16 +54,16 @@ def with_rows(
 
 def _said(
     table: pa.Table, rows: Sequence[int] | None, timestamps: Sequence[int] | None
-) -> dict[str, _Said]:
+) -> dict[str, _DatedRow]:
     """The documents of a haystack, by id."""
     rows = range(len(table)) if rows is None else rows
     own = table.take(pa.array(rows, pa.int64()))
     stamps = own["timestamp"].to_pylist() if timestamps is None else timestamps
-    return dict(zip(own["id"].to_pylist(), map(_Said, rows, stamps), strict=True))
+    return dict(zip(own["id"].to_pylist(), map(_DatedRow, rows, stamps), strict=True))
 
 
 def _checked(
-    change: Change, where: str, said: Mapping[str, Mapping[str, _Said]]
+    change: Change, where: str, said: Mapping[str, Mapping[str, _DatedRow]]
 ) -> tuple[int, int | None]:
     """Rows of the document and of the one that changed it. Raises UsageError."""
     if change.kind not in CHANGE_KINDS:
@@ -79,7 +79,7 @@ def _checked(
     return row, None if change.by is None else _row(change.by, change, where, held)
 
 
-def _row(id_: str, change: Change, where: str, held: Mapping[str, _Said]) -> int:
+def _row(id_: str, change: Change, where: str, held: Mapping[str, _DatedRow]) -> int:
     """The row of a document that a change names. Raises UsageError."""
     if id_ not in held:
         raise UsageError(

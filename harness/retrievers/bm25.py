@@ -20,7 +20,7 @@ from harness.errors import near, require_numbers
 from harness.retrievers import inverted
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.exact_search import best
-from harness.retrievers.index_cache import Index, index_of
+from harness.retrievers.index_cache import IndexFolder, index_of
 from harness.retrievers.inverted import Places
 from harness.retrievers.maxscore import best_of
 from harness.retrievers.tokenizer import Tokenizer, stemmer_version
@@ -82,7 +82,7 @@ class BM25:
 
     def index(self, corpus: Corpus) -> None:
         """Count terms, or open the index that counted them before."""
-        self._kept: Index | None = None
+        self._kept: IndexFolder | None = None
         self._collection = None
         if len(corpus) > inverted.BLOCK:
             made_of: dict[str, object] = {

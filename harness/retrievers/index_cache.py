@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from harness.checksums import (
     ChecksummedRecord,
@@ -26,7 +26,6 @@ from harness.checksums import (
     write_with_checksums,
 )
 from harness.dataset.prepare import home
-from harness.dataset.remote_store import Shared, shared
 from harness.errors import UsageError, near
 from harness.files import disk_errors, folder_aside, replace_folder
 from harness.leftovers import TemporaryFolder, discard, sweep
@@ -35,6 +34,9 @@ from harness.retrievers.contract import Corpus
 from harness.retrievers.locks import locked
 
 _log = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from harness.dataset.remote_store import Shared
 
 Opened = TypeVar("Opened")
 INGESTED = "ingested-"
@@ -75,7 +77,7 @@ class IndexRecord(ChecksummedRecord):
     files: dict[str, IndexFile]
 
 
-class Index:
+class IndexFolder:
     """The folder of an index, for as long as this object lives."""
 
     def __init__(self, folder: Path, lasts: TemporaryDirectory[str] | None = None) -> None:
@@ -89,7 +91,7 @@ def index_of(
     params: Mapping[str, object],
     build: Callable[[Path], None],
     opened: Callable[[Path], Opened],
-) -> tuple[Index, Opened]:
+) -> tuple[IndexFolder, Opened]:
     """The index of a corpus: the one that is kept, else what `build` writes into a fresh folder.
 
     With it comes what `opened` makes of the folder, before another process can remove it.
@@ -103,7 +105,7 @@ def index_of(
         temporary = TemporaryFolder("index")
         with disk_errors(Path(temporary.name), "set TMPDIR to a folder that can be written"):
             build(Path(temporary.name))
-        return Index(Path(temporary.name), temporary), opened(Path(temporary.name))
+        return IndexFolder(Path(temporary.name), temporary), opened(Path(temporary.name))
     bound = _bound()  # a wrong one is reported before a long build
     made_of = json.dumps([fingerprint, retriever, params], sort_keys=True)
     digest = hashlib.blake2b(made_of.encode(), digest_size=12).hexdigest()
@@ -115,8 +117,8 @@ def index_of(
             sweep(target.parent, again=True)
             if _is_complete(target, str(target)):
                 os.utime(target / _ABOUT)
-                return Index(target), opened(target)
-            store = shared()
+                return IndexFolder(target), opened(target)
+            store = _shared_store()
             if store is None or not _fetch(store, target):
                 with folder_aside(target) as aside:
                     build(aside)
@@ -133,7 +135,15 @@ def index_of(
                 if store is not None:
                     store.put(target, f"indexes/{target.name}", _ABOUT)
                 _keep_bound(target, bound)
-            return Index(target), opened(target)
+            return IndexFolder(target), opened(target)
+
+
+def _shared_store() -> Shared | None:
+    if "HARNESS_SHARED" not in os.environ:
+        return None
+    from harness.dataset.remote_store import shared
+
+    return shared()
 
 
 def _fetch(store: Shared, target: Path) -> bool:

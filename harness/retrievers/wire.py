@@ -156,7 +156,7 @@ class WireRetriever:
         self._begun: Corpus | None = None
         self._is_ready = True
         self._changes = False
-        self._usage = Usage()
+        self._usage = UsageTotals()
 
     def has_index(self, key: str, corpus: Corpus) -> bool:
         """Begins a haystack; returns whether the system has kept what it was sent under the key."""
@@ -208,7 +208,7 @@ class NotTheReplyError(ValueError):
     """Raised for a reply to another message; later replies may be misplaced too."""
 
 
-class Usage:
+class UsageTotals:
     """Sums the `usage` of a system's replies: `calls`, `prompt_tokens`, ..."""
 
     def __init__(self) -> None:

@@ -15,7 +15,7 @@ import pytest
 from loopback import Loopback
 
 from harness.dataset.adapters import beir
-from harness.dataset.adapters.beir import Beir
+from harness.dataset.adapters.beir import BeirAdapter
 from harness.dataset.columns import FILES
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
@@ -320,7 +320,7 @@ def test_an_archive_that_would_fill_disk_or_memory_is_refused(
 
 
 def test_every_public_set_is_listed_with_its_pinned_archive_and_splits() -> None:
-    listed = {variant.name: variant for variant in Beir().variants()}
+    listed = {variant.name: variant for variant in BeirAdapter().variants()}
     assert len(listed) == 14 + 12 + 4
     for name, variant in listed.items():
         if variant.needs_source:

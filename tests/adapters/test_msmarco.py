@@ -266,7 +266,7 @@ def test_records_of_another_shape_are_refused(
 def test_a_parquet_file_that_is_cut_off_is_named(qa: Path, home: Path) -> None:
     path = qa / "v1.1" / "validation-00000-of-00001.parquet"
     path.write_bytes(path.read_bytes()[:-100])
-    with pytest.raises(UsageError, match="not a parquet file that can be read"):
+    with pytest.raises(UsageError, match="not a readable Parquet file"):
         open_dataset("msmarco/qa-v1.1", source=qa)
     with pytest.raises(UsageError, match=r"no v1\.1/train-00000-of"):
         open_dataset("msmarco/qa-v1.1", source=qa, split="train")

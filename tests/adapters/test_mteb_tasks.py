@@ -11,7 +11,7 @@ import pytest
 from loopback import Loopback
 from mteb_files import SMALL, Row, write
 
-from harness.dataset.adapters.mteb import Mteb, tasks
+from harness.dataset.adapters.mteb import MtebAdapter, tasks
 from harness.dataset.export import export
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
@@ -323,7 +323,7 @@ def test_names_are_those_of_mteb_and_of_lmeb() -> None:
         ("LMEB-LoCoMo:multi_hop", "LoCoMo:multi_hop"),
     ):
         assert find(f"mteb/{name}")[2] == f"mteb/{meant}"
-    assert len(list(Mteb().variants())) == 22
+    assert len(list(MtebAdapter().variants())) == 22
     task = tasks.find("LongMemEval")
     assert task is not None
     assert task.abilities == {

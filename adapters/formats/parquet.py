@@ -1,0 +1,37 @@
+"""Parquet files, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from harness.dataset.adapters.formats.text import TextFile
+from harness.errors import UsageError
+from harness.rankings.tables import parquet_errors
+
+
+def records(file: TextFile, rows: int = 1 << 13) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yields each record with its number, from 1; `rows` of them are in memory at once.
+
+    Raises UsageError for a file that is damaged, and for a column that stands twice.
+    """
+    import pyarrow.parquet as pq
+
+    number = 0
+    with parquet_errors(file):
+        table = pq.ParquetFile(file.path)
+    with table:
+        with parquet_errors(file):
+            names = table.schema_arrow.names
+            batches = table.iter_batches(rows)
+        if twice := next((name for name in names if names.count(name) > 1), None):
+            raise UsageError(f"{file}: the column {twice!r} stands more than once; keep one")
+        while True:
+            with parquet_errors(file):
+                batch = next(batches, None)
+                found = [] if batch is None else batch.to_pylist()
+            if batch is None:
+                return
+            for record in found:
+                number += 1
+                yield number, record
