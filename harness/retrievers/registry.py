@@ -49,7 +49,7 @@ ENTRY_POINTS = "harness.retrievers"
 
 BUILT_IN = {
     "bm25": "harness.retrievers.bm25:BM25",
-    "bm25-okapi": "harness.retrievers.okapi:Okapi",
+    "bm25-okapi": "harness.retrievers.bm25.okapi:Okapi",
     "tfidf": "harness.retrievers.tfidf:TfIdf",
     "minilm": "harness.retrievers.minilm:MiniLM",
     "dense": "harness.retrievers.dense:Dense",
@@ -58,7 +58,6 @@ BUILT_IN = {
     "lancedb": "harness.retrievers.stores.lance:Lance",
     "duckdb": "harness.retrievers.stores.duck:Duck",
     "tantivy": "harness.retrievers.stores.tantivy_engine:Tantivy",
-    "graph": "harness.retrievers.graph.retriever:Graph",
     "hybrid": "harness.retrievers.hybrid:Hybrid",
     "rerank": "harness.retrievers.rerank:Rerank",
     "recency-weighted": "harness.retrievers.recency_weighted:RecencyWeighted",
@@ -67,7 +66,6 @@ BUILT_IN = {
     "mem0": "harness.retrievers.memories.mem0_memory:Mem0",
     "graphiti": "harness.retrievers.memories.graphiti_memory:Graphiti",
     "mcp": "harness.retrievers.memories.mcp_memory:Mcp",
-    "amb": "harness.retrievers.memories.amb_provider:Amb",
     "beir": "harness.retrievers.beir_models:Beir",
     "mteb": "harness.retrievers.frameworks.mteb_bridge:Mteb",
     "pyterrier": "harness.retrievers.frameworks.pyterrier_bridge:PyTerrier",

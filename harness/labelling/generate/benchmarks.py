@@ -21,7 +21,7 @@ from harness.errors import UsageError
 from harness.labelling.generate.near_duplicates import content_words
 from harness.labelling.generate.records import SkippedDataset
 from harness.labelling.generate.topics import window_hashes
-from harness.retrievers.tokenizer import Tokenizer
+from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD, Vocabulary, plain
 
 CHEAP = 100_000_000

@@ -47,7 +47,7 @@ from harness.labelling.generate.records import (
 )
 from harness.labelling.generate.sources import normalised
 from harness.labelling.generate.write_project import GeneratedQuery
-from harness.retrievers.tokenizer import Tokenizer
+from harness.retrievers.bm25.tokenizer import Tokenizer
 
 MAX_EXAMPLES = 50
 """Examples that are kept of each finding; the counts are of all."""

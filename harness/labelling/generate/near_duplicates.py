@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.retrievers.embeddings import Vectors
 from harness.retrievers.exact_search import BLOCK
-from harness.retrievers.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD, Vocabulary
 
 MIN_QUOTE = 5
