@@ -56,9 +56,6 @@ def main(options: argparse.Namespace) -> int:
             p.name for p in accepted if p.default is p.empty and p.kind is not p.VAR_KEYWORD
         ]
         missing = [m for m in getattr(factory, "modules", ()) if not there(m)]
-        either = getattr(factory, "any_module", ())  # of which one is enough
-        if not any(map(there, either)):
-            missing += either[:1]
         commands = [*map(install, missing)][:1]
         rows.append(
             ListedRetriever(

@@ -1,29 +1,22 @@
-"""The contract between the harness and what is under test, on one page.
+"""The contract between the harness and a retriever: what it is given, and what it may return.
 
-A retriever is a class with `index(corpus)` and `search(queries, k)`. It sees texts, titles, dates,
-speakers and opaque handles; never an id of the dataset, a judgement, an answer, a category, nor an
-order that depends on the gold. Dated documents come in time order, undated ones shuffled.
+A first retriever is a class with the two methods of `Retriever`, which may return lists of handles
+(`document.id`) or of positions; see docs/tutorials/my-memory-under-test.md. All that comes after
+`Retriever` is optional. Every method may return an awaitable.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.retrievers.corpus import Corpus
-
-__all__ = [
-    "Corpus",
-    "Found",
-    "Hit",
-    "Question",
-    "Result",
-    "Retriever",
-]
+from harness.retrievers.corpus import Corpus as Corpus
+from harness.schema import Document
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +27,29 @@ class Question:
     timestamp: int | None = None
 
 
+@runtime_checkable
+class Retriever(Protocol):
+    """The system under test. It sees texts, titles, dates, speakers and opaque handles.
+
+    It never sees an id of the dataset, a judgement, an answer, or an order that depends on the
+    judgements: dated documents come in time order, undated ones shuffled.
+    """
+
+    def index(self, corpus: Corpus) -> None:
+        """Index a corpus, in place of whatever was indexed before."""
+        ...
+
+    def search(self, queries: Sequence[Question], k: int) -> Sequence[Found]:
+        """Return one result a question, of at most k documents, best first."""
+        ...
+
+
+# ---- What `search` may return
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """What a system returns that keeps no documents but texts of its own: a fact, a chunk.
+    """A text of the system's own, such as a fact or a chunk, where it returns no documents.
 
     `sources` are the documents that it was made from, as handles or positions, the most important
     first. Where they are empty or unknown, the harness looks for the documents by the text.
@@ -49,7 +62,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The answer to one question, best first.
+    """The result of one question, best first.
 
     `ids` are handles (str) or positions in the corpus (int, or an integer array). `scores`, if any,
     align with them; where they rise, the harness sorts by them. `confidence` says how sure the
@@ -81,51 +94,109 @@ array of positions is no document. See outputs.py.
 """
 
 
-@runtime_checkable
-class Retriever(Protocol):
-    """The system under test. Every method may return an awaitable: see calls.py.
+# ---- Further protocols: a retriever may have the methods of each
 
-    Optional:
 
-    * `reset()` and `add(documents)`, in place of `index`, for a streaming memory: `reset` begins a
-      haystack, `add` ingests one session (a list of Documents), in time order. With `--as-of`,
-      questions are asked between sessions, when their time has come. `update(handle, document)` and
-      `delete(handle)`, if present, report that an ingested document was replaced by another, or is
-      to be forgotten. Other retrievers find these in `corpus.changes`.
-    * `batch_size`: the number of questions that `search` takes at once (1 if absent).
-    * `report()`: a dict of the system's counters so far, in which `calls`, `prompt_tokens`,
-      `completion_tokens` and `embedded_tokens` are counts since the start.
-    * `version` and `revision`: texts; the latter fixes the model's weights or the code.
-    * `params`: a dict of the settings (JSON values) of an object that a program built itself; it
-      identifies the object's runs.
-    * `name`: the name in results of an object that a program built itself.
-    * `set_params(...)`: sets parameters that the index does not depend on, with their defaults, so
-      that a sweep over them indexes once.
-    * `save(folder)` and `load(folder)`: write the index to an empty folder, and read it in place of
-      `index`. The harness caches that folder (see ingest_cache.py).
-    * `has_index(key)`, or `has_index(key, corpus)`, for a system with a persistent store: whether
-      the store has the index of this key; then `index` is not called. Otherwise the next `index`
-      call is of this key.
-    * `search_params`: names of parameters that only `search` depends on; no key depends on them.
-    * `ready()`: whether all indexed documents can be found, where that takes longer than `index`.
-      Polled until true, for at most `ready_timeout` seconds (an attribute; 600 if absent).
-    * `release()`: called where another process may want a shared resource, such as a service that
-      holds one haystack at a time; returns true if the corpus must be indexed again afterwards.
-    * `close()`: called after the last question (not in tasks of Ray, whose processes it ends).
-    * `thread_safe`: True if `search` may be called from several threads (`--concurrency N`); an
-      asynchronous `search` then has several calls in its loop at once.
-    * `supports_sharding`: True if each shard of a large corpus may have a retriever of its own (see
-      `--backend ray`). Results then need scores, by which they are merged; equal scores keep the
-      order of the corpus. A subclass that overrides `search` must set it again.
-    * `statistics(queries)` and `set_collection_stats(statistics)`, for scores that depend on other
-      documents too: whole numbers by name, which are summed over the shards, and then used for
-      scoring.
+class StreamingRetriever(Protocol):
+    """A memory that is given a haystack session by session: `reset` and `add` replace `index`.
+
+    With `--as-of`, questions are asked between sessions, when their time has come. `update` and
+    `delete` may be left out. Retrievers with `index` find changes in `corpus.changes`.
     """
 
-    def index(self, corpus: Corpus) -> None:
-        """Take in a corpus, in place of whatever was indexed before."""
+    def reset(self) -> None:
+        """Begin an empty haystack."""
+        ...
+
+    def add(self, documents: Sequence[Document]) -> None:
+        """Add the documents of one session; sessions come in time order."""
+        ...
+
+    def update(self, handle: str, document: Document) -> None:
+        """Replace an added document by another."""
+        ...
+
+    def delete(self, handle: str) -> None:
+        """Forget an added document."""
         ...
 
     def search(self, queries: Sequence[Question], k: int) -> Sequence[Found]:
-        """One result a question, of at most k documents."""
+        """Return one result a question, as a `Retriever` does."""
+        ...
+
+
+class PersistentRetriever(Retriever, Protocol):
+    """A retriever whose index outlives the process: it has `save` and `load`, or `has_index`.
+
+    The harness keeps the saved folder in its cache (see ingest_cache.py). `search_params` are the
+    names of parameters that only `search` depends on; no key depends on them.
+    """
+
+    search_params: Sequence[str]
+
+    def save(self, folder: Path) -> None:
+        """Write the index to an empty folder."""
+        ...
+
+    def load(self, folder: Path) -> None:
+        """Read an index that `save` wrote, in place of `index`."""
+        ...
+
+    def has_index(self, key: str) -> bool:
+        """Return whether the system's own store has the index of this key.
+
+        If so, `index` is not called; otherwise the next call of `index` is of this key. May take
+        the corpus as a second argument.
+        """
+        ...
+
+
+class Capabilities(Protocol):
+    """Attributes and methods that any retriever may have; each may be left out.
+
+    What a retriever needs to be run in shards (`--backend ray`) is in runs/shards.py.
+    """
+
+    name: str
+    """The name in results of an object that a program built itself."""
+    version: str
+    revision: str
+    """What fixes the model's weights or the code."""
+    params: Mapping[str, Any]
+    """Settings (JSON values) of an object that a program built itself; they identify its runs."""
+    batch_size: int
+    """The number of questions that `search` takes at once; 1 if absent."""
+    thread_safe: bool
+    """Whether `search` may be called from several threads (`--concurrency N`).
+
+    An asynchronous `search` then has several calls in its loop at once.
+    """
+    ready_timeout: float
+    """Seconds until `ready` must be true; 600 if absent."""
+
+    def set_params(self, **params: Any) -> None:
+        """Set parameters that the index does not depend on, so that a sweep indexes once."""
+        ...
+
+    def report(self) -> Mapping[str, Any]:
+        """Return the system's counters so far.
+
+        `calls`, `prompt_tokens`, `completion_tokens` and `embedded_tokens` are counts since the
+        start.
+        """
+        ...
+
+    def ready(self) -> bool:
+        """Return whether all indexed documents can be found; polled until it is true."""
+        ...
+
+    def release(self) -> bool:
+        """Give up a shared resource, such as a service that holds one haystack at a time.
+
+        Returns whether the corpus must be indexed again afterwards.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the retriever after the last question (not in Ray, whose processes it ends)."""
         ...

@@ -1,18 +1,15 @@
-"""The k best of many scores, and exact nearest neighbours by dot product.
-
-Equal scores keep their order, in every retriever.
-"""
+"""Exact nearest neighbours by dot product. Equal scores keep the order of the documents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.retrievers.contract import Result
+from harness.retrievers.top_k import top_k
 
 Vectors = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
@@ -22,24 +19,6 @@ BLOCK = 65_536
 
 PIECE = 16_384
 """Documents that are searched at once: with 1,024 questions their scores take 64 MB."""
-
-
-def best(
-    scores: npt.NDArray[np.floating[Any]], k: int, above: float = -np.inf
-) -> npt.NDArray[np.int64]:
-    """Positions of the k best scores that are greater than `above`, best first.
-
-    `scores` has shape (n,). Of equal scores the first ones are taken, so that the answer does not
-    depend on how the search was cut into blocks.
-    """
-    n = len(scores)
-    wanted = scores > above
-    if k < n // 4:
-        threshold = np.partition(scores, n - k)[n - k]
-        if threshold > above:
-            wanted = scores >= threshold
-    candidates = np.flatnonzero(wanted)
-    return candidates[np.argsort(-scores[candidates], kind="stable")[:k]]
 
 
 def nearest(queries: Vectors, pieces: Iterable[tuple[int, Vectors]], k: int) -> list[Result]:
@@ -99,7 +78,7 @@ class _Top:
         kept = [order[:0]]
         for number, (start, end) in enumerate(pairwise(ends.tolist())):
             own = order[start:end]
-            own = own[best(value[own], self._k)]
+            own = own[top_k(value[own], self._k)]
             kept.append(own)
             if len(own) == self._k:
                 self._floor[number] = value[own[-1]]

@@ -51,7 +51,7 @@ ENTRY_POINTS = "harness.retrievers"
 
 BUILT_IN = {
     "bm25": "harness.retrievers.bm25:BM25",
-    "bm25-okapi": "harness.retrievers.okapi:Okapi",
+    "bm25-okapi": "harness.retrievers.bm25.okapi:Okapi",
     "tfidf": "harness.retrievers.tfidf:TfIdf",
     "hybrid": "harness.retrievers.hybrid:Hybrid",
     "recency-weighted": "harness.retrievers.recency_weighted:RecencyWeighted",

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from harness.retrievers.bm25.index import IntArray, index_in_memory
+from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.exact_search import best
-from harness.retrievers.inverted import Places, in_memory
-from harness.retrievers.tokenizer import Tokenizer
+from harness.retrievers.top_k import top_k
 
 
 class TfIdf:
@@ -39,7 +39,7 @@ class TfIdf:
             np.concatenate([empty, *documents]), return_index=True, return_inverse=True
         )
         self._number = np.argsort(np.argsort(first))
-        _, index = in_memory(self._number[numbers].astype(np.int32), lengths)
+        _, index = index_in_memory(self._number[numbers].astype(np.int32), lengths)
         self._slices, self._owners, counts = index.starts, index.documents, index.counts
         df = np.diff(self._slices)
         self._idf = np.log((1 + n) / (1 + df)) + 1
@@ -52,7 +52,7 @@ class TfIdf:
         results = []
         for query in queries:
             scores = self._scores(self._words.terms(query.text))
-            top = best(scores, k, above=0.0)
+            top = top_k(scores, k, above=0.0)
             results.append(Result(top, scores[top]))
         return results
 
@@ -68,5 +68,5 @@ class TfIdf:
             scores[self._owners[part]] += weight * self._weights[part]
         return scores
 
-    def _tf(self, counts: Places) -> npt.NDArray[np.float64]:
+    def _tf(self, counts: IntArray) -> npt.NDArray[np.float64]:
         return 1 + np.log(counts) if self._sublinear else counts.astype(float)

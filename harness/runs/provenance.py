@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from harness.runs.messages import RetrieverDescription
     from harness.runs.settings import Settings
 
-_PACKAGES = ("numpy", "pyarrow", "orjson", "bm25s", "PyStemmer")
+_PACKAGES = ("numpy", "pyarrow", "orjson", "PyStemmer")
 
 
 def versions() -> dict[str, str]:

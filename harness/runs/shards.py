@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from operator import index
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -29,6 +29,26 @@ from harness.runs.guards import ToldError, close_quietly, reported, trace
 from harness.runs.usage import COUNTS
 
 T = TypeVar("T")
+
+
+class ShardedRetriever(Retriever, Protocol):
+    """A retriever of which each shard of a large corpus may have one of its own.
+
+    Results need scores, by which they are merged; equal scores keep the order of the corpus.
+    `statistics` and `set_collection_stats` are for scores that depend on other documents too, and
+    may be left out.
+    """
+
+    supports_sharding: bool
+    """Set to True; a subclass that overrides `search` must set it again."""
+
+    def statistics(self, queries: Sequence[Question]) -> Mapping[str, int]:
+        """Return whole numbers by name, which are summed over the shards."""
+        ...
+
+    def set_collection_stats(self, statistics: Mapping[str, int]) -> None:
+        """Score with the statistics of the whole collection from now on."""
+        ...
 
 
 @dataclass(frozen=True)

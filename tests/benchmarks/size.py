@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.retrievers.tokenizer import STOPWORDS
+from harness.retrievers.bm25.stopwords import ENGLISH
 from tests.benchmarks.make_msmarco import FILES, PASSAGES
 from tests.benchmarks.measure import Cost, command, machine, markdown
 
@@ -149,7 +149,7 @@ def _tantivy(step: str, place: Path, source: Path, n: int) -> None:
     analyser = words.filter(Filter.stemmer("english")).build()
     searcher = index.searcher()
     for question in _questions(source, n):
-        kept = " ".join(word for word in question.split() if word not in STOPWORDS)
+        kept = " ".join(word for word in question.split() if word not in ENGLISH)
         clauses = [
             (Occur.Should, Query.term_query(schema, "text", term))
             for term in analyser.analyze(kept)

@@ -13,7 +13,7 @@ import tempfile
 
 from tests.benchmarks.measure import Cost, command, machine, markdown, median
 
-LARGE = ("numpy", "pyarrow", "pandas", "datasets", "ir_datasets", "scipy", "torch", "bm25s")
+LARGE = ("numpy", "pyarrow", "pandas", "datasets", "ir_datasets", "scipy", "torch")
 COMMANDS = {
     "harness --help": ("0.3 s", ["--help"]),
     "harness run --help": ("", ["run", "--help"]),

@@ -158,7 +158,7 @@ def _import_everything() -> None:
 
     import harness
 
-    for name in ("bm25s", "pandas", "pyarrow.parquet", "scipy.special", "tabulate", "tqdm"):
+    for name in ("pandas", "pyarrow.parquet", "scipy.special", "tabulate", "tqdm"):
         import_module(name)
     for found in pkgutil.walk_packages(harness.__path__, "harness."):
         with suppress(ImportError):

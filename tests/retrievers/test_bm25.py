@@ -11,17 +11,20 @@ import bm25s
 import numpy as np
 import pyarrow as pa
 import pytest
+from bm25s.stopwords import STOPWORDS_EN, STOPWORDS_EN_PLUS
 from bm25s.tokenization import Tokenized
 from hypothesis import example, given
 from hypothesis import strategies as st
 from notes import corpus
 
 from harness.dataset.prepare import open_dataset
-from harness.retrievers import bm25, inverted
 from harness.retrievers.bm25 import BM25, METHODS
+from harness.retrievers.bm25 import index as inverted
+from harness.retrievers.bm25 import retriever as bm25
+from harness.retrievers.bm25.stopwords import ENGLISH, ENGLISH_LONG
+from harness.retrievers.bm25.tokenizer import Tokenizer, tokens_of
 from harness.retrievers.contract import Question, Result
-from harness.retrievers.exact_search import best
-from harness.retrievers.tokenizer import Tokenizer, tokens_of
+from harness.retrievers.top_k import top_k
 from harness.runs.view import BlindedCorpus
 
 SETTINGS: list[dict[str, Any]] = [
@@ -43,6 +46,11 @@ def test_tokens_are_those_of_the_regular_expression(texts: list[str]) -> None:
         tokens, counts = tokens_of(pa.array(["before", *texts], kind)[1:])
         assert counts.tolist() == [len(words) for words in expected]
         assert tokens.to_pylist() == [word for words in expected for word in words]
+
+
+def test_stop_words_are_those_of_bm25s() -> None:
+    assert set(STOPWORDS_EN) == ENGLISH
+    assert set(STOPWORDS_EN_PLUS) == ENGLISH_LONG
 
 
 def test_terms_of_a_column_are_those_of_each_text() -> None:
@@ -89,8 +97,8 @@ def test_scores_are_those_of_bm25s_to_the_bit(
     theirs.index(tokens, create_empty_token=False, show_progress=False)
     numbers = [known.index(n) for n in asked if n in known]
     expected = theirs.get_scores_from_ids(numbers)
-    top = best(expected, k, above=0.0)
-    many_windows = mock.patch("harness.retrievers.maxscore.WINDOW", window)
+    top = top_k(expected, k, above=0.0)
+    many_windows = mock.patch("harness.retrievers.bm25.maxscore.WINDOW", window)
     with mock.patch.object(bm25, "PRUNED", pruned), many_windows:
         for _ in range(2):  # nothing of a question is left for the next
             (found,) = ours.search([Question(" ".join(words[n] for n in asked))], k)
@@ -115,7 +123,7 @@ def test_an_index_on_disk_answers_as_one_in_memory_to_the_byte(
     in_memory = answers()
     monkeypatch.setattr(bm25, "PRUNED", 0)
     assert answers() == in_memory
-    monkeypatch.setattr("harness.retrievers.maxscore.WINDOW", 300)
+    monkeypatch.setattr("harness.retrievers.bm25.maxscore.WINDOW", 300)
     assert answers() == in_memory
     monkeypatch.setattr(inverted, "BLOCK", 700)
     monkeypatch.setattr(inverted, "_MERGED", 20_000)

@@ -16,8 +16,8 @@ from notes import ask, corpus
 from polling import HANGS
 
 from harness.errors import UsageError
-from harness.retrievers import inverted
 from harness.retrievers.bm25 import BM25
+from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.contract import Corpus
 from harness.retrievers.index_cache import cached_indexes, clear, folder, index_of, verify
 
@@ -168,7 +168,7 @@ def test_a_corpus_that_cannot_be_recognised_gets_an_index_for_the_moment(tmp_pat
     retriever = BM25()
     retriever.index(corpus([*notes().contents]))
     found = ask(retriever, "clay w14", 20)
-    place = retriever._kept.folder if retriever._kept else None
+    place = retriever._cached.folder if retriever._cached else None
     assert place is not None
     assert place.is_dir()
     assert [int(i) for i in found.ids] == indexed()[0]
@@ -210,7 +210,7 @@ def test_an_index_that_another_machine_made_is_taken_from_what_is_shared(
     made = {path.name: path.read_bytes() for path in shared.glob("indexes/*/*")}
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "another"))
     with monkeypatch.context() as patched:
-        patched.setattr(inverted, "build", None)  # nothing is built
+        patched.setattr(inverted, "build_index", None)  # nothing is built
         assert indexed() == first
     # Damaged there: built anew here, and put there anew.
     (documents,) = shared.glob("indexes/*/documents.npy")

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from notes import ask, corpus, scores
 
+from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.retrievers.tfidf import TfIdf
-from harness.retrievers.tokenizer import Tokenizer
 
 NOTES = [
     "the green boat left the harbour",

@@ -22,8 +22,8 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.records.scores import PrecisionRecallF1
 from harness.retrievers.bm25 import BM25
+from harness.retrievers.bm25.okapi import Okapi
 from harness.retrievers.contract import Corpus, Question, Retriever
-from harness.retrievers.okapi import Okapi
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.runs.folder.scored import score_run

@@ -255,7 +255,7 @@ def test_what_nobody_measured_or_said_is_absent(
     assert record.retriever.version is None
     assert len(record.retriever.files["failing.py"]) == 64
     assert record.machine.cores == os.cpu_count()
-    assert {"harness", "python", "numpy", "pyarrow", "bm25s"} <= set(record.versions)
+    assert {"harness", "python", "numpy", "pyarrow", "PyStemmer"} <= set(record.versions)
 
 
 def test_two_processes_do_not_work_at_one_run(notes: Dataset, failing: str, tmp_path: Path) -> None:

@@ -215,7 +215,7 @@ def test_a_constructor_that_fails_says_where(plugin: str) -> None:
 def test_every_built_in_is_built_by_its_name_or_says_what_to_install() -> None:
     said = {}
     needed = {"url": "http://127.0.0.1:9", "run": "cat", "build": "langchain_core.stores:InMemory"}
-    for name in {*names()} - {"amb"}:  # which needs what its provider needs
+    for name in names():
         accepted = {parameter.name for parameter in parameters(find(name))}
         given = {key: value for key, value in needed.items() if key in accepted}
         if name == "mteb":

@@ -18,8 +18,9 @@ from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
 from harness.dataset.remote_store import VARIABLE, DatasetLocation
 from harness.errors import UsageError
-from harness.retrievers import bm25, inverted
 from harness.retrievers.bm25 import BM25, METHODS
+from harness.retrievers.bm25 import index as inverted
+from harness.retrievers.bm25 import retriever as bm25
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.guards import ToldError

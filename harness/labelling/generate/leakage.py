@@ -38,7 +38,7 @@ from harness.labelling.generate.write_project import GeneratedQuery, normalised,
 from harness.labelling.inputs import read_documents
 from harness.labelling.project import CONSTRUCTION, Project
 from harness.labelling.records import RELEVANCE_LEVEL, LabelDocument
-from harness.retrievers.tokenizer import Tokenizer
+from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD, plain
 
 MIN_QUOTE = 5

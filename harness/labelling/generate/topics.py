@@ -1,6 +1,6 @@
 """What a document is about, without a model: phrases frequent in it and rare in the collection.
 
-A phrase is one to three words in a row, without stop words (English ones: bm25s' longer list) and
+A phrase is one to three words in a row, without stop words (English ones: NLTK's list) and
 across no mark. It is scored tf * (idf of its words, summed), where tf is how often the phrase
 is in the document and idf = ln(1 + N / df) over the N distinct texts of the collection. The
 title comes before all of them where it has at most four words. This is Salton's tf-idf on the
@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from harness.retrievers.bm25.stopwords import ENGLISH_LONG
 from harness.scoring.matching.words import WORD, plain
 
 LONGEST = 3
@@ -28,7 +29,7 @@ know let like made make many may maybe might much must near need never nothing o
 onto put quite rather really said say says see seen shall since someone something still take taken
 than thing things though thus together took toward towards two upon us use used using usually via
 want wants way went whether whose within without would yes yet
-"""  # that bm25s' list lacks
+"""  # that NLTK's list lacks
 _BREAK = ""
 # A mark, the end of a paragraph and the start of a list's item end a phrase; a line that is only
 # wrapped does not. 4.6 and 1,260 are one word each.
@@ -93,9 +94,7 @@ class Topics:
 
     def _usable_words(self) -> dict[str, int]:
         """0 for a stop word and a break, 1 for a word of phrases, 2 for one that is one alone."""
-        from bm25s.stopwords import STOPWORDS_EN_PLUS
-
-        stop = {plain(word) for word in (*STOPWORDS_EN_PLUS, *_FUNCTION_WORDS.split())}
+        stop = {plain(word) for word in (*ENGLISH_LONG, *_FUNCTION_WORDS.split())}
         return {
             word: 0 if word in stop or not word else 2 if word.isalpha() and len(word) > 2 else 1
             for word in self._plain.values()

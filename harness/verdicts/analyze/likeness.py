@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.dataset.reader import Dataset, DatasetQrels
-from harness.retrievers.tokenizer import Tokenizer
+from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.verdicts.analyze.causes import Flags
 from harness.verdicts.analyze.pieces import EMPTY, Pieces, Rows
 

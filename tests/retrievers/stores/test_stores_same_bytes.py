@@ -10,7 +10,7 @@ from surroundings import ODD, PLAIN, all_alike
 pytestmark = pytest.mark.systems
 
 
-@pytest.mark.parametrize("store", ["tantivy", "duckdb", "lancedb", "chroma", "qdrant", "graph"])
+@pytest.mark.parametrize("store", ["tantivy", "duckdb", "lancedb", "chroma", "qdrant"])
 def test_hash_seeds_locales_zones_and_workers_change_no_byte(
     store: str, home: Path, tmp_path: Path
 ) -> None:

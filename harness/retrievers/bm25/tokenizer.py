@@ -11,18 +11,12 @@ import pyarrow as pa
 
 from harness.errors import near
 from harness.rankings.arrow import to_numpy
+from harness.retrievers.bm25.stopwords import ENGLISH
 
 Ints = npt.NDArray[np.int64]
 Terms = npt.NDArray[np.int32]
 
 _WORD = re.compile(r"(?u)\b\w\w+\b")
-
-_ENGLISH = (
-    "a an and are as at be but by for if in into is it no not of on or such that the their then "
-    "there these they this to was will with"
-)
-STOPWORDS = frozenset(_ENGLISH.split())
-"""The 33 English ones that Lucene leaves out."""
 
 _KEPT_TERMS = 1 << 27  # half a gigabyte, beside the texts
 
@@ -46,7 +40,7 @@ class Tokenizer:
         if stopwords not in ("english", "none"):
             raise ValueError(f"stopwords must be english or none, not {stopwords!r}")
         self._stem = _stemmer(stemmer)
-        self._stopwords = STOPWORDS if stopwords == "english" else frozenset()
+        self._stopwords = ENGLISH if stopwords == "english" else frozenset()
         self._vocabulary: dict[str, int] = {}  # word as written -> term, -1 for a stop word
         self._terms: dict[str, int] = {}  # stem -> term
         self._texts: dict[str, Terms] = {}

@@ -1,4 +1,4 @@
-"""Where the graph is: in LadybugDB, in this process, or on a server that speaks Bolt."""
+"""Where the graph of graph.py is: in LadybugDB in this process, or on a server that speaks Bolt."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+from graph_entities import Columns
 
 from harness.errors import UsageError
 from harness.masking import from_environment, refuse_address
-from harness.retrievers.graph.entities import Columns
 from harness.retrievers.stores.server import reach
 
 _SCHEMA = (

@@ -1,20 +1,23 @@
-"""Ranking by the entities that questions and documents mention, in a graph database."""
+"""Ranking by the entities that questions and documents mention, in LadybugDB or Neo4j.
+
+pip install ladybug (in this process), or neo4j (for a server at NEO4J_URI)
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+from graph_engines import Bolt, Embedded
+from graph_entities import Columns, columns, entities
 
 from harness.errors import require_numbers
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.exact_search import best
 from harness.retrievers.extras import need
-from harness.retrievers.graph.engines import Bolt, Embedded
-from harness.retrievers.graph.entities import Columns, columns, entities
+from harness.retrievers.top_k import top_k
 
 # Cypher that LadybugDB and Neo4j understand alike: no lists by index (one counts from 1), no
 # subqueries, and no trust in a pattern's edges being different ones (Ladybug may take one twice).
@@ -72,7 +75,6 @@ class Graph:
     NEO4J_DATABASE), or empty: neo4j where NEO4J_URI is set.
     """
 
-    any_module: ClassVar[tuple[str, ...]] = ("ladybug", "neo4j")
     batch_size = 32
 
     def __init__(
@@ -118,7 +120,7 @@ class Graph:
                 self._add(scores, self._neighbour, _NEIGHBOURS, seeds=seeds)
         # Databases add in different orders: without the last digits equal scores are equal.
         scores = scores.round(9)
-        tops = [best(row, k, above=0.0) for row in scores]
+        tops = [top_k(row, k, above=0.0) for row in scores]
         return [Result(top, row[top]) for row, top in zip(scores, tops, strict=True)]
 
     def close(self) -> None:
@@ -130,7 +132,7 @@ class Graph:
         return [
             {"question": number, "position": position, "score": float(row[position])}
             for number, row in enumerate(scores.round(9))
-            for position in best(row, self._seeds, above=0.0).tolist()
+            for position in top_k(row, self._seeds, above=0.0).tolist()
         ]
 
     def _add(self, scores: Scores, part: float, statement: str, **given: Any) -> None:

@@ -6,19 +6,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from notes import corpus
+from agent_memory_benchmark import Amb
+from places import EXAMPLES
 from rank_bm25 import BM25Okapi
+from spoken import Turn, corpus
 
 from harness.dataset.prepare import open_dataset
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.memories.amb_provider import Amb
 from harness.retrievers.memories.session_feed import line
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.run import run
 
+AMB = f"{EXAMPLES}/retrievers/agent_memory_benchmark.py:Amb"
 PROVIDERS = '''
 from dataclasses import dataclass
 from pathlib import Path
@@ -111,7 +113,7 @@ def test_a_provider_ranks_as_the_same_code_does_as_a_class(
     providers: Path, home: Path, tmp_path: Path
 ) -> None:
     dataset = open_dataset("sample")
-    spec = RetrieverSpec("amb", {"provider": f"{providers}:Lexical"})
+    spec = RetrieverSpec(AMB, {"provider": f"{providers}:Lexical"})
     theirs = run(dataset, spec, out=tmp_path / "theirs")
     ours = run(dataset, Lexical(), out=tmp_path / "ours")  # type: ignore[arg-type]
     told, local = (read_rankings(RunFolder(folder).rankings) for folder in (theirs, ours))
@@ -121,8 +123,8 @@ def test_a_provider_ranks_as_the_same_code_does_as_a_class(
 def test_each_haystack_has_a_provider_and_an_empty_folder(providers: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     memory = Amb(f"{providers}:Facts", {"log": str(log)})
-    memory.index(corpus(["green tea"], said=[86_400]))
-    memory.index(corpus(["black tea"]))
+    memory.index(corpus(Turn("green tea", timestamp=86_400)))
+    memory.index(corpus(Turn("black tea")))
     memory.close()
     memory.close()
     assert log.read_text().splitlines() == [
@@ -143,7 +145,7 @@ def test_a_memory_is_known_by_the_sources_that_it_names(
 ) -> None:
     options: dict[str, Any] = {"log": str(tmp_path / "log"), "names": names}
     memory = Amb(f"{providers}:Facts", options)
-    memory.index(corpus(["green tea", "vitamin d0 tea"]))
+    memory.index(corpus(Turn("green tea"), Turn("vitamin d0 tea")))
     told = ["\nmetadata: {'doc_id': 'd1'}", "\nmetadata: {'doc_id': 'd0'}"]
     if names != "text":
         told = ["", ""]
@@ -152,7 +154,7 @@ def test_a_memory_is_known_by_the_sources_that_it_names(
         [Hit("green tea" + told[0], sources[0]), Hit("vitamin d0 tea" + told[1], sources[1])]
     ]
     assert len(memory.search([Question("tea")], 1)[0]) == 1
-    memory.index(corpus([]))
+    memory.index(corpus())
     assert memory.search([Question("tea")], 5) == [[]]
     memory.close()
 
@@ -165,4 +167,4 @@ def test_what_is_no_provider_is_said(providers: Path) -> None:
         ("memory_bench.memory.bm25:BM25MemoryProvider", "no module 'memory_bench'"),
     ]:
         with pytest.raises(UsageError, match=said):
-            RetrieverSpec("amb", {"provider": provider}).build()
+            RetrieverSpec(AMB, {"provider": provider}).build()

@@ -16,10 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from harness.retrievers.inverted import Inverted, Places
+from harness.retrievers.bm25.index import IntArray, InvertedIndex
 
 Singles = npt.NDArray[np.float32]
-Weigh = Callable[[int, Places, Places], Singles]
+Weigh = Callable[[int, IntArray, IntArray], Singles]
 """From a term, its counts in some of the documents that have it, and which these are."""
 
 WINDOW = 1 << 19
@@ -34,37 +34,38 @@ _SLACK = 1e-4
 """More than sums of some hundred terms differ by when they are taken in another order."""
 
 
-def best_of(
-    index: Inverted,
+def top_k(
+    index: InvertedIndex,
     terms: Sequence[int],
     k: int,
-    weigh: Weigh,
-    near: Weigh,
-    bound: Callable[[int], float],
+    exact_weights: Weigh,
+    approximate: Weigh,
+    maximum: Callable[[int], float],
 ) -> tuple[npt.NDArray[np.int32], Singles]:
-    """The k best documents that score above 0, best first, equal ones in their order; and scores.
+    """Return the k best documents that score above 0, and their scores, best first.
 
-    `terms` are those of the question in its order; `near` may differ from `weigh` by a hundred
-    thousandth; `bound` is what a term gives at most.
+    Equal scores keep the documents' order. `terms` are those of the question in its order;
+    `approximate` may differ from `exact_weights` by a hundred thousandth; `maximum` is what a term
+    gives at most.
     """
     slack = max(_SLACK, 4 * len(terms) * float(np.finfo(np.float32).eps))
-    size = dict(zip(terms, index.held(terms), strict=True))
+    frequency = dict(zip(terms, index.document_frequencies(terms), strict=True))
     times = Counter(terms)
-    most = {term: bound(term) * n for term, n in times.items()}
-    order = sorted((term for term in most if most[term] > 0), key=lambda term: size[term])
+    most = {term: maximum(term) * n for term, n in times.items()}
+    order = sorted((term for term in most if most[term] > 0), key=lambda term: frequency[term])
     left = np.cumsum([0.0, *(most[term] for term in reversed(order))])[::-1].tolist()
-    cuts = {term: index.cuts(term, WINDOW) for term in order}
+    bounds = {term: index.window_bounds(term, WINDOW) for term in order}
     n = len(index.lengths)
     window = np.zeros(min(WINDOW, n), np.float32)
     found, exact = np.zeros(0, np.int32), np.zeros(0, np.float32)
     least = 0.0
 
-    def weights(term: int, counts: Places, at: Places) -> Singles:
-        once = near(term, counts, at)
+    def weights(term: int, counts: IntArray, at: IntArray) -> Singles:
+        once = approximate(term, counts, at)
         return once if times[term] == 1 else once * np.float32(times[term])
 
     for number, low in enumerate(range(0, n, WINDOW)):
-        parts = {term: index.part(*cuts[term][number : number + 2]) for term in order}
+        parts = {term: index.rows(*bounds[term][number : number + 2]) for term in order}
         new = _candidates(parts, left, least, weights, window, low)
         reached = window.take(new)
         if len(found) + len(new) > k:
@@ -73,8 +74,8 @@ def best_of(
         new += low
         scores = np.zeros(len(new), np.float32)
         for term in filter(parts.__contains__, terms):
-            has, counts = _looked_up(parts[term], new)
-            scores[has] += weigh(term, counts, new[has])
+            has, counts = _rows_of(parts[term], new)
+            scores[has] += exact_weights(term, counts, new[has])
         found, exact = np.append(found, new.astype(np.int32)), np.append(exact, scores)
         enough = exact >= least
         found, exact = found[enough], exact[enough]
@@ -84,15 +85,16 @@ def best_of(
 
 
 def _candidates(
-    parts: Mapping[int, tuple[Places, Places]],
+    parts: Mapping[int, tuple[IntArray, IntArray]],
     left: Sequence[float],
     least: float,
     weights: Weigh,
     window: Singles,
     low: int,
 ) -> npt.NDArray[np.intp]:
-    """Places in the window of all documents that may score `least`, in rising order; their scores,
-    nearly, are in `window` afterwards.
+    """Return the places in the window of all documents that may score `least`, in rising order.
+
+    Their approximate scores are in `window` afterwards.
 
     `parts` are documents and counts of each term, the rarest first, and `left` what the terms from
     each on give at most; `low` is the window's first document.
@@ -107,7 +109,7 @@ def _candidates(
             owners, counts = part
             at = owners.astype(np.intp)  # NumPy takes and puts by these in half the time
         else:
-            has, counts = _looked_up(part, new + low)
+            has, counts = _rows_of(part, new + low)
             at = new[has] + low
         added = weights(term, counts, at)
         at -= low
@@ -122,7 +124,7 @@ def _candidates(
 def _at_least(
     window: Singles, touched: Sequence[npt.NDArray[np.intp]], least: float
 ) -> npt.NDArray[np.intp]:
-    """Which of the places that were added to score so much, in rising order."""
+    """Return which of the places that were added to score so much, in rising order."""
     least = max(least, _TINY)
     if sum(map(len, touched)) > len(window) // _MANY:
         return np.flatnonzero(window >= least)
@@ -133,14 +135,14 @@ def _at_least(
 
 
 def _kth(scores: Singles, k: int, slack: float) -> float:
-    """What the k-th best scores, a little less than that."""
+    """Return a little less than what the k-th best scores."""
     return float(np.partition(scores, len(scores) - k)[len(scores) - k]) * (1 - slack)
 
 
-def _looked_up(
-    part: tuple[Places, Places], documents: npt.NDArray[np.intp]
-) -> tuple[npt.NDArray[np.intp], Places]:
-    """Which of some documents, in rising order, have a term, and how often each of those."""
+def _rows_of(
+    part: tuple[IntArray, IntArray], documents: npt.NDArray[np.intp]
+) -> tuple[npt.NDArray[np.intp], IntArray]:
+    """Return which of some documents, in rising order, have a term, and how often each of those."""
     owners, counts = part
     if not len(owners):
         return np.zeros(0, np.intp), counts

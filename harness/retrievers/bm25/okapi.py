@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.errors import require_numbers
+from harness.retrievers.bm25.index import index_in_memory
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.inverted import in_memory
 
 _WORD = re.compile(r"\w+")
 
@@ -59,7 +59,7 @@ class Okapi:
         self._numbers: dict[str, int] | None = None
         length = np.array([len(document) for document in documents], np.int64)
         # Every token has a number of the dictionary, and every number a token.
-        _, index = in_memory(tokens.indices.to_numpy(), length)
+        _, index = index_in_memory(tokens.indices.to_numpy(), length)
         self._slices, self._owners, self._frequencies = index.starts, index.documents, index.counts
         df = np.diff(self._slices)
         mean_length = length.sum() / n if n else 0.0

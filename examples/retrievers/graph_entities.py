@@ -1,4 +1,4 @@
-"""Which entities a text mentions, by rules without a model, and a corpus as a graph of them.
+"""The entities that a text mentions, found by rules, and a corpus as a graph of them (graph.py).
 
 * A *word* is a run of letters of two or more, in lower case and stemmed, unless it is a function
   word ("the", "what"). One that is written with a capital letter is a *name*, except where a
@@ -16,11 +16,11 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 import numpy.typing as npt
 
+from harness.retrievers.bm25.stopwords import ENGLISH_LONG
 from harness.retrievers.contract import Corpus
 from harness.schema import as_datetime
 
@@ -62,7 +62,7 @@ def entities(text: str, stem: Stem, words: bool = True) -> list[str]:
         lowered = word.lower()
         if any(character.isdigit() for character in word):
             found.append(lowered)
-        elif len(word) > 1 and lowered not in _function_words():
+        elif len(word) > 1 and lowered not in ENGLISH_LONG:
             begins = token.start() == len(gap) or bool(_SENTENCE_END.search(gap))
             if words or (word[0].isupper() and not begins):
                 found.append(stem(lowered))
@@ -101,18 +101,11 @@ def _written_dates(text: str) -> Iterator[list[str]]:
 def _span(words: list[str]) -> list[str]:
     """The name that capitalised words side by side make; none if it is one word."""
     lowered = [word.lower() for word in words]
-    while lowered and lowered[0] in _function_words():
+    while lowered and lowered[0] in ENGLISH_LONG:
         lowered.pop(0)
-    while lowered and lowered[-1] in _function_words():
+    while lowered and lowered[-1] in ENGLISH_LONG:
         lowered.pop()
     return [" ".join(lowered)] if len(lowered) > 1 else []
-
-
-@cache
-def _function_words() -> frozenset[str]:
-    from bm25s.stopwords import STOPWORDS_EN_PLUS  # not above: it takes 0.2 s
-
-    return frozenset(STOPWORDS_EN_PLUS)
 
 
 # -- A corpus as the nodes and edges of a graph, in columns ----------------------------------------

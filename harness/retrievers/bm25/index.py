@@ -20,59 +20,61 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.dataset.progress import progress
+from harness.retrievers.bm25.tokenizer import Ints, Terms, Tokenizer
 from harness.retrievers.contract import Corpus
-from harness.retrievers.tokenizer import Ints, Terms, Tokenizer
 
 BLOCK = 1 << 16
 """Documents a block; a place in one is a number of two bytes."""
 
 _MERGED = 1 << 24  # postings that are merged at once
 
-Places = npt.NDArray[np.integer[Any]]
+IntArray = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
-class Inverted:
+class InvertedIndex:
     """The rows from `starts[t]` to `starts[t + 1]` of `documents` and `counts` are those of term t.
 
     Documents of a term are in their order. `lengths`, shape (documents,), are in terms.
     """
 
     starts: Ints
-    documents: Places
-    counts: Places
-    lengths: Places
+    documents: IntArray
+    counts: IntArray
+    lengths: IntArray
 
-    def of(self, term: int) -> tuple[Places, Places]:
-        """Which documents have a term, and how often each."""
+    def postings(self, term: int) -> tuple[IntArray, IntArray]:
+        """Return which documents have a term, and how often each."""
         part = slice(self.starts[term], self.starts[term + 1])
         return self.documents[part], self.counts[part]
 
-    def cuts(self, term: int, size: int) -> list[int]:
-        """The rows between which a term's documents lie in each window of so many documents."""
-        owners, start = self.of(term)[0], int(self.starts[term])
+    def window_bounds(self, term: int, size: int) -> list[int]:
+        """Return the rows between which a term's documents lie in each window of documents."""
+        owners, start = self.postings(term)[0], int(self.starts[term])
         ends = np.arange(0, len(self.lengths) + size, size).clip(max=len(self.lengths))
         # Of one kind: else NumPy would copy all owners into another first.
-        cuts: list[int] = (start + np.searchsorted(owners, ends.astype(owners.dtype))).tolist()
-        return cuts
+        bounds: list[int] = (start + np.searchsorted(owners, ends.astype(owners.dtype))).tolist()
+        return bounds
 
-    def part(self, start: int, end: int) -> tuple[Places, Places]:
-        """Documents and counts of some rows."""
+    def rows(self, start: int, end: int) -> tuple[IntArray, IntArray]:
+        """Return documents and counts of some rows."""
         return self.documents[start:end], self.counts[start:end]
 
-    def held(self, terms: Sequence[int]) -> list[int]:
-        """How many documents have each of some terms."""
+    def document_frequencies(self, terms: Sequence[int]) -> list[int]:
+        """Return how many documents have each of some terms."""
         return [int(self.starts[term + 1] - self.starts[term]) for term in terms]
 
 
-def in_memory(terms: Terms, lengths: Ints) -> tuple[Terms, Inverted]:
-    """From all terms, document by document: the different ones, rising, and the index of those."""
-    own, held, documents, counts = _postings(terms, lengths)
-    return own, Inverted(np.concatenate([[0], np.cumsum(held)]), documents, counts, lengths)
+def index_in_memory(terms: Terms, lengths: Ints) -> tuple[Terms, InvertedIndex]:
+    """Return the different terms, rising, and their index, of all terms document by document."""
+    own, frequencies, documents, counts = _postings(terms, lengths)
+    return own, InvertedIndex(
+        np.concatenate([[0], np.cumsum(frequencies)]), documents, counts, lengths
+    )
 
 
 def _postings(terms: Terms, lengths: Ints) -> tuple[Terms, Ints, Ints, Ints]:
-    """The different terms, how many documents have each; and by term these, with their counts."""
+    """Return the different terms, how many documents have each; and by term these, with counts."""
     documents = np.repeat(np.arange(len(lengths)), lengths)
     order = _by_number(terms)
     terms, documents = terms[order], documents[order]
@@ -83,12 +85,12 @@ def _postings(terms: Terms, lengths: Ints) -> tuple[Terms, Ints, Ints, Ints]:
     first = np.flatnonzero(new)
     counts = np.diff(first, append=len(terms))
     begins = np.flatnonzero(new_term[first])
-    held = np.diff(begins, append=len(first))
-    return terms[first[begins]], held, documents[first], counts
+    frequencies = np.diff(begins, append=len(first))
+    return terms[first[begins]], frequencies, documents[first], counts
 
 
 def _by_number(terms: Terms) -> Ints:
-    """A stable order by number: NumPy counts where numbers have two bytes, and else compares."""
+    """Return a stable order by number: of two bytes NumPy counts, and else it compares."""
     order = np.argsort(terms.astype(np.uint16), kind="stable")
     high = terms >> 16
     return order[np.argsort(high[order].astype(np.uint16), kind="stable")] if high.any() else order
@@ -104,13 +106,13 @@ class Builder:
         self._documents = self._most = 0
 
     def add(self, terms: Terms, lengths: Ints) -> None:
-        """The next block of documents."""
-        own, held, documents, counts = _postings(terms, lengths)
+        """Write the next block of documents."""
+        own, frequencies, documents, counts = _postings(terms, lengths)
         path = self._folder / f"block-{len(self._blocks)}"
         with open(path, "wb") as file:
             file.write(documents.astype(np.uint16).data)
             file.write(counts.astype(np.uint32).data)
-        self._blocks.append((path, self._documents, own, held.astype(np.int32)))
+        self._blocks.append((path, self._documents, own, frequencies.astype(np.int32)))
         self._lengths.append(lengths.astype(np.int32))
         self._documents += len(lengths)
         self._most = max(self._most, int(counts.max(initial=0)))
@@ -118,10 +120,10 @@ class Builder:
     def finish(self, stems: Sequence[str]) -> None:
         """Merge the blocks; `stems` are the terms by number."""
         n_terms = len(stems)
-        held = np.zeros(n_terms, np.int64)
+        frequencies = np.zeros(n_terms, np.int64)
         for _, _, own, documents in self._blocks:
-            held[own] += documents
-        starts = np.concatenate([[0], np.cumsum(held)])
+            frequencies[own] += documents
+        starts = np.concatenate([[0], np.cumsum(frequencies)])
         terms = pa.array(stems, pa.large_string())
         by_name = pc.sort_indices(terms).to_numpy().astype(np.int32)
         self._save("starts", starts)
@@ -163,12 +165,12 @@ class Builder:
 class _Block:
     """The postings of a block on disk, by term; not mapped, since what is mapped stays so."""
 
-    def __init__(self, path: Path, before: int, own: Terms, held: Terms) -> None:
+    def __init__(self, path: Path, before: int, own: Terms, frequencies: Terms) -> None:
         self.path, self.before, self.own = path, before, own
-        self.starts = np.concatenate([[0], np.cumsum(held, dtype=np.int64)])
+        self.starts = np.concatenate([[0], np.cumsum(frequencies, dtype=np.int64)])
 
     def read(self, part: slice) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
-        """Documents and counts of some rows."""
+        """Return documents and counts of some rows."""
         n = part.stop - part.start
         with open(self.path, "rb") as file:
             file.seek(2 * part.start)
@@ -180,7 +182,7 @@ class _Block:
 def _merged(
     blocks: Sequence[_Block], low: int, high: int, starts: Ints
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
-    """Documents and counts of the terms from `low` to `high`, by term, then document."""
+    """Return documents and counts of the terms from `low` to `high`, by term, then document."""
     origin = int(starts[low])
     size = int(starts[high]) - origin
     documents, counts = np.empty(size, np.int32), np.empty(size, np.uint32)
@@ -190,13 +192,13 @@ def _merged(
         if first == last:
             continue
         part = slice(int(block.starts[first]), int(block.starts[last]))
-        terms, held = block.own[first:last] - low, np.diff(block.starts[first : last + 1])
+        terms, frequencies = block.own[first:last] - low, np.diff(block.starts[first : last + 1])
         shift = free[terms] - (block.starts[first:last] - part.start)
-        to = np.repeat(shift, held) + np.arange(part.stop - part.start)
+        to = np.repeat(shift, frequencies) + np.arange(part.stop - part.start)
         in_block, counted = block.read(part)
         documents[to] = in_block.astype(np.int32) + block.before
         counts[to] = counted
-        free[terms] += held
+        free[terms] += frequencies
     return documents, counts
 
 
@@ -205,14 +207,14 @@ def _header(file: IO[bytes], kind: np.dtype[Any], n: int) -> None:
     np.lib.format.write_array_header_1_0(file, described)
 
 
-def build(corpus: Corpus, words: Tokenizer, folder: Path) -> None:
+def build_index(corpus: Corpus, tokenizer: Tokenizer, folder: Path) -> None:
     """Index a large corpus into a folder."""
     builder = Builder(folder)
     with progress(len(corpus), "documents", "index") as bar:
         for block in corpus.blocks(BLOCK):
-            builder.add(*words.encode_column(block.text_column()))
+            builder.add(*tokenizer.encode_column(block.text_column()))
             bar.update(len(block))
-    builder.finish(words.stems)
+    builder.finish(tokenizer.stems)
 
 
 class Vocabulary:
@@ -228,7 +230,7 @@ class Vocabulary:
         self._by_name = np.load(folder / "by_name.npy", mmap_mode="r").view(np.ndarray)
 
     def number(self, term: str) -> int | None:
-        """The number of a term, None where no document has it."""
+        """Return the number of a term, None where no document has it."""
         name = term.encode()
         place = bisect_left(self._by_name, name, key=self._name)
         if place < len(self._by_name) and self._name(found := self._by_name[place]) == name:
@@ -239,10 +241,10 @@ class Vocabulary:
         return self._names[self._starts[number] : self._starts[number + 1]].tobytes()
 
 
-def opened(folder: Path) -> tuple[Inverted, Vocabulary]:
-    """An index that `build` wrote, memory-mapped, and its terms."""
+def open_index(folder: Path) -> tuple[InvertedIndex, Vocabulary]:
+    """Return an index that `build_index` wrote, memory-mapped, and its terms."""
     arrays = {
         name: np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray)
         for name in ("starts", "documents", "counts", "lengths")
     }
-    return Inverted(**arrays), Vocabulary(folder)
+    return InvertedIndex(**arrays), Vocabulary(folder)

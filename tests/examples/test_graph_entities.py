@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import pytest
-
-from harness.retrievers.graph.entities import entities
+from graph_entities import entities
 
 
 def stem(word: str) -> str:

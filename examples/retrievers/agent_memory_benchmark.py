@@ -1,4 +1,7 @@
-"""A provider that was written for Vectorize's agent-memory-benchmark, as it is."""
+"""Any provider of Vectorize's agent-memory-benchmark, as it is.
+
+pip install the packages of the provider
+"""
 
 from __future__ import annotations
 
@@ -49,14 +52,14 @@ class Amb:
 
         if ":" not in provider:
             raise UsageError(
-                f"retriever 'amb': provider={provider!r}: name its class, as "
+                f"retriever Amb: provider={provider!r}: name its class, as "
                 "memory_bench.memory.bm25:BM25MemoryProvider, or file.py:Class"
             )
         found: Any = find(provider)
         lacking = [name for name in ("ingest", "retrieve") if not hasattr(found, name)]
         if lacking:
             raise UsageError(
-                f"retriever 'amb': {provider} has no {lacking[0]}(): it is no MemoryProvider"
+                f"retriever Amb: {provider} has no {lacking[0]}(): it is no MemoryProvider"
             )
         self._make: Callable[..., Any] = found
         theirs: Any = getattr(sys.modules[found.__module__], "Document", AmbDocument)

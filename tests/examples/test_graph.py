@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 from answers import answers
+from graph import Graph
 from notes import ask, scores
+from places import EXAMPLES
 from polling import HANGS
 from spoken import Turn, corpus
 
 from harness.errors import RunError, UsageError
 from harness.retrievers.contract import Question
-from harness.retrievers.graph.retriever import Graph
 from harness.schema import timestamp
 
 pytestmark = pytest.mark.systems
@@ -185,12 +186,15 @@ def test_nodes_of_others_are_left_and_ours_are_removed(bolt: Any) -> None:
 def test_a_process_that_nobody_told_to_close_leaves_no_nodes(bolt: Any) -> None:
     script = (
         "from spoken import Turn, corpus\n"
-        "from harness.retrievers.graph.retriever import Graph\n"
+        "from graph import Graph\n"
         "graph = Graph()\n"
         "graph.index(corpus(Turn('a boat')))\n"
         "print(graph._database.rows('match (n) return count(n)')[0][0])\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": f"{EXAMPLES / 'retrievers'}:{Path(__file__).parents[1]}",
+    }
     done = subprocess.run(
         [sys.executable, "-c", script],
         capture_output=True,

@@ -1,0 +1,6 @@
+"""BM25: a tokenizer, an inverted index, MaxScore, and the retriever that is made of them."""
+
+from harness.retrievers.bm25.formulas import METHODS
+from harness.retrievers.bm25.retriever import BM25
+
+__all__ = ["BM25", "METHODS"]

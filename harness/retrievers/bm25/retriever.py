@@ -1,0 +1,213 @@
+"""The BM25 retriever, with stemming, stop words, k1, b and the formula as options."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from unicodedata import unidata_version
+
+import numpy as np
+
+from harness.errors import near, require_numbers
+from harness.retrievers.bm25 import index as inverted
+from harness.retrievers.bm25 import maxscore
+from harness.retrievers.bm25.formulas import METHODS, Formula, Singles
+from harness.retrievers.bm25.index import IntArray
+from harness.retrievers.bm25.tokenizer import Tokenizer, stemmer_version
+from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.top_k import top_k
+
+if TYPE_CHECKING:
+    from harness.retrievers.index_cache import IndexFolder
+
+PRUNED = 1 << 16
+"""Documents from which on frequent terms are not read whole (see maxscore.py)."""
+_VERSION = 2
+"""Of the files of an index; another one is another index."""
+
+
+@dataclass(frozen=True)
+class CollectionStatistics:
+    """What scores depend on beside a document and the question.
+
+    `frequencies` has under "having TERM" how many documents have a term.
+    """
+
+    documents: int
+    terms: int
+    frequencies: Mapping[str, int]
+
+
+class BM25:
+    """Lexical ranking; documents that share no word with the question are not returned.
+
+    `method`: lucene, robertson, atire, bm25l or bm25+ (Kamphuis et al., ECIR 2020). `stemmer`: a
+    Snowball language, or none. `stopwords`: english, or none. Tokens are runs of two or more
+    letters and digits, in lower case. A text that stands in many haystacks is tokenised once; the
+    index of more than 65,536 documents is on disk, and kept (see `harness cache`).
+    """
+
+    supports_sharding = True
+
+    def __init__(
+        self,
+        k1: float = 1.2,
+        b: float = 0.75,
+        delta: float = 0.5,
+        method: str = "lucene",
+        stemmer: str = "english",
+        stopwords: str = "english",
+    ) -> None:
+        self._analysis = {"stemmer": stemmer, "stopwords": stopwords}
+        self._tokenizer = Tokenizer(stemmer, stopwords)
+        self._index = inverted.index_in_memory(np.zeros(0, np.int32), np.zeros(0, np.int64))[1]
+        self._collection: CollectionStatistics | None = None
+        self.set_params(k1, b, delta, method)
+
+    def set_params(
+        self, k1: float = 1.2, b: float = 0.75, delta: float = 0.5, method: str = "lucene"
+    ) -> None:
+        """Set what the index does not depend on."""
+        require_numbers(k1=k1, b=b, delta=delta)
+        if method not in METHODS:
+            raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
+        self._formula = Formula(k1, b, delta, method)
+        self._prepare_scoring()
+
+    def index(self, corpus: Corpus) -> None:
+        """Count terms, or open the index that counted them before."""
+        self._cached: IndexFolder | None = None
+        self._collection = None
+        if len(corpus) > inverted.BLOCK:
+            from harness.retrievers.index_cache import index_of
+
+            made_of: dict[str, object] = {
+                **self._analysis,
+                "version": _VERSION,
+                "stemmer version": stemmer_version(),
+                "letters": unidata_version,  # what a letter is, and its lower case
+            }
+            self._cached, (self._index, self._vocabulary) = index_of(
+                corpus, "bm25", made_of, lambda to: self._build(corpus, to), inverted.open_index
+            )
+        else:
+            documents = self._tokenizer.encode(corpus.contents)
+            terms = np.concatenate([np.zeros(0, np.int32), *documents])
+            lengths = np.array([len(document) for document in documents], np.int64)
+            self._own_terms, self._index = inverted.index_in_memory(terms, lengths)
+        self._prepare_scoring()
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        """Return the best documents first; equal scores keep the corpus's order."""
+        return [self._search_one(*self._query_terms(query.text), k) for query in queries]
+
+    def statistics(self, queries: Sequence[Question]) -> dict[str, int]:
+        """Return a shard's documents, their terms, and the document frequencies of query terms.
+
+        They add up over shards to those of the whole collection.
+        """
+        stems = dict.fromkeys(
+            stem for query in queries for stem in self._tokenizer.stemmed(query.text)
+        )
+        known = {stem: number for stem in stems if (number := self._term_of(stem)) is not None}
+        frequencies = self._index.document_frequencies([*known.values()])
+        lengths = self._index.lengths
+        size = {"documents": len(lengths), "terms": int(lengths.sum(dtype=np.int64))}
+        return size | {f"having {stem}": n for stem, n in zip(known, frequencies, strict=True)}
+
+    def set_collection_stats(self, statistics: Mapping[str, int]) -> None:
+        """Score what is indexed as a shard of a collection with these statistics."""
+        new = CollectionStatistics(statistics["documents"], statistics["terms"], statistics)
+        size = self._collection and (self._collection.documents, self._collection.terms)
+        self._collection = new
+        if (new.documents, new.terms) != size:
+            self._prepare_scoring()
+
+    def _prepare_scoring(self) -> None:
+        """Compute what follows from index, formula, and the collection if this is a shard of it."""
+        lengths = self._index.lengths
+        whole = self._collection or CollectionStatistics(
+            len(lengths), int(lengths.sum(dtype=np.int64)), {}
+        )
+        self._documents = whole.documents
+        self._weights: dict[int, tuple[IntArray, Singles]] = {}
+        # Without any term nothing is asked of it.
+        mean = (whole.terms / whole.documents if whole.documents else 0.0) or 1.0
+        self._factors = self._formula.factors(lengths, mean)
+        self._single_factors = self._factors.astype(np.float32)
+
+    def _build(self, corpus: Corpus, folder: Path) -> None:
+        # A tokenizer of its own: the terms of millions of documents are not to stay in memory.
+        inverted.build_index(corpus, Tokenizer(**self._analysis), folder)
+
+    def _query_terms(self, text: str) -> tuple[list[int], list[int]]:
+        """Return the terms of a question that the collection has, in the question's order.
+
+        Terms are numbers of the index (-1: a term of other shards alone); with each comes how many
+        documents of the collection have it.
+        """
+        if self._collection is not None:
+            frequencies = self._collection.frequencies
+            stems = [s for s in self._tokenizer.stemmed(text) if frequencies.get(f"having {s}")]
+            terms = [-1 if (term := self._term_of(stem)) is None else term for stem in stems]
+            return terms, [frequencies[f"having {stem}"] for stem in stems]
+        terms = self._indexed_terms(text)
+        return terms, self._index.document_frequencies(terms)
+
+    def _indexed_terms(self, text: str) -> list[int]:
+        """Return the terms of a question that the index has, in the question's order."""
+        if self._cached is not None:
+            terms = map(self._vocabulary.number, self._tokenizer.stemmed(text))
+            return [term for term in terms if term is not None]
+        own, asked = self._own_terms, self._tokenizer.terms(text)
+        known: list[int] = np.searchsorted(own, asked[np.isin(asked, own)]).tolist()
+        return known
+
+    def _term_of(self, stem: str) -> int | None:
+        """Return the number of a term in the index, None where no document has it."""
+        if self._cached is not None:
+            return self._vocabulary.number(stem)
+        own, number = self._own_terms, self._tokenizer.number(stem)
+        term = int(np.searchsorted(own, number)) if number is not None else len(own)
+        return term if term < len(own) and own[term] == number else None
+
+    def _search_one(self, terms: list[int], frequencies: list[int], k: int) -> Result:
+        formula, n = self._formula, self._documents
+        size = len(self._index.lengths)
+        if size > PRUNED and formula.bounded:
+            df = dict(zip(terms, frequencies, strict=True))
+            found = maxscore.top_k(
+                self._index,
+                [term for term in terms if term >= 0],
+                k,
+                lambda term, counts, rows: formula.weights(
+                    counts, self._factors.take(rows), df[term], n
+                ),
+                lambda term, counts, rows: formula.approximate(
+                    counts, self._single_factors.take(rows), df[term], n
+                ),
+                lambda term: formula.maximum(df[term], n),
+            )
+            return Result(*found)
+        scores = np.zeros(size, np.float32)
+        for term, frequency in zip(terms, frequencies, strict=True):
+            if term >= 0:
+                documents, weights = self._weighted_postings(term, frequency)
+                scores[documents] += weights
+        if formula.scores_absent_terms:
+            scores += formula.of_absent(frequencies, n)
+        top = top_k(scores, k, above=0.0)
+        return Result(top, scores[top])
+
+    def _weighted_postings(self, term: int, frequency: int) -> tuple[IntArray, Singles]:
+        """Return the documents that have a term and what it adds; cached for the next question."""
+        if term not in self._weights:
+            documents, counts = self._index.postings(term)
+            factors = self._factors.take(documents)
+            weights = self._formula.weights(counts, factors, frequency, self._documents)
+            if len(self._index.lengths) > PRUNED:
+                return documents, weights
+            self._weights[term] = documents, weights
+        return self._weights[term]
