@@ -155,17 +155,18 @@ class PerformedCheck(OutputPart):
 
 
 class VerifyOutput(Output, tag="harness.verify/1"):
-    """harness verify; `not_verified` counts numbers that nobody recomputed, by kind."""
+    """harness verify; `not_recomputed` counts numbers by kind, `from_table` those that were
+    recomputed from scores.parquet only."""
 
     run: str
     agrees: bool
     numbers: int
     recomputed: int
-    witnesses: list[Any]
+    from_table: int
+    compared: dict[str, int]
     checks: list[PerformedCheck]
     differences: list[Any]
-    not_verified: dict[str, int]
-    notes: list[str]
+    not_recomputed: dict[str, int]
 
 
 class AnalyzeOutput(Output, tag="harness.analyze/1"):
