@@ -247,23 +247,6 @@ class ClaimsOutput(Output, tag="harness.claims/1"):
     claims: list[Claim]
 
 
-class UnfoundedFigure(OutputPart):
-    """A figure on a page that is in no claim and on no board."""
-
-    page: str
-    line: int
-    figure: str
-    systems: list[str]
-
-
-class ClaimsCheckOutput(Output, tag="harness.claims-check/1"):
-    """harness claims --check; `figures` counts those about claimed systems."""
-
-    pages: int
-    figures: int
-    unfounded: list[UnfoundedFigure]
-
-
 # -- datasets and retrievers -----------------------------------------------------------------------
 
 
