@@ -49,8 +49,8 @@ def test_imports_go_one_way_and_never_in_a_circle() -> None:
         ("statistics/clusters.py", "harness.errors", "Statistics is pure"),
         ("dataset/registry.py", "harness.dataset.adapters.beir", "Adapters are found by"),
         ("runs/folder/run_folder.py", "harness.runs.worker", "The folder of a run"),
-        ("verdicts/verify/formulas.py", "harness.scoring.metrics", "The witness"),
-        ("dataset/export_qrels.py", "harness.statistics.clusters", "The witness"),
+        ("verdicts/verify/metrics.py", "harness.scoring.metrics", "Verification of"),
+        ("rankings/rankings.py", "harness.statistics.clusters", "Verification of"),
         ("pages/html.py", "harness.pages.report", "No files import each other in a circle"),
         pytest.param(
             "scoring/matching/found.py",

@@ -1,7 +1,6 @@
-"""List what others say of their systems, and hold pages and files against it.
+"""List what others say of their systems, and score their files again.
 
-List a registry of claims. With --check: every figure that pages state about a claimed system must
-be there, or on a board. With --score: published rankings are scored again and must give what stands
+List a registry of claims. With --score: published rankings are scored again and must give what is
 in it. Status 1 where something disagrees.
 """
 
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import structs
 
 from harness.cli.options import parameters
-from harness.cli.output import add_output, plain, print_json, refuse
+from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError, near
 from harness.leftovers import TemporaryFolder
 from harness.records.output import Output, OutputPart
@@ -56,15 +55,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dataset", metavar="NAME", help="those on this dataset alone")
     parser.add_argument(
-        "--check", nargs="+", metavar="PAGE", help="pages of Markdown, or folders of them"
-    )
-    parser.add_argument(
-        "--board",
-        action="append",
-        metavar="FILE",
-        help="with --check: a leaderboard.json, whose figures may stand on pages too; repeatable",
-    )
-    parser.add_argument(
         "--score", metavar="FOLDER", help="where the published files are; found by their sha256"
     )
     parser.add_argument(
@@ -77,15 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """List, check or score. Status 1 where pages or files disagree with the claims."""
+    """List or score. Status 1 where files disagree with the claims."""
     from harness.verdicts.claims import on_dataset, read_claims
 
-    if options.check and options.score:
-        raise UsageError("--check and --score exclude each other; name one")
-    if not options.check:
-        refuse(options, "without --check", "board")
-    else:
-        refuse(options, "with --check: a page's figures may be on any", "dataset")
     if not options.score:
         refuse(options, "without --score", "source")
     if not options.file and not Path(_OWN).is_file():
@@ -98,8 +82,6 @@ def main(options: argparse.Namespace) -> int:
         claims = on_dataset(claims, options.dataset)
         if not claims:
             raise UsageError(f"no claim is on {options.dataset!r}{near(options.dataset, known)}")
-    if options.check:
-        return _check(options, claims)
     if options.score:
         return _score(options, claims)
     return _list(options, claims)
@@ -134,39 +116,6 @@ def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
         comparable = sum(one.comparable for one in claims)
         print(f"\n{counted(len(claims), 'claims')}: {comparable} comparable, {rescored} rescored")
     return 0
-
-
-def _check(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
-    from harness.scoring.uncertainty import counted
-    from harness.verdicts.board.files import read_boards
-    from harness.verdicts.stated import unfounded
-
-    pages = [page for name in options.check for page in _pages(Path(name))]
-    boards = [board for name in options.board or () for board in read_boards(Path(name))]
-    n, found = unfounded(pages, claims, boards)
-    if options.json:
-        from harness.cli.output_records import ClaimsCheckOutput, UnfoundedFigure
-
-        stated = [UnfoundedFigure(**plain(one)) for one in found]
-        print_json(ClaimsCheckOutput(pages=len(pages), figures=n, unfounded=stated))
-        return int(bool(found))
-    for one in found:
-        print(f"harness: {one}", file=sys.stderr)
-    if not options.quiet:
-        of = f"{counted(n, 'figures')} about claimed systems on {counted(len(pages), 'pages')}"
-        print(f"{of}, {len(found)} unfounded")
-    return int(bool(found))
-
-
-def _pages(path: Path) -> list[Path]:
-    if path.is_dir():
-        pages = sorted(path.rglob("*.md"))
-        if not pages:
-            raise UsageError(f"{path}: holds no page of Markdown (*.md)")
-        return pages
-    if not path.is_file():
-        raise UsageError(f"{path}: no such page")
-    return [path]
 
 
 def _score(options: argparse.Namespace, claims: Sequence[Claim]) -> int:

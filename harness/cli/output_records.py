@@ -155,17 +155,18 @@ class PerformedCheck(OutputPart):
 
 
 class VerifyOutput(Output, tag="harness.verify/1"):
-    """harness verify; `not_verified` counts numbers that nobody recomputed, by kind."""
+    """harness verify; `not_recomputed` counts numbers by kind, `from_table` those that were
+    recomputed from scores.parquet only."""
 
     run: str
     agrees: bool
     numbers: int
     recomputed: int
-    witnesses: list[Any]
+    from_table: int
+    compared: dict[str, int]
     checks: list[PerformedCheck]
     differences: list[Any]
-    not_verified: dict[str, int]
-    notes: list[str]
+    not_recomputed: dict[str, int]
 
 
 class AnalyzeOutput(Output, tag="harness.analyze/1"):
@@ -243,23 +244,6 @@ class ClaimsOutput(Output, tag="harness.claims/1"):
     """harness claims; `claims` as in claims.toml."""
 
     claims: list[Claim]
-
-
-class UnfoundedFigure(OutputPart):
-    """A figure on a page that is in no claim and on no board."""
-
-    page: str
-    line: int
-    figure: str
-    systems: list[str]
-
-
-class ClaimsCheckOutput(Output, tag="harness.claims-check/1"):
-    """harness claims --check; `figures` counts those about claimed systems."""
-
-    pages: int
-    figures: int
-    unfounded: list[UnfoundedFigure]
 
 
 # -- datasets and retrievers -----------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 from archives import unpacked
+from reference.verify import verify
 
 from harness.dataset.adapters.beam import ABILITIES
 from harness.dataset.prepare import open_dataset
@@ -21,7 +22,6 @@ from harness.retrievers.contract import Corpus, Question
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.schema import Ability, as_datetime
-from harness.verdicts.verify.verify import verify
 
 
 @pytest.fixture(scope="module")

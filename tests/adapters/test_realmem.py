@@ -12,6 +12,7 @@ from typing import Any
 import orjson
 import pytest
 from archives import unpacked
+from reference.verify import verify
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
@@ -21,7 +22,6 @@ from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.schema import as_datetime
-from harness.verdicts.verify.verify import verify
 
 
 @pytest.fixture(scope="module")

@@ -8,6 +8,7 @@ import numpy as np
 import orjson
 import pytest
 from mteb_files import Row, write
+from reference.verify import verify
 
 from harness.dataset.prepare import open_dataset
 from harness.dataset.reader import Dataset
@@ -15,7 +16,6 @@ from harness.files import read_json
 from harness.records.scores import MacroMean
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run
-from harness.verdicts.verify.verify import verify
 
 
 @pytest.fixture

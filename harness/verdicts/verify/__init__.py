@@ -1,18 +1,16 @@
-"""A second way to a run's numbers: plain Python of their definitions, and trec_eval.
+"""Recomputes the published numbers of a run with pytrec_eval, SciPy and NumPy.
 
-Nothing here imports `harness.scoring` or `harness.statistics`: what is to be checked takes no part
-in the check. Speed matters less than that a reader can follow every step: lists, sets, loops.
+Nothing here imports `harness.scoring` or `harness.statistics`: the code that computed the numbers
+takes no part in checking them.
 
 | file | what |
 |---|---|
-| rankings.py | the rankings, read from their files, and the order of equal scores |
-| key.py | the answer key, what became of each query, and which ones a protocol counts |
-| formulas.py | the metrics, from their definitions in docs/reference/metrics.md |
-| levels.py | random baseline, upper bound, and what ties could have done |
-| blocks.py | a protocol at a unit: a value a query, for every metric |
-| sections.py, texts.py | knowledge update, abstention, prompt cost; texts against answers |
-| trec_eval.py | pytrec_eval, and the program trec_eval, as further witnesses |
-| published.py | what the run's files say, and whether its signatures say the same |
-| hearing.py | published numbers held against recomputed ones |
-| verify.py, render.py | all of it for one folder, and the verdict in words |
+| inputs.py | rankings, qrels and the outcome of each query, read from the files |
+| metrics.py | metrics of each query |
+| levels.py | random baselines, upper bounds, and the best and worst order of equal scores |
+| columns.py | a protocol: which queries it scores, and the values of all its metrics |
+| means.py | means by slice with their intervals, from the values of the queries |
+| sections.py | counts, knowledge update, abstention, tokens |
+| published.py | what the folder publishes, and whether its files belong together |
+| verify.py, render.py | all of it for one folder, and the result as text |
 """

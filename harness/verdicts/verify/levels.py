@@ -1,152 +1,125 @@
-"""Random baselines, upper bounds, and the best and worst values that ties allow.
+"""Computes random baselines, upper bounds, and the best and worst order of equal scores.
 
-Of documents that are each their own piece of evidence, where these follow from few words.
+In a random order of a haystack each document is as likely at any of its ranks, and the number of
+relevant documents in the top k is hypergeometric.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from itertools import groupby
 
-from harness.verdicts.verify.formulas import Answer, Metric, ndcg, value
-from harness.verdicts.verify.key import Judged
-from harness.verdicts.verify.rankings import Ranking, compared
+import numpy as np
 
+from harness.verdicts.verify.inputs import Qrels, Ranking
+from harness.verdicts.verify.metrics import Metric, Metrics, Values, discounts, evaluate, ndcg
 
-def shared(judged: Sequence[Judged]) -> bool:
-    """Whether a document carries several pieces of evidence, or a piece has several documents."""
-    names = [one.evidence_id for one in judged if one.evidence_id is not None]
-    documents = [one.document for one in judged]
-    return len(set(names)) < len(names) or len(set(documents)) < len(documents)
+_LARGEST_HAYSTACK = 1_000_000
+"""Documents, above which no baseline of a whole ranking is published."""
 
 
-def random_baseline(
-    metric: Metric, grade: dict[str, int], there: set[str], size: int
-) -> float | None:
-    """The mean of the metric over all orders of the haystack; None where nothing is relevant.
+def random_baselines(metrics: Metrics, qrels: Sequence[Qrels], sizes: Sequence[int]) -> Values:
+    """Returns the mean over all orders of haystacks of these sizes; NaN if it is not defined.
 
-    `there`: judged documents that can be found; `size`: documents in the haystack. In a random
-    order every document is as likely to stand at any of the `size` ranks.
+    Not of recall_all where evidence is shared, nor of whole rankings of large haystacks.
     """
-    if metric.name == "judged":
-        known = [d for d in grade if grade[d] >= 0 and d in there]
-        return len(known) / size if grade else None
-    k = min(metric.k if metric.k is not None else size, size)
-    if metric.name.startswith("ndcg"):
-        findable = [d for d in grade if grade[d] >= 1 and d in there]
-        # One document at a known rank is worth gain / discount / ideal: sum over documents and
-        # ranks, each with probability 1 / size. At rank 1 nothing is discounted.
-        cut = metric.k if metric.k is not None else size
-        at_first = [ndcg(metric.name, grade, {d: 1}, cut) or 0.0 for d in findable]
-        if not any(g >= 1 for g in grade.values()):
-            return None
-        return math.fsum(at_first) * discounts(metric.name, k) / size
-    relevant = [d for d in grade if grade[d] >= metric.rel]
-    r, inside = len(relevant), sum(d in there for d in relevant)
-    if not relevant:
-        return None
-    expected = inside * k / size  # relevant documents in the top k
+    found: Values = {}
+    shared = any(one.shares_evidence for one in qrels)
+    large = max(sizes, default=0) > _LARGEST_HAYSTACK
+    for name, metric in metrics.items():
+        if not (shared and metric.name == "recall_all") and (metric.k or not large):
+            pairs = zip(qrels, sizes, strict=True)
+            found[name] = np.array([_of_random_orders(metric, *pair) for pair in pairs])
+    return found
+
+
+def _of_random_orders(metric: Metric, qrels: Qrels, size: int) -> float:
+    if not metric.is_defined(qrels):
+        return math.nan
+    k = size if metric.k is None else min(metric.k, size)
+    relevant = qrels.relevant(metric.rel)
+    r, inside = len(relevant), len(qrels.present.intersection(relevant))
+    share = inside / size
     match metric.name:
+        case "judged":
+            return sum(qrels.grades[document] >= 0 for document in qrels.present) / size
+        case "ndcg" | "ndcg_exp" | "ndcg_b2":
+            gold = qrels.present.intersection(qrels.relevant())
+            at_first = math.fsum(ndcg(metric.name, qrels, [d], metric.k or size) for d in gold)
+            return at_first * _discount(metric.name, k) / size
         case "recall":
-            return expected / r
+            pieces = [piece & qrels.present for piece in qrels.pieces(metric.rel)]
+            return math.fsum(_hit(size, len(piece), k) for piece in pieces) / len(pieces)
         case "hit":
-            return 1 - math.comb(size - k, inside) / math.comb(size, inside)
+            return _hit(size, inside, k)
         case "recall_all":
             return math.comb(k, r) / math.comb(size, r) if inside == r else 0.0
         case "precision":
-            return expected / (metric.k or 1)
+            return share * k / (metric.k or 1)
         case "precision_returned":
-            return inside / size
+            return share
         case "f1":
-            return 2 * expected / ((metric.k or 0) + r)
+            return 2 * share * k / ((metric.k or 0) + r)
         case "rprec":
-            return inside * min(r, size) / size / r
+            return share * min(r, size) / r
         case "mrr":
-            return first_relevant(size, inside, k)
+            return _reciprocal_rank(size, inside, k)
         case _:
-            return average_precision(size, inside, k) / r
+            return _precisions(size, inside, k) / r
 
 
 @cache
-def discounts(name: str, k: int) -> float:
-    """The sum of 1 / discount over the ranks 1 to k."""
-    if name == "ndcg_b2":
-        return math.fsum(1 / math.log2(max(at, 2)) for at in range(1, k + 1))
-    return math.fsum(1 / math.log2(at + 1) for at in range(1, k + 1))
+def _hit(size: int, relevant: int, k: int) -> float:
+    return 1 - math.comb(size - k, relevant) / math.comb(size, relevant)
 
 
 @cache
-def first_relevant(size: int, relevant: int, k: int) -> float:
-    """The mean of 1 / rank of the first relevant document, 0 below k."""
-    terms, none_above = [], 1.0
-    for at in range(1, min(k, size) + 1):
-        left = size - at + 1
-        terms.append(none_above * relevant / left / at)
-        none_above *= (left - relevant) / left
-    return math.fsum(terms)
+def _discount(name: str, k: int) -> float:
+    return float(discounts(name, k).sum())
 
 
 @cache
-def average_precision(size: int, relevant: int, k: int) -> float:
-    """The mean of the sum of precisions at the ranks of the relevant documents in the top k.
+def _reciprocal_rank(size: int, relevant: int, k: int) -> float:
+    ranks = np.arange(1, k + 1)
+    here = relevant / (size - ranks + 1)  # where no rank above has a relevant document
+    none_above = np.cumprod(1 - here)
+    return float((np.concatenate([[1.0], none_above[:-1]]) * here / ranks).sum())
 
-    At rank i: the document there is relevant, with probability R / N, and of the i - 1 above it
-    each is with (R - 1) / (N - 1).
+
+@cache
+def _precisions(size: int, relevant: int, k: int) -> float:
+    """Returns the mean of the sum of the precisions at relevant documents in the top k."""
+    ranks = np.arange(1, k + 1)
+    above = (ranks - 1) * (relevant - 1) / max(size - 1, 1)  # where the rank has a relevant one
+    return float((relevant / size * (1 + above) / ranks).sum()) if relevant else 0.0
+
+
+def upper_bounds(metrics: Metrics, qrels: Sequence[Qrels]) -> Values:
+    """Returns the best value of any ranking: that of the relevant documents alone, best first.
+
+    Not of recall and recall_all where evidence is shared, whose best is hard to find.
     """
-    above = (relevant - 1) / (size - 1) if size > 1 else 0.0
-    terms = (relevant / size * (1 + (at - 1) * above) / at for at in range(1, k + 1))
-    return math.fsum(terms) if relevant else 0.0
+    found: Values = {}
+    shared = any(one.shares_evidence for one in qrels)
+    for least in {metric.least_grade for metric in metrics.values()}:
+        mine = {
+            name: metric
+            for name, metric in metrics.items()
+            if metric.least_grade == least and not (shared and metric.name.startswith("recall"))
+        }
+        ideal = [
+            sorted(one.present.intersection(one.relevant(least)), key=lambda d: -one.grades[d])
+            for one in qrels
+        ]
+        found |= evaluate(mine, qrels, ideal)
+    return found
 
 
-def ideals(judged: Sequence[Judged], there: set[str]) -> dict[int, Answer]:
-    """The best answers: what can be found, best grade first, down to a grade, and nothing else."""
-    grade = Answer(judged, ()).grade
-    best = sorted((d for d in grade if d in there), key=lambda d: -grade[d])
-    return {
-        least: Answer(judged, [d for d in best if grade[d] >= least])
-        for least in {0, 1, *grade.values()}
-    }
-
-
-def upper_bound(metric: Metric, best: Mapping[int, Answer]) -> float | None:
-    """The best that any answer could score, of the `ideals`."""
-    least = {"judged": 0}.get(metric.name, 1 if metric.name.startswith("ndcg") else metric.rel)
-    return value(metric, best[min((g for g in best if g >= least), default=max(best))])
-
-
-def session_ceiling(
-    metric: Metric, judged: Sequence[Judged], session: Mapping[str, str | None]
-) -> float | None:
-    """The same for turns scored as sessions; `session` of the turns that can be found."""
-    gold = {one.document for one in judged if one.grade >= 1}
-    pieces = {session.get(d) or ("none", d) for d in gold}
-    findable = {session[d] or ("none", d) for d in gold if d in session}
-    found = min(len(findable), metric.k or 0)
-    if not gold or metric.name not in ("recall", "hit", "recall_all"):
-        return None
-    return {
-        "recall": found / len(pieces),
-        "hit": float(found > 0),
-        "recall_all": float(found == len(pieces)),
-    }[metric.name]
-
-
-def orders_of_ties(
-    ranking: Ranking, judged: Sequence[Judged], ties: str
-) -> tuple[list[str], list[str]]:
-    """The ranking with the better ones first among equal scores, and with the better ones last."""
-    scores = compared(ranking, ties)
-    if scores is None:
-        return ranking.documents, ranking.documents
-    grade = Answer(judged, ()).grade
-    best: list[str] = []
-    worst: list[str] = []
-    rows = sorted(zip(scores, ranking.documents, strict=True), key=lambda row: -row[0])
-    for _, group in groupby(rows, key=lambda row: row[0]):
-        # Unjudged, and grades below 0, which are read as that, stand behind grade 0.
-        better = sorted((max(grade.get(d, -1), -1), d) for _, d in group)
-        worst += [d for _, d in better]
-        best += [d for _, d in reversed(better)]
-    return best, worst
+def orders_of_ties(ranking: Ranking, qrels: Qrels, ties: str) -> tuple[list[str], list[str]]:
+    """Returns the documents with the better ones last among equal scores, and first."""
+    grades = [max(qrels.grades.get(document, -1), -1) for document in ranking.documents]
+    rows = [*zip(ranking.documents, ranking.compared(ties), grades, strict=True)]
+    worst = sorted(rows, key=lambda row: (-row[1], row[2]))
+    best = sorted(rows, key=lambda row: (-row[1], -row[2]))
+    return [row[0] for row in worst], [row[0] for row in best]

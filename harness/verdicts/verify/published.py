@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
-import msgspec
+import numpy as np
 
+from harness.checksums import ChecksummedRecord, check_file, has_digest, read_with_checksums
+from harness.dataset.verify import verify as verify_content
 from harness.errors import UsageError
-from harness.records.base import read_json_record
-from harness.records.scores import (
-    AbstentionResult,
-    ChangesResult,
-    KnowledgeUpdateResult,
-    ProtocolResult,
-    ScoreReport,
-    TokensResult,
-)
+from harness.rankings.arrow import read_parquet
+from harness.records.base import read_json_record, to_plain
+from harness.records.scores import ProtocolResult, ScoreReport
 from harness.records.submission import Submission, read_submission
-from harness.verdicts.verify.rankings import parquet_rows
+from harness.verdicts.verify.inputs import Inputs, Ranking, best_first, iter_rankings
+from harness.verdicts.verify.means import Place
+from harness.verdicts.verify.metrics import Values
 
-Place = tuple[str, ...]
-"""The path of a number in scores.json: the keys that lead to it."""
+RANKINGS = ("rankings.parquet", "rankings.jsonl", "rankings.trec")
+_SETTINGS = ("version", "threshold", "ks", "requested", "matching", "interval_bases", "checksums")
+"""Keys of numbers that are no results."""
 
-Table = dict[tuple[str, str], dict[str, dict[str, float | None]]]
-"""scores.parquet: (protocol, level) -> query -> metric -> value."""
+
+class _AnyRecord(ChecksummedRecord, forbid_unknown_fields=False):
+    """The checksums of a record of any kind."""
 
 
 @dataclass(frozen=True)
 class Check:
-    """Whether something is as it should be; `message` says how it is."""
+    """Whether something is as it should be, and how it is."""
 
     what: str
     ok: bool
@@ -46,163 +47,141 @@ class Folder:
     path: Path
     record: Submission
     report: ScoreReport
-    per_query: Table | None
 
     @classmethod
     def read(cls, path: Path) -> Folder:
-        """Reads a folder. Raises UsageError for what is no such folder, or publishes no numbers."""
+        """Reads a folder. Raises UsageError for one that publishes no mean."""
         if not path.is_dir():
             raise UsageError(f"{path}: no such folder; name the folder of a run or a submission")
-        record = read_submission(path / "run.json")
-        if not (path / "scores.json").is_file():
+        record, file = read_submission(path / "run.json"), path / "scores.json"
+        if not file.is_file():
             raise UsageError(
                 f"{path}: holds no scores.json, so there is no published number to verify; "
                 "`harness score` scores a run folder, `harness leaderboard add` a submission"
             )
-        again = f"`harness score {path}` makes it again"
-        report = read_json_record(path / "scores.json", ScoreReport, again)
-        table = path / "scores.parquet"
-        return cls(path, record, report, _table(table) if table.is_file() else None)
+        report = read_json_record(file, ScoreReport, f"`harness score {path}` makes it again")
+        if not any(protocol.slices for protocol in report.protocols):
+            raise UsageError(f"{file}: publishes no mean, so nothing is verified")
+        return cls(path, record, report)
 
-    def rows(self, index: int) -> dict[str, dict[str, float | None]] | None:
-        """Returns the values by query of a protocol; None without scores.parquet."""
-        if self.per_query is None:
-            return None
-        protocol = self.report.protocols[index]
-        return self.per_query.get((protocol.protocol, protocol.level), {})
+    def rankings(self) -> list[Path]:
+        """Returns the files of rankings, the first of which is scored. Raises UsageError."""
+        found = [self.path / name for name in RANKINGS if (self.path / name).is_file()]
+        if not found:
+            texts = (self.path / "hits.jsonl").is_file()
+            more = "; texts are matched by `harness leaderboard add`" if texts else ""
+            needed = ", ".join(RANKINGS)
+            raise UsageError(f"{self.path}: holds no rankings; one of {needed} is needed{more}")
+        return found
 
-    def signatures(self) -> Iterator[tuple[Place, str]]:
-        """Yields every signature, and its path."""
-        for place, leaf in leaves(self.report):
-            if isinstance(leaf, str) and ("signature" in place or "signatures" in place):
-                yield place, leaf
+    def numbers(self) -> dict[Place, float]:
+        """Returns every result in scores.json, by the keys that lead to it."""
+        tree = to_plain(self.report)
+        for plain, protocol in zip(tree["protocols"], self.report.protocols, strict=True):
+            plain["slices"] = to_plain(protocol.slices)
+        return dict(_leaves(tree))
+
+    def by_query(self, protocol: ProtocolResult, ids: list[str]) -> Values:
+        """Returns a protocol's published values of the queries; nothing without scores.parquet."""
+        path = self.path / "scores.parquet"
+        if not path.is_file():
+            return {}
+        keys = [("protocol", "=", protocol.protocol), ("level", "=", protocol.level)]
+        table = read_parquet(path, filters=keys)
+        number = {id_: i for i, id_ in enumerate(ids)}
+        rows = [number[query] for query in table["query"].to_pylist()]
+        found = {}
+        for metric in {metric for part in protocol.slices.values() for metric in part.metrics}:
+            if len(table) and metric in table.column_names:
+                found[metric] = np.full(len(ids), np.nan)
+                found[metric][rows] = table[metric].to_numpy()
+        return found
 
 
-def leaves(value: object, place: Place = ()) -> Iterator[tuple[Place, object]]:
-    """Yields all texts and numbers of a record, and the path of each: one path a number."""
-    if isinstance(value, msgspec.Struct | dict | list):
-        for name, inner in _items(value):
-            yield from leaves(inner, (*place, name))
-    else:
+def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, float]]:
+    if isinstance(value, dict | list):
+        for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            if name not in _SETTINGS:
+                yield from _leaves(inner, (*place, str(name)))
+    elif type(value) in (int, float):
         yield place, value
 
 
-def _items(value: object) -> Iterator[tuple[str, object]]:
-    """Yields the parts of a record; signatures are filled in, and columns taken apart."""
-    if isinstance(value, list):
-        yield from ((str(i), one) for i, one in enumerate(value))
-        return
-    if isinstance(value, dict):
-        yield from value.items()
-        return
-    assert isinstance(value, msgspec.Struct)
-    parts: dict[str, object] = msgspec.structs.asdict(value)
-    if isinstance(value, ProtocolResult):
-        for name in ("signature", "metrics", "interval_bases", "columns"):
-            del parts[name]
-        parts["slices"] = value.slices
-    elif isinstance(value, KnowledgeUpdateResult | ChangesResult):
-        del parts["signature"], parts["values"]
-        if isinstance(value, ChangesResult):
-            del parts["n"]  # of each metric; the counts say the same
-        parts |= {**value.values, "signatures": value.signatures}
-    elif isinstance(value, AbstentionResult):
-        parts |= {"signatures": value.signatures}
-        del parts["signature"]
-    elif isinstance(value, TokensResult):
-        del parts["signature"]
-        parts["signatures"] = [
-            value.signature_of(budget, slice_)
-            for budget, found in value.recall_within_budget.items()
-            for slice_ in ("answerable", *found.by_ability)
-        ]
-    yield from parts.items()
+def checks(folder: Folder, inputs: Inputs) -> Iterator[Check]:
+    """Yields whether the files are those that were written together, and say the same."""
+    yield _checksums(folder)
+    yield _content(folder, inputs)
+    first, *others = folder.rankings()
+    for path in others:
+        one, other = ({q: best_first(r) for q, r in iter_rankings(file)} for file in (first, path))
+        odd = [query for query in {**one, **other} if not _same(one.get(query), other.get(query))]
+        found = f"as in {first.name}, {len(one)} queries"
+        if odd:
+            found = f"not as in {first.name}; queries: {len(odd)}, first {odd[0]!r}"
+        yield Check(path.name, not odd, found)
+    yield _signatures(folder, inputs)
 
 
-def _table(path: Path) -> Table:
-    found: Table = {}
-    for row in parquet_rows(path, ("protocol", "level", "query")):
-        of = found.setdefault((row.pop("protocol"), row.pop("level")), {})
-        query = row.pop("query")
-        of[query] = {name: v for name, v in row.items() if v is None or type(v) is float}
-    return found
+def _same(one: Ranking | None, other: Ranking | None) -> bool:
+    if one is None or other is None or one.documents != other.documents:
+        return False
+    return one.scores is None or other.scores is None or np.array_equal(one.scores, other.scores)
 
 
-def parts(signature: str) -> dict[str, str]:
-    """A signature taken apart: `name:value` with `|` between, percent-encoded; metric first."""
-    metric, *rest = signature.split("|")
-    named = (part.partition(":") for part in rest)
-    return {"metric": unquote(metric)} | {name: unquote(value) for name, _, value in named}
+def _checksums(folder: Folder) -> Check:
+    wrong = []
+    for name in ("run.json", "scores.json"):
+        try:
+            record = read_with_checksums(folder.path / name, _AnyRecord)
+            for file in record.checksums.files if record.checksums else ():
+                if (folder.path / file).is_file():
+                    check_file(folder.path / file, record)
+        except UsageError as error:
+            wrong.append(str(error))
+    for name, sha256 in folder.report.inputs.items():
+        if (folder.path / name).is_file() and not has_digest(folder.path / name, sha256):
+            wrong.append(f"{folder.path / name}: is not the file that was scored")
+    found = wrong[0] if wrong else "the files are those that were written together"
+    return Check("checksums", not wrong, found)
 
 
-def signature_check(folder: Folder, counted: Sequence[str], queries: Sequence[str]) -> Check:
-    """Whether every signature says what the folder says: data, depth, queries, slice, n, metric.
+def _content(folder: Folder, inputs: Inputs) -> Check:
+    """Whether the prepared dataset is, byte by byte, the one that scores.json names."""
+    content, manifest = verify_content(inputs.dataset)[0], inputs.dataset.manifest
+    for name in ("name", "granularity", "text", "split", "fingerprint"):
+        published, ours = getattr(folder.report.dataset, name), getattr(manifest, name)
+        if published != ours:
+            found = f"{name} is {published} in scores.json, {ours} in the data"
+            return Check("dataset", False, found)
+    found = f"{manifest.name}, content as its fingerprint {manifest.fingerprint[:8]} says"
+    return Check("dataset", content.ok, found if content.ok else content.message)
 
-    `counted`: the queries that something can be said of; `queries`: those of the dataset, in its
-    order.
-    """
+
+def _signatures(folder: Folder, inputs: Inputs) -> Check:
+    """Whether each section's signature names the data, depth and queries of the folder."""
     report, about = folder.report, folder.report.dataset
+    counted = [inputs.dataset.query_ids[i] for i in np.flatnonzero(inputs.counted)]
     digest = hashlib.sha256("\n".join(counted).encode()).hexdigest()[:8]
-    everything = {
+    expected = {
         "data": f"{about.name}#{about.fingerprint[:8]}",
         "text": about.text,
         "split": about.split,
         "depth": str(report.depth),
-        "queries": "all" if len(counted) == len(queries) else digest,
+        "queries": "all" if inputs.counted.all() else digest,
         "v": report.harness,
         "missing": report.missing,
     }
-    wrong, n = [], 0
-    for place, text in folder.signatures():
-        if place[0] == "semantic":  # of its own model and queries
-            continue
-        n += 1
-        said, expected = parts(text), dict(everything)
-        if place[0] == "protocols":
-            protocol = report.protocols[int(place[1])]
-            expected |= {
-                "metric": place[5],
-                "protocol": protocol.name,
-                "level": protocol.level,
-                "slice": place[3],
-                "n": str(protocol.slices[place[3]].metrics[place[5]].n),
-                "ties": protocol.ties,
-            }
-        for name, value in expected.items():
+    others = (report.knowledge_update, report.changes, report.abstention, report.tokens)
+    signatures = [(section.signature, expected) for section in others if section is not None]
+    for one in report.protocols:
+        own = {"protocol": one.name, "level": one.level, "ties": one.ties, "metric": "{metric}"}
+        signatures.append((one.signature, expected | own))
+    for signature, wanted in signatures:
+        metric, *rest = signature.split("|")
+        parts = (part.partition(":") for part in rest)
+        said = {"metric": metric, **{name: unquote(value) for name, _, value in parts}}
+        for name, value in wanted.items():
             if said.get(name) != value:
-                wrong.append(f"{name} is {said.get(name)}, not {value}, in {text}")
-                break
-    if wrong:
-        more = f" and {len(wrong) - 1} more" if len(wrong) > 1 else ""
-        return Check("signatures", False, f"{wrong[0]}{more}")
-    return Check("signatures", True, f"all {n} say what the folder and the dataset say")
-
-
-def is_number(place: Place, leaf: object) -> bool:
-    """Whether a leaf of scores.json is a result, and not a version or a setting."""
-    settings = place[-1] in ("version", "threshold") or place[:2] == ("hits", "matching")
-    return type(leaf) in (int, float) and not settings
-
-
-def kind(report: ScoreReport, place: Place) -> str:
-    """What kind of number stands there, in words."""
-    if place[0] == "semantic":
-        return "accuracy by similarity of texts"
-    if place[0] != "protocols" or len(place) < 7:
-        if "random_baseline" in place:
-            return f"random baseline of {place[0]}"
-        return "abstention at a threshold" if "at_threshold" in place else ".".join(place)
-    if place[6] in _KINDS:
-        return _KINDS[place[6]]
-    # Of a metric or a protocol that has no recomputation here.
-    return f"{place[5]} of {report.protocols[int(place[1])].name}"
-
-
-_KINDS = {
-    "interval": "ends of 95% intervals",
-    "macro_category": "means over categories",
-    "macro_haystack": "ends of intervals over haystacks",
-    "ties": "expected value of ties",
-    "random_baseline": "random baseline",
-    "upper_bound": "upper bound",
-}
+                found = f"{name} is {said.get(name)}, not {value}, in {signature}"
+                return Check("signatures", False, found)
+    return Check("signatures", True, f"all {len(signatures)} say what the folder says")

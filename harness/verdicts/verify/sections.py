@@ -1,224 +1,131 @@
-"""What stands beside the protocols: knowledge update, abstention, prompt cost; default answer key.
-
-Each function gives numbers by the path where scores.json has them: `("update_recall@5",)`.
-"""
+"""Computes what is published besides the protocols: counts, knowledge update, abstention."""
 
 from __future__ import annotations
 
-import math
-import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Mapping, Sequence
-from statistics import fmean
-from typing import Any
+from collections.abc import Collection
 
-from harness.verdicts.verify.formulas import Answer, Metric, evidence, value
-from harness.verdicts.verify.key import ABSTENTION, Key, Outcomes
-from harness.verdicts.verify.rankings import Ranking
+import numpy as np
 
-Numbers = dict[tuple[str, ...], float | None]
+from harness.verdicts.verify.inputs import Flags, Floats, Inputs
+from harness.verdicts.verify.means import Place
 
-_TOKEN = re.compile(rb"[A-Za-z0-9_\x80-\xff]+|[!-~]")
-"""A run of word characters (all of UTF-8 beyond ASCII is one), or one other visible character."""
+Numbers = dict[Place, float | None]
 
 
-def updates(key: Key, counted: Sequence[str], run: Mapping[str, Ranking], ks: list[int]) -> Numbers:
-    """Is the newest statement of a fact found, and above the older ones?
-
-    Over knowledge-update queries whose gold documents have different dates. Undated gold does not
-    count.
-    """
-    new_above: list[float] = []
-    new_found: dict[int, list[float]] = {k: [] for k in ks}
-    old_alone: dict[int, list[float]] = {k: [] for k in ks}
-    for query in counted:
-        if key.queries[query].ability != "knowledge-update":
-            continue
-        held = key.held(query)
-        dates = {}
-        for one in key.of("default", query):
-            document = held.get(one.document)
-            if one.grade >= 1 and document is not None and document.timestamp is not None:
-                dates[one.document] = document.timestamp
-        if len(set(dates.values())) < 2:
-            continue
-        rank = {d: at for at, d in enumerate(_documents(run, query), 1)}
-        latest = max(dates.values())
-        new = min((rank.get(d, math.inf) for d in dates if dates[d] == latest), default=math.inf)
-        old = min((rank.get(d, math.inf) for d in dates if dates[d] != latest), default=math.inf)
-        new_above.append(float(new < old))
-        for k in ks:
-            new_found[k].append(float(new <= k))
-            old_alone[k].append(float(old <= k < new))
-    numbers: Numbers = {("n",): len(new_above)}
-    if new_above:
-        numbers["update_ranked_first",] = fmean(new_above)
-        for k in ks:
-            numbers[f"update_recall@{k}",] = fmean(new_found[k])
-            numbers[f"stale_only_rate@{k}",] = fmean(old_alone[k])
-    return numbers
-
-
-def abstention(key: Key, outcomes: Outcomes, run: Mapping[str, Ranking], depth: int) -> Numbers:
-    """Silence and confidence as signs that there is no answer; no numbers where one kind is absent.
-
-    Over queries without an answer, and those with evidence. Silence is nothing returned, or said to
-    have no answer; a failure is neither, and has no confidence. A query of which nobody knows
-    whether it was answered does not count. The
-    threshold of `at_threshold` is chosen over drawn parts of the queries and not recomputed.
-    """
-    hit = Metric("hit", 1, min(10, depth))
-    # query, confidence, silent, wrong
-    answerable: list[tuple[str, float | None, bool, float]] = []
-    without: list[tuple[str, float | None, bool, float]] = []
-    rows = []
-    for query in key.queries.values():
-        judged = key.of("default", query.id)
-        none = query.ability == ABSTENTION
-        asked = query.id in outcomes.asked
-        counts = asked if none else outcomes.counted(query.id) and bool(evidence(judged))
-        ranking = _documents(run, query.id)
-        failed = query.id in outcomes.failed
-        if not counts or not (ranking or failed or query.id in outcomes.replied):
-            continue
-        found = value(hit, Answer(judged, ranking))
-        silent = not failed and (query.id in outcomes.abstained or not ranking)
-        rows.append((query.id, none, silent, 1.0 if none else 1.0 - (found or 0.0)))
-    own = any(q in outcomes.confidence for q, _, silent, _ in rows if not silent)
-    for query_id, none, silent, wrong in rows:
-        sure = outcomes.confidence.get(query_id) if own else _top(run, query_id)
-        (without if none else answerable).append((query_id, sure, silent, wrong))
-    if not answerable or not without:
-        return {}
-    numbers: Numbers = {
-        ("n_unanswerable",): len(without),
-        ("n_answerable",): len(answerable),
-        ("false_positive_rate",): fmean(not silent for _, _, silent, _ in without),
-    }
-    right = sum(silent for _, _, silent, _ in without)
-    said = right + sum(silent for _, _, silent, _ in answerable)
-    numbers["as_returned", "precision"] = right / said if said else None
-    numbers["as_returned", "recall"] = right / len(without)
-    numbers["as_returned", "f1"] = 2 * right / (said + len(without))
-    answerable, without = (
-        [one for one in group if one[0] not in outcomes.failed] for group in (answerable, without)
+def counts(inputs: Inputs, cutoffs: Collection[int]) -> Numbers:
+    """Counts queries and documents; `cutoffs`: of the metrics of documents."""
+    unknown = sum(
+        document not in inputs.documents(query) and not document.startswith("unresolved:")
+        for query, ranking in enumerate(inputs.rankings)
+        for document in ranking.documents
     )
-    both = [*answerable, *without]
-    spoken = [sure for _, sure, silent, _ in both if not silent]
-    if not answerable or not without or None in spoken or len(set(spoken)) < 2:
-        return numbers  # no confidence to speak of
-    # Silence is the least sure answer of all.
-    ranked = [(-math.inf if silent else float(sure or 0), wrong) for _, sure, silent, wrong in both]
-    high, low = ranked[: len(answerable)], sorted(sure for sure, _ in ranked[len(answerable) :])
-    below = sum(bisect_left(low, sure) + bisect_right(low, sure) for sure, _ in high)
-    numbers["confidence", "n"] = len(both)
-    numbers["confidence", "auroc"] = below / 2 / (len(high) * len(low))
-    risks = risk_of_the_surest(ranked)
-    numbers["confidence", "aurc"] = fmean(risks)
-    for tenth in range(10):
-        at = max(0, round((tenth + 1) / 10 * len(risks)) - 1)
-        numbers["confidence", "risk_coverage", str(tenth), "risk"] = risks[at]
-        numbers["confidence", "risk_coverage", str(tenth), "coverage"] = (tenth + 1) / 10
-    return numbers
-
-
-def risk_of_the_surest(ranked: Sequence[tuple[float, float]]) -> list[float]:
-    """The share of wrong answers among the n surest, for each n; those equally sure share theirs.
-
-    `ranked` holds (confidence, 1.0 where wrong).
-    """
-    by_confidence: dict[float, list[float]] = {}
-    for sure, wrong in ranked:
-        by_confidence.setdefault(sure, []).append(wrong)
-    risks: list[float] = []
-    total = 0.0
-    for sure in sorted(by_confidence, reverse=True):
-        for _ in by_confidence[sure]:
-            total += fmean(by_confidence[sure])
-            risks.append(total / (len(risks) + 1))
-    return risks
-
-
-def tokens(
-    key: Key,
-    counted: Sequence[str],
-    failed: set[str],
-    run: Mapping[str, Ranking],
-    costs: Mapping[str, list[int]],
-    budgets: Sequence[str],
-) -> Numbers:
-    """What the rankings cost in a prompt, and recall within a budget; `costs` a row, by query."""
-    whole = [sum(costs.get(q, ())) for q in counted if q not in failed]
-    top = [sum(costs.get(q, [])[:10]) for q in counted if q not in failed]
-    numbers = _summary("per_query", whole) | _summary("per_query_top_10", top)
-    for budget in budgets:
-        values: dict[str, dict[str, float]] = {"": {}}
-        ended = 0
-        for query in counted:
-            judged, ability = key.of("default", query), key.queries[query].ability
-            if ability == ABSTENTION or not evidence(judged):
-                continue
-            spent, cut = 0, 0
-            for cost in costs.get(query, ()):
-                if (spent := spent + cost) > int(budget):
-                    break
-                cut += 1
-            ranking = _documents(run, query)
-            found = value(Metric("recall", 1, cut), Answer(judged, ranking))
-            values[""][query] = values.setdefault(ability, {})[query] = found or 0.0
-            ended += cut == len(ranking) and spent < int(budget)
-        for ability, mine in values.items():
-            where = ("recall_within_budget", budget, *(["by_ability", ability] * bool(ability)))
-            where = tuple(where)
-            numbers[*where, "recall"] = fmean(mine.values()) if mine else None
-            numbers[*where, "n"] = len(mine)
-        numbers["recall_within_budget", budget, "ended"] = ended
-    return numbers
-
-
-def document_costs(key: Key, run: Mapping[str, Ranking]) -> dict[str, list[int]]:
-    """Tokens of each returned document, title and text; one that the haystack lacks costs none."""
-    known: dict[tuple[str, str], int] = {}
-    costs: dict[str, list[int]] = {}
-    for query in key.queries.values():
-        held = key.held(query.id)
-        mine = costs[query.id] = []
-        for document in _documents(run, query.id):
-            place = (query.haystack, document)
-            if place not in known:
-                one = held.get(document)
-                known[place] = token_count(one.text) + token_count(one.title) if one else 0
-            mine.append(known[place])
-    return costs
-
-
-def token_count(text: str | None) -> int:
-    """Tokens of a text."""
-    return len(_TOKEN.findall((text or "").encode()))
-
-
-def _summary(name: str, counts: Sequence[int]) -> Numbers:
-    numbers: Numbers = {
-        (name, "n"): len(counts),
-        (name, "mean"): fmean(counts) if counts else None,
+    sizes = np.array([len(ranking.documents) for ranking in inputs.rankings])
+    possible = np.minimum(inputs.k - np.array(inputs.own), inputs.sizes)
+    answered = inputs.asked & ~inputs.failed
+    used = answered & ~inputs.abstained & (sizes > 0)
+    sizes, possible = sizes[used], possible[used]
+    ended = {k: int((sizes < np.minimum(k, possible)).sum()) for k in sorted(cutoffs)}
+    beyond = [k for k, n in ended.items() if 10 * n > len(sizes)]
+    return {
+        ("depth",): inputs.k,
+        ("queries", "in_dataset"): len(inputs.rankings),
+        ("queries", "asked"): int(inputs.asked.sum()),
+        ("queries", "failed"): int(inputs.failed.sum()),
+        ("queries", "without_ranking"): int((answered & ~inputs.ranked).sum()),
+        ("queries", "unknown_in_run"): inputs.unknown_queries,
+        ("unknown_documents",): unknown,
+        ("repeated_documents",): inputs.repeated_documents,
+        ("returned", "rankings"): len(sizes),
+        ("returned", "mean"): float(sizes.mean()) if len(sizes) else None,
+        ("returned", "min"): min(sizes.tolist(), default=None),
+        ("returned", "shorter"): int((sizes < possible).sum()),
+        **{("returned", "unreached_cutoffs", str(i)): k for i, k in enumerate(beyond)},
     }
-    for percent in (50, 95):
-        numbers[name, f"p{percent}"] = percentile(counts, percent) if counts else None
-    return numbers
 
 
-def percentile(counts: Sequence[int], percent: int) -> float:
-    """Between the two values that it falls between, by how far."""
-    ordered = sorted(counts)
-    at = (len(ordered) - 1) * percent / 100
-    low, high = ordered[math.floor(at)], ordered[math.ceil(at)]
-    return low + (high - low) * (at - math.floor(at))
+def knowledge_update(inputs: Inputs, ks: Collection[int]) -> Numbers:
+    """Tests whether the newest statement of a fact is found, and above the older ones.
+
+    Over knowledge-update queries whose gold documents have different dates.
+    """
+    ranks = []
+    asked = inputs.counted & (inputs.dataset.abilities == "knowledge-update")
+    for query in np.flatnonzero(asked).tolist():
+        held, gold = inputs.documents(query), inputs.qrels()[query].relevant()
+        dated = {d: held[d].timestamp for d in gold if d in held}
+        dates = {d: date for d, date in dated.items() if date is not None}
+        if len({*dates.values()}) > 1:
+            latest = max(dates.values())
+            rank = {d: at for at, d in enumerate(inputs.rankings[query].documents, 1)}
+            new = min(rank.get(d, np.inf) for d, date in dates.items() if date == latest)
+            old = min(rank.get(d, np.inf) for d, date in dates.items() if date < latest)
+            ranks.append((new, old))
+    if not ranks:
+        return {("n",): 0}
+    new, old = np.array(ranks).T
+    found: Numbers = {("n",): len(ranks)}
+    found["values", "update_ranked_first"] = float((new < old).mean())
+    for k in ks:
+        found["values", f"update_recall@{k}"] = float((new <= k).mean())
+        found["values", f"stale_only_rate@{k}"] = float(((old <= k) & (new > k)).mean())
+    return found
 
 
-def _documents(run: Mapping[str, Ranking], query: str) -> list[str]:
-    return run[query].documents if query in run else []
+def abstention(inputs: Inputs) -> Numbers:
+    """Measures silence and confidence as signs that a query has no answer.
+
+    Over queries without an answer and those with evidence. Silence is nothing returned, or said to
+    have no answer; a failed query is not silent.
+    """
+    unanswerable = inputs.dataset.abilities == "abstention"
+    evidence = np.array([bool(qrels.relevant()) for qrels in inputs.qrels()])
+    empty = np.array([not ranking.documents for ranking in inputs.rankings])
+    counted = inputs.asked & (unanswerable | (evidence & inputs.measurable))
+    counted &= ~empty | inputs.failed | inputs.answered
+    none, failed = unanswerable[counted], inputs.failed[counted]
+    if none.all() or not none.any():
+        return {}
+    silent = ~failed & (inputs.abstained | empty)[counted]
+    right, said, n = int((silent & none).sum()), int(silent.sum()), int(none.sum())
+    found: Numbers = {
+        ("n_unanswerable",): n,
+        ("n_answerable",): len(none) - n,
+        ("false_positive_rate",): float(1 - silent[none].mean()),
+        ("as_returned", "precision"): right / said if said else None,
+        ("as_returned", "recall"): right / n,
+        ("as_returned", "f1"): 2 * right / (said + n),
+    }
+    sure = inputs.confidence[counted]
+    if np.isnan(sure[~silent]).all():
+        scores = (ranking.scores for ranking in inputs.rankings)
+        best = [np.nan if one is None or not len(one) else one.max() for one in scores]
+        sure = np.array(best)[counted]
+    rows = zip(inputs.rankings, inputs.qrels(), strict=True)
+    k = min(10, inputs.k)
+    missed = np.array([{*q.relevant()}.isdisjoint(r.documents[:k]) for r, q in rows])[counted]
+    columns = (np.where(silent, -np.inf, sure), none, none | missed)
+    return found | _confidence(*(column[~failed] for column in columns))
 
 
-def _top(run: Mapping[str, Ranking], query: str) -> float | None:
-    scores: Any = run[query].scores if query in run else None
-    return max(scores) if scores else None
+def _confidence(sure: Floats, none: Flags, wrong: Flags) -> Numbers:
+    """Returns the numbers of confidence; silence is the least, minus infinity."""
+    spoken = {*sure[sure > -np.inf].tolist()}
+    if none.all() or not none.any() or np.isnan(sure).any() or len(spoken) < 2:
+        return {}
+    from scipy.stats import mannwhitneyu
+
+    pairs = int(none.sum()) * int((~none).sum())
+    # Answers of equal confidence share what is wrong of them.
+    _, number, sizes = np.unique(-sure, return_inverse=True, return_counts=True)
+    shares = np.repeat(np.bincount(number, wrong) / sizes, sizes)
+    risks = np.cumsum(shares) / np.arange(1, len(sure) + 1)
+    found: Numbers = {
+        ("confidence", "n"): len(sure),
+        ("confidence", "auroc"): float(mannwhitneyu(sure[~none], sure[none]).statistic) / pairs,
+        ("confidence", "aurc"): float(risks.mean()),
+    }
+    for tenth in range(1, 11):
+        place = ("confidence", "risk_coverage", str(tenth - 1))
+        found[*place, "coverage"] = tenth / 10
+        found[*place, "risk"] = float(risks[max(0, round(tenth / 10 * len(risks)) - 1)])
+    return found

@@ -1,332 +1,282 @@
-"""A run's published numbers, each made again by a second way and held against it."""
+"""Recomputes the published numbers of a folder and compares them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.dataset.export_qrels import export_key
+import numpy as np
+import numpy.typing as npt
+
 from harness.dataset.prepare import open_dataset, open_prepared
 from harness.dataset.reader import Dataset
-from harness.dataset.verify import verify as verify_content
-from harness.errors import UsageError, install
-from harness.leftovers import TemporaryFolder
-from harness.records.scores import ChangesResult, KnowledgeUpdateResult
-from harness.verdicts.verify import changes, sections
-from harness.verdicts.verify.blocks import SESSIONS, Block, Material, Values, answer_values
-from harness.verdicts.verify.formulas import Metric
-from harness.verdicts.verify.hearing import PLAIN, Difference, Hearing, Line
-from harness.verdicts.verify.key import FOR_NO_RUN, RULES, Key, Outcomes, slices
-from harness.verdicts.verify.published import Check, Folder, signature_check
-from harness.verdicts.verify.rankings import FILES, Run, cleaned, differing, read_run
-from harness.verdicts.verify.texts import (
-    UNRESOLVED,
-    Hits,
-    document_texts,
-    read_hits,
-    same_rankings,
-)
-from harness.verdicts.verify.trec_eval import Tool, tools
+from harness.errors import UsageError
+from harness.records.scores import ProtocolResult
+from harness.verdicts.verify import sections
+from harness.verdicts.verify.columns import PROTOCOLS, SESSIONS, Column, columns, exclusions
+from harness.verdicts.verify.inputs import Flags, Floats, Inputs
+from harness.verdicts.verify.means import Place, cell, mean
+from harness.verdicts.verify.metrics import Metric
+from harness.verdicts.verify.published import Check, Folder, checks
 
-_TEXTS = 300_000
-"""Of more returned documents the texts are not read: neither tokens nor answers are verified."""
+TOLERANCE = 1e-9
+"""Sums of the same doubles in another order differ by less, another formula by more."""
+
+_SHOWN = 3
+"""Queries that a difference names."""
+
+NOT_SCORABLE = (
+    "no answer exists (abstention)",
+    "no judgement",
+    "no evidence in the answer key",
+)
+"""Why a protocol cannot score a query in any run."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A number that is published otherwise than it was recomputed; None is no number.
+
+    Of values by query, `queries` are those that differ most, with both values.
+    """
+
+    section: str
+    what: str
+    slice: str
+    published: float | None
+    recomputed: float | None
+    queries: list[tuple[str, float | None, float | None]] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """All that was found.
+    """Everything that was found.
 
-    `numbers`: how many scores.json has; `not_verified`: how many of them nobody recomputed, by
-    kind. `means`: how many means of protocols were recomputed, and how many there are.
+    `numbers`: in scores.json; `not_recomputed` counts some of them by kind, and `from_table` those
+    that were recomputed only from scores.parquet, as the values of their queries are not. `values`
+    and `compared`: values of queries and numbers of scores.json that were compared, by section.
     """
 
     folder: Folder
-    lines: list[Line]
+    numbers: int
+    from_table: int
+    values: Counter[str]
+    compared: Counter[str]
     checks: list[Check]
     differences: list[Difference]
-    numbers: int
-    means: tuple[int, int]
-    not_verified: dict[str, int]
-    notes: list[str]
+    not_recomputed: dict[str, int]
 
     @property
     def recomputed(self) -> int:
-        """How many numbers were recomputed."""
-        return self.numbers - sum(self.not_verified.values())
+        """How many numbers of scores.json were recomputed."""
+        return self.numbers - sum(self.not_recomputed.values())
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing differs and everything belongs together."""
+        """Whether nothing differs and the files belong together."""
         return not self.differences and all(check.ok for check in self.checks)
 
 
-def verify(path: Path, *, source: str | None = None, program: Path | None = None) -> Verdict:
-    """Recompute what a run folder, or a submission, publishes in scores.json.
+def verify(path: Path, *, source: str | None = None) -> Verdict:
+    """Recomputes what a run folder, or a submission, publishes in scores.json.
 
-    `source`: the raw files of its dataset, where they are not prepared here. `program`: trec_eval,
-    where PATH does not name it. Raises UsageError for a folder that is no such, or publishes
-    nothing, for data that are not those it names, and for a `program` that cannot be used.
+    `source`: the raw files of its dataset, where they are not prepared here. Raises UsageError for
+    a folder that publishes nothing, for other data than it names, and without pytrec_eval.
     """
     folder = Folder.read(path)
-    dataset = _dataset(folder, source)
-    name, run = _rankings(folder)
-    texts = len({d for ranking in run.values() for d in ranking.documents}) <= _TEXTS
-    with TemporaryFolder("verify") as aside:
-        witnesses = tools(program, Path(aside))
-        named = {query: [*ranking.documents, query] for query, ranking in run.items()}
-        export_key(dataset, Path(aside), named, texts=texts)
-        recount = Recount(folder, Key.read(Path(aside)), run, texts=texts)
-        recount.protocols(witnesses)
-        recount.others()
-    hearing = recount.hearing
-    checks = [_content(folder, dataset), *_other_rankings(folder, name, run), *recount.checks()]
-    notes = []
-    if not texts:
-        notes.append(f"more than {_TEXTS:,} documents were returned: no texts were read")
-    if not witnesses:
-        notes.append(
-            f"nobody but plain Python has looked: pytrec_eval comes by {install('verify')}, the "
-            "program by --trec-eval FILE"
-        )
-    if not hearing.means()[1]:
-        raise UsageError(
-            f"{folder.path / 'scores.json'}: publishes no mean, so nothing is verified"
-        )
-    return Verdict(
-        folder,
-        hearing.lines,
-        checks,
-        hearing.differences,
-        len(hearing.numbers()),
-        hearing.means(),
-        hearing.not_verified(),
-        notes,
-    )
-
-
-class Recount:
-    """One use: all that a folder's numbers are made of, and the `hearing` of them."""
-
-    def __init__(self, folder: Folder, key: Key, run: Run, *, texts: bool) -> None:
-        """`run`: the rankings as their file has them; `texts`: those of documents are in `key`."""
-        self._folder, self._key, self._run, self._texts = folder, key, run, texts
-        clean = {q: cleaned(ranking, key.left_out(q)) for q, ranking in run.items()}
-        self._repeated = sum(again for _, again in clean.values())
-        outcomes = Outcomes.read(folder.path, key)
-        known = {
-            q: ranking
-            for q, (ranking, _) in clean.items()
-            if q in key.queries and q not in outcomes.failed
-        }
-        self._material = Material(key, outcomes, known, folder.record.k, folder.report.missing)
-        self._hits: Hits | None = None
-        if (folder.path / "hits.parquet").is_file():
-            self._hits = read_hits(folder.path / "hits.parquet", key, folder.record.k)
-        self._left_out: sections.Numbers = {}
-        self._unscorable = set(key.queries)
-        self.hearing = Hearing(folder, slices(key))
-
-    def protocols(self, witnesses: Sequence[Tool]) -> None:
-        """Every protocol, by everybody who has its metrics."""
-        for index, protocol in enumerate(self._folder.report.protocols):
-            slices = protocol.slices.values()
-            results = [result for part in slices for result in part.metrics.items()]
-            names = list(dict.fromkeys(name for name, _ in results))
-            if protocol.name == "answers/1" and self._texts:
-                why = self._answers(index, names)
-            elif protocol.name in RULES:
-                rules = RULES[protocol.name]
-                one = Block(self._material, rules, protocol.level, protocol.ties)
-                metrics = {name: m for name in names if (m := Metric.read(name)) is not None}
-                if protocol.level == SESSIONS:
-                    metrics = {name: m for name, m in metrics.items() if m.of_sessions}
-                values, short = one.values(metrics)
-                self.hearing.block(index, values, PLAIN, short=short)
-                for witness in witnesses:
-                    found = one.by(witness, metrics)
-                    self.hearing.block(index, found, witness.name, decimals=witness.decimals)
-                ties = any(result.ties for _, result in results)
-                self._beside(index, one.levels(metrics, ties=ties) | {"value": values})
-                why = one.why
-                self._unscorable &= {q for q, reason in why.items() if reason in FOR_NO_RUN}
-            else:
-                continue
-            for reason in {*protocol.excluded, *why.values()}:
-                place = ("protocols", str(index), "excluded", reason)
-                self._left_out[place] = sum(one == reason for one in why.values())
-
-    def _answers(self, index: int, names: list[str]) -> dict[str, str]:
-        texts = self._hits.texts if self._hits else document_texts(self._key, self._material.run)
-        values, why = answer_values(self._material, texts, names)
-        bleu = {name: v for name, v in values.items() if name.startswith("bleu")}
-        plain = {name: v for name, v in values.items() if name not in bleu}
-        self.hearing.block(index, plain, PLAIN)
-        self.hearing.block(index, bleu, "sacrebleu")
-        self._beside(index, {"value": values})
-        return why
-
-    def _beside(self, index: int, levels: dict[str, Values]) -> None:
-        haystacks = {q.id: q.haystack for q in self._key.queries.values()}
-        if self._key.about["split"].endswith("-as-of"):  # of whatever time, it is one haystack
-            haystacks = {query: name.rpartition("@")[0] for query, name in haystacks.items()}
-        self.hearing.beside(index, levels, haystacks, self._material.outcomes.failed)
-
-    def others(self) -> None:
-        """What stands beside the protocols."""
-        scores, key, material = self._folder.report, self._key, self._material
-        unit, run = scores.dataset.granularity, material.run
-        counted = material.counted
-        names = [name.partition("@") for name in _metrics(scores.knowledge_update)]
-        ks = sorted({int(k) for name, _, k in names if name == "update_recall"})
-        found = sections.updates(key, counted, run, ks)
-        if scores.knowledge_update is not None or found["n",]:
-            self.hearing.section(("knowledge_update",), "knowledge-update/1", unit, found)
-        names = [name.partition("@") for name in _metrics(scores.changes)]
-        ks = sorted({int(k) for _, at, k in names if at})
-        found = changes.changes(key, counted, material.outcomes.replied, run, ks)
-        if scores.changes is not None or any(found.values()):
-            self.hearing.section(("changes",), "changes/1", unit, found)
-        found = sections.abstention(key, material.outcomes, run, material.depth)
-        self.hearing.section(("abstention",), "abstention/1", unit, found)
-        if scores.tokens is not None and self._texts:
-            costs = self._hits.costs if self._hits else sections.document_costs(key, run)
-            budgets = list(scores.tokens.recall_within_budget)
-            found = sections.tokens(key, counted, material.outcomes.failed, run, costs, budgets)
-            self.hearing.section(("tokens",), "tokens/1", unit, found)
-        if self._hits is not None and scores.hits is not None:
-            self.hearing.section(("hits",), "hits", unit, self._hits.numbers)
-        self.hearing.section((), "counts", unit, self._counts())
-
-    def _counts(self) -> sections.Numbers:
-        """How many queries and documents there were, of which kind."""
-        key, run, outcomes = self._key, self._run, self._material.outcomes
-        answered = outcomes.asked - outcomes.failed
-        unknown = sum(
-            document not in key.held(query)
-            and not (self._hits is not None and document.startswith(UNRESOLVED))
-            for query, ranking in self._material.run.items()
-            for document in ranking.documents
-        )
-        return {
-            ("depth",): self._folder.record.k,
-            ("queries", "in_dataset"): len(key.queries),
-            ("queries", "asked"): len(outcomes.asked),
-            ("queries", "failed"): len(outcomes.failed),
-            ("queries", "without_ranking"): len(answered - set(run)),
-            ("queries", "unknown_in_run"): len(set(run) - set(key.queries)),
-            ("unknown_documents",): unknown,
-            ("repeated_documents",): self._repeated,
-            **self._scorable(),
-            **(self._came() if self._folder.report.returned else {}),
-            **self._left_out,
-        }
-
-    def _scorable(self) -> sections.Numbers:
-        """How many queries some protocol could score."""
-        return {("queries", "scorable", "n"): len(self._material.outcomes.asked - self._unscorable)}
-
-    def _came(self) -> sections.Numbers:
-        """How many documents came, of the rankings of queries that were not abstained from."""
-        key, outcomes, depth = self._key, self._material.outcomes, self._folder.record.k
-        of = outcomes.asked - outcomes.failed - outcomes.abstained
-        run = self._material.run
-        sizes = {q: len(run[q].documents) for q in of & set(run) if run[q].documents}
-        room = {}
-        for query in sizes:
-            own = key.left_out(query) in key.held(query)
-            room[query] = min(depth - own, key.size(query))
-        cut = {
-            int(name.rpartition("@")[2])
-            for protocol in self._folder.report.protocols
-            if protocol.name in RULES and protocol.level != SESSIONS
-            for part in protocol.slices.values()
-            for name in part.metrics
-            if "@" in name
-        }
-        ended = {k: sum(n < min(k, room[q]) for q, n in sizes.items()) for k in sorted(cut)}
-        beyond = [k for k, n in ended.items() if 10 * n > len(sizes)]
-        return {
-            ("returned", "rankings"): len(sizes),
-            ("returned", "mean"): sum(sizes.values()) / len(sizes) if sizes else None,
-            ("returned", "min"): min(sizes.values(), default=None),
-            ("returned", "shorter"): sum(n < room[q] for q, n in sizes.items()),
-            **{("returned", "unreached_cutoffs", str(i)): k for i, k in enumerate(beyond)},
-        }
-
-    def checks(self) -> Iterator[Check]:
-        """What belongs together, beside the numbers."""
-        folder, material = self._folder, self._material
-        yield signature_check(folder, material.counted, list(self._key.queries))
-        returned = material.outcomes.returned
-        if returned and self._hits is None:
-            sizes = {q: len(self._run[q].documents) if q in self._run else 0 for q in returned}
-            odd = [q for q, n in returned.items() if sizes[q] != n]
-            found = f"{sum(returned.values()):,} documents returned, as many as the rankings hold"
-            if odd:
-                found = f"{odd[0]!r} got {returned[odd[0]]}, its ranking holds {sizes[odd[0]]}"
-            yield Check("queries.parquet", not odd, found)
-        if self._hits is not None:
-            odd = same_rankings(self._hits, self._run)
-            found = f"the rankings are what it makes, {len(self._hits.rankings)} queries"
-            if odd:
-                found = f"makes other rankings; queries: {len(odd)}, first {odd[0]!r}"
-            yield Check("hits.parquet", not odd, found)
-
-
-def _metrics(section: KnowledgeUpdateResult | ChangesResult | None) -> Iterable[str]:
-    return section.values if section is not None else ()
+    file, skip = folder.rankings()[0], folder.report.missing == "skip"
+    inputs = Inputs(path, file, _dataset(folder, source), folder.record.k, skip_missing=skip)
+    comparison = Comparison(folder, inputs)
+    for index, protocol in enumerate(folder.report.protocols):
+        comparison.protocol(index, protocol)
+    comparison.sections()
+    return comparison.verdict()
 
 
 def _dataset(folder: Folder, source: str | None) -> Dataset:
-    """The dataset that run.json names, by its content. Raises UsageError where it is another's."""
+    """Opens the dataset that run.json names. Raises UsageError if its content is another."""
     about = folder.record.dataset
-    name, fingerprint = about.name, about.fingerprint
-    dataset = None if source else open_prepared(name, fingerprint)
+    dataset = None if source else open_prepared(about.name, about.fingerprint)
     if dataset is None:
         dataset = open_dataset(
-            name, source=source, granularity=about.granularity, text=about.text, split=about.split
+            about.name,
+            source=source,
+            granularity=about.granularity,
+            text=about.text,
+            split=about.split,
         )
-    if not dataset.fingerprint.startswith(fingerprint):
+    if not dataset.fingerprint.startswith(about.fingerprint):
         raise UsageError(
-            f"{folder.path}: was run on {name} {fingerprint[:8]}, but here it is "
+            f"{folder.path}: was run on {about.name} {about.fingerprint[:8]}, but here it is "
             f"{dataset.fingerprint[:8]}; give the same raw files with --source"
         )
     return dataset
 
 
-def _rankings(folder: Folder) -> tuple[str, Run]:
-    """The rankings by the first of FILES that is there, and its name. Raises UsageError."""
-    for name in FILES:
-        if (folder.path / name).is_file():
-            return name, read_run(folder.path / name)
-    texts = "; texts are matched by `harness leaderboard add`"
-    more = texts if (folder.path / "hits.jsonl").is_file() else ""
-    needed = ", ".join(FILES)
-    raise UsageError(f"{folder.path}: holds no rankings; one of {needed} is needed{more}")
+class Comparison:
+    """Compares the numbers of a folder with recomputed ones; used once."""
 
+    def __init__(self, folder: Folder, inputs: Inputs) -> None:
+        self._folder, self._inputs = folder, inputs
+        self._published = folder.numbers()
+        self._recomputed: set[Place] = set()
+        self._from_table = 0
+        self._values: Counter[str] = Counter()
+        self._compared: Counter[str] = Counter()
+        self._differences: list[Difference] = []
+        self._scorable = np.zeros(len(inputs.rankings), bool)
+        abilities, categories = inputs.dataset.abilities, inputs.dataset.categories
+        none = abilities == "abstention"
+        self._slices: dict[str, Flags] = {"all": np.ones(len(none), bool)}
+        if none.any():
+            self._slices["answerable"] = ~none
+        self._slices |= {str(name): abilities == name for name in np.unique(abilities)}
+        self._categories = [categories == name for name in np.unique(categories) if name]
+        names = (f"category:{name}" for name in np.unique(categories) if name)
+        self._slices |= dict(zip(names, self._categories, strict=True))
 
-def _content(folder: Folder, dataset: Dataset) -> Check:
-    """Whether the prepared dataset is, byte by byte, the one that scores.json names.
+    def protocol(self, index: int, result: ProtocolResult) -> None:
+        """Compares the values of the queries, their means, and what is published with them."""
+        section = f"{result.name}, {result.level}"
+        table = self._folder.by_query(result, self._inputs.dataset.query_ids)
+        known = {name: ~np.isnan(values) for name, values in table.items()}
+        found = {
+            name: Column(values, known[name], {}, recomputed=False)
+            for name, values in table.items()
+            if known[name].any()
+        }
+        if result.name in PROTOCOLS:
+            why = exclusions(PROTOCOLS[result.name], self._inputs)
+            self._scorable |= ~np.isin(why, NOT_SCORABLE)
+            for reason in {*result.excluded, *why} - {""}:
+                place = ("protocols", str(index), "excluded", reason)
+                self._compare(place, why.count(reason), section, f"excluded, {reason}")
+            recomputed = columns(self._inputs, result, np.array([not one for one in why]))
+            for metric in recomputed.keys() & table.keys():
+                self._compare_queries(section, metric, recomputed[metric], table[metric])
+            found |= recomputed
+        for slice_, members in self._slices.items():
+            place = ("protocols", str(index), "slices", slice_)
+            rows = {metric: np.flatnonzero(members & one.scored) for metric, one in found.items()}
+            for metric, column in found.items():
+                for where, number in self._cell(column, rows[metric], slice_):
+                    whole = (*place, "metrics", metric, *where)
+                    what = metric if where == ("value",) else f"{'.'.join(where)} of {metric}"
+                    optional = where not in (("value",), ("n",))
+                    if self._compare(whole, number, section, what, slice_, optional=optional):
+                        self._from_table += not column.recomputed
+            n = max((len(one) for one in rows.values()), default=0)
+            self._compare((*place, "n"), n, section, "n", slice_)
 
-    That run.json names it was asked before.
-    """
-    content, said, manifest = verify_content(dataset)[0], folder.report.dataset, dataset.manifest
-    for name in ("name", "granularity", "text", "split", "fingerprint"):
-        if (published := getattr(said, name)) != getattr(manifest, name):
-            found = f"{name} is {published} in scores.json, {getattr(manifest, name)} in the data"
-            return Check("dataset", False, found)
-    found = f"{dataset.name}, content as its fingerprint {dataset.fingerprint[:8]} says"
-    return Check("dataset", content.ok, found if content.ok else content.message)
+    def _cell(
+        self, column: Column, rows: npt.NDArray[np.int64], slice_: str
+    ) -> Iterator[tuple[Place, float | None]]:
+        groups = self._inputs.dataset.query_shares
+        yield from cell(
+            column.values[rows],
+            self._inputs.failed[rows],
+            groups[rows],
+            {name: values[rows] for name, values in column.levels.items()},
+            clustered=1 < len(np.unique(groups)) < len(groups),
+        )
+        if slice_ == "all":
+            parts = [column.values[of & column.scored] for of in self._categories]
+            means = np.array([values.mean() for values in parts if len(values)])
+            yield ("macro_category", "value"), mean(means)
+            yield ("macro_category", "groups"), len(means)
 
+    def _compare_queries(self, section: str, metric: str, ours: Column, published: Floats) -> None:
+        """Compares the values of the queries with those in scores.parquet."""
+        self._values[section] += int(ours.scored.sum())
+        pairs = np.stack([published, np.where(ours.scored, ours.values, np.nan)])
+        apart = np.where(np.isnan(pairs).all(axis=0), 0.0, np.abs(pairs[0] - pairs[1]))
+        apart = np.where(np.isnan(apart), np.inf, apart)
+        worst = np.argsort(-apart, kind="stable")[:_SHOWN]
+        numbers = [[None if np.isnan(x) else x for x in pair] for pair in pairs.T[worst].tolist()]
+        queries = [
+            (self._inputs.dataset.query_ids[query], *two)
+            for query, two in zip(worst.tolist(), numbers, strict=True)
+            if apart[query] > TOLERANCE
+        ]
+        if queries:
+            self._differences.append(Difference(section, metric, "by query", None, None, queries))
 
-def _other_rankings(folder: Folder, first: str, run: Run) -> Iterator[Check]:
-    """Whether the other files of rankings hold the same."""
-    for name in FILES:
-        if name == first or not (folder.path / name).is_file():
-            continue
-        different = differing(run, read_run(folder.path / name))
-        found = f"as in {first}, {len(run)} queries"
-        if different:
-            found = f"not as in {first}; queries: {len(different)}, first {different[0]!r}"
-        yield Check(name, not different, found)
+    def sections(self) -> None:
+        """Compares counts, knowledge update and abstention."""
+        report, inputs = self._folder.report, self._inputs
+        names = [
+            metric
+            for protocol in report.protocols
+            if protocol.name in PROTOCOLS and protocol.level != SESSIONS
+            for part in protocol.slices.values()
+            for metric in part.metrics
+        ]
+        cutoffs = {metric.k for name in names if (metric := Metric.parse(name)) and metric.k}
+        found = sections.counts(inputs, cutoffs)
+        found["queries", "scorable", "n"] = int((inputs.asked & self._scorable).sum())
+        updates = report.knowledge_update
+        recalls = [name.partition("@") for name in (updates.values if updates else ())]
+        ks = [int(k) for name, _, k in recalls if name == "update_recall"]
+        for section, numbers in (
+            ("knowledge_update", sections.knowledge_update(inputs, ks)),
+            ("abstention", sections.abstention(inputs)),
+        ):
+            found |= {(section, *place): value for place, value in numbers.items()}
+        for place, value in found.items():
+            section, *rest = place
+            optional = section == "returned" and report.returned is None
+            self._compare(place, value, section, ".".join(rest or place), optional=optional)
+
+    def verdict(self) -> Verdict:
+        """Returns everything that was found."""
+        left = Counter(self._kind(p) for p in self._published if p not in self._recomputed)
+        return Verdict(
+            self._folder,
+            len(self._published),
+            self._from_table,
+            self._values,
+            self._compared,
+            list(checks(self._folder, self._inputs)),
+            self._differences,
+            dict(left),
+        )
+
+    def _compare(
+        self,
+        place: Place,
+        found: float | None,
+        section: str,
+        what: str,
+        slice_: str = "",
+        *,
+        optional: bool = False,
+    ) -> bool:
+        """Compares one number and returns whether it is published.
+
+        Where it is not, that is a difference, unless it is `optional`, None or 0.
+        """
+        published = self._published.get(place)
+        if published is None and (optional or not found):
+            return False
+        self._recomputed.add(place)
+        self._compared[section] += 1
+        if (
+            published is None
+            or found is None
+            or not math.isclose(published, found, rel_tol=TOLERANCE, abs_tol=TOLERANCE)
+        ):
+            self._differences.append(Difference(section, what, slice_, published, found))
+        return True
+
+    def _kind(self, place: Place) -> str:
+        """Describes a number that was not recomputed."""
+        if "random_baseline" in place:
+            return "random baselines"
+        if place[0] != "protocols" or len(place) < 7:
+            return ".".join(place[:3]) if place[0] == "abstention" else place[0]
+        if place[6] in ("upper_bound", "ties"):
+            return {"upper_bound": "upper bounds", "ties": "expected values of ties"}[place[6]]
+        return f"{place[5]} of {self._folder.report.protocols[int(place[1])].name}"

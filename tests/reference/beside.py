@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from harness.verdicts.verify.blocks import mean
-from harness.verdicts.verify.published import Place
+from reference.blocks import mean
+from reference.published import Place
 
 ENDS = "ends of intervals"
 LEVEL = 0.95

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.verdicts.verify.key import Document, Judged
+from reference.key import Document, Judged
 
 _NAME = re.compile(r"([a-z_0-9]+?)(?:\(rel=(\d+)\))?(?:@(\d+))?")
 

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import orjson
 import pytest
+from reference.beside import interval
+from reference.formulas import Answer, Metric, session_values, value
+from reference.key import Document, Judged
+from reference.levels import random_baseline
+from reference.rankings import Ranking, cleaned, ordered, read_run
 
 from harness.statistics.intervals import mean_intervals
-from harness.verdicts.verify.beside import interval
-from harness.verdicts.verify.formulas import Answer, Metric, session_values, value
-from harness.verdicts.verify.key import Document, Judged
-from harness.verdicts.verify.levels import random_baseline
-from harness.verdicts.verify.rankings import Ranking, cleaned, ordered, read_run
 
 OFFICIAL = {"recall_any": "hit", "recall_all": "recall_all", "ndcg_any": "ndcg_b2"}
 TREC = {

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from statistics import fmean
 
-from harness.verdicts.verify.key import Changed, Key
-from harness.verdicts.verify.rankings import Ranking
-from harness.verdicts.verify.sections import Numbers
+from reference.key import Changed, Key
+from reference.rankings import Ranking
+from reference.sections import Numbers
 
 
 def changes(

@@ -18,21 +18,76 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.dataset.export import qrel_rows, write_lines
-from harness.dataset.export_records import (
-    QrelsChange,
-    QrelsDataset,
-    QrelsDocument,
-    QrelsHaystack,
-    QrelsJudgement,
-    QrelsQuery,
-)
 from harness.dataset.reader import Dataset
-from harness.records.base import write_json_record
+from harness.records.base import Record, write_json_record
+
+
+class QrelsDataset(Record):
+    """The dataset of an exported qrels folder."""
+
+    name: str
+    granularity: str
+    text: str
+    split: str
+    fingerprint: str
+    own_document_left_out: bool
+
+
+class QrelsQuery(Record):
+    """A query, without its text."""
+
+    id: str
+    haystack: str
+    ability: str
+    category: str
+    timestamp: int | None
+    answers: list[str]
+
+
+class QrelsJudgement(Record):
+    """A judgement of any qrels set."""
+
+    query: str
+    document: str
+    grade: int
+    evidence_id: str | None
+    qrels_set: str
+    missing: bool
+
+
+class QrelsHaystack(Record):
+    """A haystack: its number of documents, and the time of the last one."""
+
+    id: str
+    documents: int
+    latest: int | None
+
+
+class QrelsChange(Record):
+    """A change of a haystack."""
+
+    haystack: str
+    kind: str
+    document: str
+    timestamp: int
+    by: str | None
+
+
+class QrelsDocument(Record):
+    """A document in a haystack; title and text only where they were asked for."""
+
+    haystack: str
+    timestamp: int | None
+    id: str
+    session: str | None
+    title: str | msgspec.UnsetType | None = msgspec.UNSET
+    text: str | msgspec.UnsetType | None = msgspec.UNSET
 
 
 def export_key(

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.verdicts.verify.beside import ENDS, METHODS, beside, over_categories
-from harness.verdicts.verify.blocks import Values, mean
-from harness.verdicts.verify.published import Folder, Place, is_number, kind, leaves
-from harness.verdicts.verify.sections import Numbers
+from reference.beside import ENDS, METHODS, beside, over_categories
+from reference.blocks import Values, mean
+from reference.published import Folder, Place, is_number, kind, leaves
+from reference.sections import Numbers
 
 PLAIN = "plain Python"
 TOLERANCE = 1e-9
@@ -29,7 +29,7 @@ class Line:
 
     `numbers`: how many were held against each other, means by slice and values by query; `largest`:
     their largest difference. `levels`: of a line that is about what stands beside the means, what
-    that was. `decimals`: how many a witness gives; no more can agree.
+    that was.
     """
 
     protocol: str
@@ -40,15 +40,14 @@ class Line:
     numbers: int = 0
     largest: float = 0.0
     levels: tuple[str, ...] = ()
-    decimals: int = _DIGITS
 
     @property
     def digits(self) -> int:
         """How many decimals agree everywhere."""
         if self.largest == 0:
-            return self.decimals
+            return _DIGITS
         agree = math.floor(-math.log10(2 * self.largest) + 1e-6)  # half a unit of the last is fine
-        return max(0, min(self.decimals, agree))
+        return max(0, min(_DIGITS, agree))
 
 
 @dataclass(frozen=True)
@@ -88,18 +87,15 @@ class Hearing:
         by: str,
         *,
         short: Mapping[str, set[str]] | None = None,
-        decimals: int | None = None,
     ) -> None:
         """Hold a protocol's means, by slice, and its values, by query, against `values`.
 
-        `short`: the queries whose ranking was too short to know the value, by metric. `decimals`:
-        how many a witness prints, which can agree to no more.
+        `short`: the queries whose ranking was too short to know the value, by metric.
         """
         if not values:
             return
         line, rows, short = self._line(index, by), self._folder.rows(index), short or {}
-        line.decimals = _DIGITS if decimals is None else decimals
-        near = TOLERANCE if decimals is None else 0.5000001 * 10**-decimals
+        near = TOLERANCE
         slices = set()
         for slice_, mine in self._members.items():
             largest = 0

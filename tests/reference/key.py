@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.dataset.manifest import IDS_ONLY
-from harness.verdicts.verify.rankings import parquet_rows
+from reference.rankings import parquet_rows
 
 ABSTENTION = "abstention"
 _UNKNOWN = 1 << 31  # more than any ranking holds

@@ -18,9 +18,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from harness.verdicts.verify.key import Key
-from harness.verdicts.verify.rankings import Run, parquet_rows
-from harness.verdicts.verify.sections import Numbers, token_count
+from reference.key import Key
+from reference.rankings import Run, parquet_rows
+from reference.sections import Numbers, token_count
 
 UNRESOLVED = "unresolved:"
 """How an id begins that stands for a text of which no document was found."""

@@ -15,7 +15,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.errors import UsageError
 from harness.verdicts.board.records import Board, Entry
 from harness.verdicts.claims import Claim
 
@@ -73,7 +72,7 @@ def unfounded(
     """How many figures the pages state about claimed systems, and those that nothing holds.
 
     `pages` are files of Markdown. What stands in a fenced block is a command's output, which is
-    held to elsewhere. Raises UsageError for a page that is no text.
+    held to elsewhere.
     """
     known = _known(claims, boards)
     longest_first = sorted(known.keys() - _COMMON, key=len, reverse=True)
@@ -82,7 +81,7 @@ def unfounded(
     names = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, longest_first))})(?![\w-])")
     n, found = 0, []
     for page in pages:
-        for line, about, text in _stated(_read(page), names):
+        for line, about, text in _stated(page.read_text(encoding="utf-8"), names):
             for figure, value, decimals in _figures(text):
                 n += 1
                 if not any(known[name].has(value, decimals) for name in about):
@@ -130,13 +129,6 @@ def _stated(text: str, names: re.Pattern[str]) -> Iterator[tuple[int, set[str], 
         for name, cell in zip(head, _cells(passage) if head else (), strict=False):
             if about := set(names.findall(name.casefold())):
                 yield line, about, cell
-
-
-def _read(page: Path) -> str:
-    try:
-        return page.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{page}: not text in UTF-8 (byte {error.start}); convert it") from None
 
 
 def _figures(text: str) -> Iterator[tuple[str, float, int]]:

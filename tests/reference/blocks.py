@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from harness.verdicts.verify.formulas import Answer, Metric, evidence, session_values, value
-from harness.verdicts.verify.key import (
+from reference.formulas import Answer, Metric, session_values, value
+from reference.key import (
     ABSTENTION,
     NO_RANKING,
     Key,
@@ -17,7 +17,7 @@ from harness.verdicts.verify.key import (
     Rule,
     why_not,
 )
-from harness.verdicts.verify.levels import (
+from reference.levels import (
     ideals,
     orders_of_ties,
     random_baseline,
@@ -25,9 +25,8 @@ from harness.verdicts.verify.levels import (
     shared,
     upper_bound,
 )
-from harness.verdicts.verify.rankings import Ranking, ordered
-from harness.verdicts.verify.texts import PLAIN, bleu, by_rank
-from harness.verdicts.verify.trec_eval import MEASURES, Case, Tool, can_carry
+from reference.rankings import Ranking, ordered
+from reference.texts import PLAIN, bleu, by_rank
 
 Values = dict[str, dict[str, float]]
 """Metric as printed -> query -> value."""
@@ -113,53 +112,6 @@ class Block:
                     short[text].add(query)
         return found, short
 
-    def by(self, tool: Tool, metrics: Mapping[str, Metric]) -> Values:
-        """The same by another program; nothing where it has none of the metrics, or not these ids.
-
-        Of documents alone, and of recall only where each is its own piece of evidence.
-        """
-        pieces = any(shared(self._judged(query)) for query in self.scored)
-        wanted = {
-            text: metric
-            for text, metric in metrics.items()
-            if metric.name in MEASURES and not (pieces and metric.name == "recall")
-        }
-        if self._unit == SESSIONS or not wanted:
-            return {}
-        cases = self.cases(own_scores=tool.ties == self._ties)
-        if tool.decimals is not None and not can_carry(cases):
-            return {}
-        called = tool.values(wanted, cases)
-        return {
-            text: {
-                query: self._finished(
-                    metric, called[text][query] if self._relevant(metric, query) else None
-                )
-                for query in self.scored
-            }
-            for text, metric in wanted.items()
-            if text in called
-        }
-
-    def cases(self, *, own_scores: bool) -> dict[str, Case]:
-        """The scored queries that have a judgement, as trec_eval is given them.
-
-        Without `own_scores` the order is the protocol's, so that there are no equals left.
-        """
-        found = {}
-        for query in self.scored:
-            judged = self._judged(query)
-            if not judged:
-                continue
-            documents = self._material.ranking(query, self._ties)
-            given = self._material.run.get(query)
-            scores = [float(n) for n in range(len(documents), 0, -1)]
-            if own_scores and given is not None and given.scores is not None:
-                by_id = dict(zip(given.documents, given.scores, strict=True))
-                scores = [by_id[document] for document in documents]
-            found[query] = Case(Answer(judged, ()).grade, documents, scores)
-        return found
-
     def levels(self, metrics: Mapping[str, Metric], *, ties: bool) -> dict[str, Values]:
         """`upper_bound`, `random_baseline`, and with `ties` the `best` and `worst` orders.
 
@@ -208,10 +160,6 @@ class Block:
 
     def _judged(self, query: str) -> list[Any]:
         return self._material.key.of(self._rule.key, query)
-
-    def _relevant(self, metric: Metric, query: str) -> bool:
-        rel = 1 if metric.name == "ndcg" else metric.rel
-        return bool(evidence(self._judged(query), rel))
 
     def _finished(self, metric: Metric, one: float | None) -> float:
         """A query without evidence is worth what the protocol says."""
