@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.options import (
-    add_matching,
+    DatasetOptions,
+    MatchingOptions,
+    ScoringOptions,
     add_results,
-    add_scoring,
-    add_view,
     fitting_dataset,
     matching,
     run_folder,
@@ -29,8 +29,9 @@ from harness.cli.options import (
     view_arguments,
 )
 from harness.cli.output import add_output, print_json, refuse
-from harness.cli.published import add_published, folder_of_published, form_of
+from harness.cli.published import PublishedOptions, folder_of_published, form_of
 from harness.cli.semantic import add_semantic, score_expected, threshold
+from harness.cli.settings_options import add_options
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,10 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
     parser.add_argument("--qrels", metavar="FILE", help="a qrels file instead of a dataset")
     add_log(parser)
-    add_published(parser)
-    add_view(parser)
-    add_matching(parser)
-    add_scoring(parser)
+    add_options(parser, PublishedOptions, DatasetOptions, MatchingOptions, ScoringOptions)
     add_semantic(parser)
     parser.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
     parser.add_argument("--k", type=int, help="how deep the system was asked to rank")
@@ -65,6 +63,23 @@ def main(options: argparse.Namespace) -> int:
     from harness.runs.answering.folder import is_answers
 
     path = _found(options)
+    _check(options, path)
+    if path.is_dir() and is_answers(path):
+        return _of_answers(options, path)
+    if options.log:
+        return _of_log(options, path)
+    if options.expected:
+        return score_expected(options, path)
+    if options.qrels:
+        return _by_qrels(options, path)
+    choices, semantic = scoring_choices(options), threshold(options)
+    folder, dataset = _of_run(options, path) if path.is_dir() else _of_file(options, path)
+    _score(folder, dataset, choices, semantic, options)
+    return 0
+
+
+def _check(options: argparse.Namespace, path: Path) -> None:
+    """Raises UsageError for options that exclude each other, or would change nothing."""
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
     if options.qrels and options.dataset:
@@ -76,55 +91,50 @@ def main(options: argparse.Namespace) -> int:
             options, "with --qrels, which are scored as they are", *_OF_A_DATASET, results="results"
         )
     elif path.is_dir() and not (options.log or options.expected):
-        said = ("name", "k", "out", "strict", "granularity", "text", "split", "as_of", "rebuild")
+        own = ("name", "k", "out", "strict", "granularity", "text", "split", "as_of", "rebuild")
         refuse(
-            options, "for a run, which says it itself", *said, "format", "ranking", "repeats", "cut"
+            options, "for a run, which says it itself", *own, "format", "ranking", "repeats", "cut"
         )
-    if path.is_dir() and is_answers(path):
-        return _of_answers(options, path)
     if options.log and (options.qrels or options.expected):
         raise UsageError("--log goes with a --dataset alone, not with --qrels or --expected")
-    if options.log:
-        return _of_log(options, path)
-    if options.expected:
-        return score_expected(options, path)
-    if options.qrels:
-        if options.semantic is not None:
-            raise UsageError("--semantic needs texts: a --dataset, or --expected; qrels have none")
-        return _by_qrels(options, path)
+    if options.qrels and options.semantic is not None and not options.expected:
+        raise UsageError("--semantic needs texts: a --dataset, or --expected; qrels have none")
 
+
+def _of_run(options: argparse.Namespace, folder: Path) -> tuple[Path, Dataset]:
+    """The folder of a run, its texts resolved again where that is asked for, and its dataset."""
     from harness.runs.folder.from_hits import resolve_again
-    from harness.runs.folder.imported import import_rankings
     from harness.runs.folder.run_folder import dataset_of_run
 
-    choices, semantic = scoring_choices(options), threshold(options)
-    if path.is_dir():
-        dataset = dataset_of_run(path, name=options.dataset, **view_arguments(options))
-        folder = path
-        if (how := matching(options)) is not None:
-            folder = resolve_again(path, dataset, how)
-    else:
-        if not options.dataset:
-            raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
-        form = form_of(options, path)
-        if form is not None:
-            folder, dataset = folder_of_published(options, path, form)
-        else:
-            refuse(options, "for a run file of a usual form", "repeats", "ranking", "cut")
-            dataset = fitting_dataset(options)
-            with _suggesting_log(options, path):
-                folder = import_rankings(
-                    path,
-                    dataset,
-                    out=Path(options.out or "results"),
-                    name=options.name or path.name.partition(".")[0],
-                    k=options.k,
-                    strict=options.strict,
-                    matching=matching(options),
-                    unasked=options.missing == "zero",
-                )
-    _score(folder, dataset, choices, semantic, options)
-    return 0
+    dataset = dataset_of_run(folder, name=options.dataset, **view_arguments(options))
+    if (how := matching(options)) is not None:
+        folder = resolve_again(folder, dataset, how)
+    return folder, dataset
+
+
+def _of_file(options: argparse.Namespace, path: Path) -> tuple[Path, Dataset]:
+    """The run folder that is made of a file of rankings, and its dataset."""
+    from harness.runs.folder.imported import import_rankings
+
+    if not options.dataset:
+        raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
+    form = form_of(options, path)
+    if form is not None:
+        return folder_of_published(options, path, form)
+    refuse(options, "for a run file of a usual form", "repeats", "ranking", "cut")
+    dataset = fitting_dataset(options)
+    with _suggesting_log(options, path):
+        folder = import_rankings(
+            path,
+            dataset,
+            out=Path(options.out or "results"),
+            name=options.name or path.name.partition(".")[0],
+            k=options.k,
+            strict=options.strict,
+            matching=matching(options),
+            unasked=options.missing == "zero",
+        )
+    return folder, dataset
 
 
 def _found(options: argparse.Namespace) -> Path:

@@ -1,0 +1,140 @@
+"""Settings of a run, each defined once: name, default, bounds, and what help and pages say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from harness.errors import UsageError
+from harness.masking import refuse_text
+from harness.records.settings import check_settings, setting
+
+if TYPE_CHECKING:
+    from harness.runs.money import Prices
+    from harness.runs.timeouts import Limits
+    from harness.scoring.matching.found import Matching
+
+BACKENDS = ("processes", "ray")
+"""What executes a run: processes of this machine, or a Ray cluster."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a run may be asked for. `k` 0: the dataset's default depth.
+
+    `matching`: how returned texts are resolved to documents (see Matching). `workers` None: 1, or
+    as many as a cluster has processors for. `query_timeout` and `index_timeout` are seconds.
+    Raises UsageError for a number that is too small and a name that cannot be.
+    """
+
+    k: int = setting(0, "documents a query (default: the dataset's)", least=0)
+    limit: int | None = setting(
+        None, "a seeded sample of N queries, stratified by ability", metavar="N", least=1
+    )
+    seed: int = setting(0, "of sampling, handles and seeded retrievers (0)", least=0)
+    workers: int | None = setting(
+        None,
+        "processes, over haystacks (1); on ray also shards of one large haystack",
+        metavar="N",
+        least=1,
+    )
+    backend: str = setting(
+        "processes",
+        "processes (of this machine; default) or ray (a cluster)",
+        metavar="NAME",
+        reference="`processes` of this machine, or `ray` ([a cluster](../../how-to/cluster.md))",
+    )
+    ray_options: Mapping[str, object] = setting(
+        help="what Ray is to give each worker: num_cpus=2, num_gpus=1, memory=8e9, ...",
+        factory=dict,
+        metavar="KEY=VALUE",
+        kind="pairs",
+    )
+    isolate: bool = setting(
+        False,
+        "each haystack in a process of its own, without the dataset's files in reach (Linux)",
+    )
+    concurrency: int = setting(
+        1,
+        "concurrent search calls in each process; the retriever must be thread_safe (1)",
+        metavar="N",
+        least=1,
+    )
+    query_timeout: float | None = setting(
+        None,
+        "a question that takes longer failed: 30 (seconds)",
+        metavar="TIME",
+        kind="time",
+        above_zero="seconds",
+    )
+    index_timeout: float | None = setting(
+        None,
+        "a haystack whose indexing takes longer failed: 20m",
+        metavar="TIME",
+        kind="time",
+        above_zero="seconds",
+    )
+    retries: int = setting(
+        0,
+        "ask again, after pauses, where search fails (0); rate limits are always waited for",
+        metavar="N",
+        least=0,
+    )
+    prices: Prices = setting(
+        help="US dollars a million tokens, by model; see the reference of --config",
+        factory=dict,
+        metavar="FILE.toml",
+        kind="prices",
+        reference="[US dollars a million tokens](../../how-to/slow-and-paid.md#what-it-costs), by "
+        'model: `[prices."gpt-4.1-mini"]`; or a file of such tables',
+    )
+    max_usd: float | None = setting(
+        None, "stop before more than this is spent", metavar="USD", above_zero="US dollars"
+    )
+    batch_size: int | None = setting(
+        None,
+        "queries to a search call",
+        metavar="N",
+        least=1,
+        reference="queries to a search call; of models that embed a call's questions together "
+        "(minilm, dense) another size can change the last digits of scores, and so the order of "
+        "near ties: it is part of a run's settings",
+    )
+    name: str = setting(
+        "",
+        "what the run is called in tables",
+        metavar="NAME",
+        reference="what the run is called in tables; in a list it stands below `[[retrievers]]`",
+    )
+    submitted_by: str = setting("", "who submits it to a leaderboard", metavar="NAME")
+    require_cached_index: bool = setting(False, "use cached indexes only; fail if one is missing")
+    strict: bool = setting(False, "stop at the first failed query")
+    allow_empty: bool = setting(
+        False, "a haystack of which all queries are answered with nothing is no failure"
+    )
+    matching: Matching | None = field(default=None)
+
+    @property
+    def limits(self) -> Limits:
+        """What calls may take, and how often they are made again."""
+        from harness.runs.timeouts import Limits
+
+        return Limits(self.query_timeout, self.index_timeout, self.retries)
+
+    def __post_init__(self) -> None:
+        from harness.runs.folder.run_folder import run_name
+        from harness.runs.money import checked_prices
+
+        refuse_text("--name", self.name)
+        refuse_text("--submitted-by", self.submitted_by)
+        if self.name:
+            run_name(self.name)
+        if self.backend not in BACKENDS:
+            raise UsageError(f"--backend must be {' or '.join(BACKENDS)}, not {self.backend!r}")
+        if self.backend == "ray" and self.isolate:
+            raise UsageError("--isolate needs sandboxes on this machine: leave out --backend ray")
+        if self.ray_options and self.backend != "ray":
+            raise UsageError("--ray-options are for --backend ray")
+        check_settings(self)
+        checked_prices(self.prices, "prices")
