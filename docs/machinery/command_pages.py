@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator
 
 from harness.cli.parser import build_parser
+from harness.cli.run_single import file_keys
+from harness.cli.settings_options import reference
 
 _SPECIAL = re.compile(r"([*_<>|\[\]])")
 
@@ -26,6 +28,11 @@ def command_list() -> str:
     said = _help(build_parser(load_all=True))
     rows = [f"| [`harness {name}`]({name}.md) | {text(said[name])} |" for name in verbs()]
     return "\n".join(["| command | what it does |", "|---|---|", *rows])
+
+
+def run_keys() -> str:
+    """A table of the keys of a run in a TOML file."""
+    return reference(file_keys())
 
 
 def option_id(prog: str, action: argparse.Action) -> str:

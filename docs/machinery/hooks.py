@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from api_pages import api, module, package, returned, vocabulary
-from command_pages import command, command_list
+from command_pages import command, command_list, run_keys
 from listing_pages import aliases, datasets, metrics, protocol, retrievers
 from schema_pages import log_document_names, log_names, schema
 
@@ -32,6 +32,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "metrics": metrics,
     "protocol": protocol,
     "retrievers": retrievers,
+    "run-keys": run_keys,
     "schema": schema,
 }
 

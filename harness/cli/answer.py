@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.options import add_results, number, run_folder
+from harness.cli.options import add_results, number, prices, run_folder
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError, near
 
@@ -100,7 +100,6 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def request_options(options: argparse.Namespace) -> RequestOptions:
     """Reads the options of a model's endpoint. Raises UsageError without a model."""
-    from harness.cli.run_single import prices
     from harness.cli.timeout import seconds
     from harness.runs.answering.client import RequestOptions
 

@@ -29,7 +29,7 @@ _FIRST = (
 
 
 @dataclass(frozen=True)
-class Command:
+class InstalledCommand:
     """A command that is installed; nothing of it is imported until `load`.
 
     `entry_points` are two or more where several packages declare the name.
@@ -77,7 +77,7 @@ class Command:
         return f"two packages declare it, {packages}"
 
 
-def find_commands() -> dict[str, Command]:
+def find_commands() -> dict[str, InstalledCommand]:
     """Return every installed command by name, in the order of the help.
 
     Raises UsageError where there is none, because the harness itself is not installed.
@@ -88,7 +88,7 @@ def find_commands() -> dict[str, Command]:
     if not entries:
         raise UsageError("no commands: install the harness (pip install -e .)")
     names = [*(name for name in _FIRST if name in entries), *sorted({*entries} - {*_FIRST})]
-    return {name: Command(name, tuple(entries[name])) for name in names}
+    return {name: InstalledCommand(name, tuple(entries[name])) for name in names}
 
 
 def _docstring(module: str) -> str:

@@ -82,22 +82,10 @@ def main(options: argparse.Namespace) -> int:
         if not answers:
             require_run(folder)
     metrics: tuple[str, ...] = ()
-    if options.metrics and any(of_answers):
-        metrics = tuple(options.metrics.split(","))
-    elif options.metrics:
-        metrics = tuple(map(str, parse_metrics(options.metrics)))
-    if options.json:
-        if options.format not in ("terminal", "json"):
-            raise UsageError(f"--json and --format {options.format} exclude each other; name one")
-        options.format = "json"
-    if options.queries and (len(folders) != 2 or options.format not in ("terminal", "json")):
-        raise UsageError("--queries lays two runs beside each other, as --format terminal or json")
-    if not options.queries:
-        refuse(options, "without --queries", "share", "source", top=10)
-    elif options.format == "json":
-        refuse(options, "with JSON, which holds ids alone", "share")
-    if len({folder.resolve() for folder in folders}) < len(folders):
-        raise UsageError("one run stands there twice; a run does not compare with itself")
+    if options.metrics:
+        asked = options.metrics.split(",") if any(of_answers) else parse_metrics(options.metrics)
+        metrics = tuple(map(str, asked))
+    _check(options, folders)
     if options.unpaired:
         return _unpaired(options, folders, metrics)
     unit: str | None = None
@@ -137,6 +125,22 @@ def main(options: argparse.Namespace) -> int:
     if options.queries:
         print(_shown_queries(options, folders))
     return 0
+
+
+def _check(options: argparse.Namespace, folders: list[Path]) -> None:
+    """Raises UsageError for options that exclude each other, or would change nothing."""
+    if options.json:
+        if options.format not in ("terminal", "json"):
+            raise UsageError(f"--json and --format {options.format} exclude each other; name one")
+        options.format = "json"
+    if options.queries and (len(folders) != 2 or options.format not in ("terminal", "json")):
+        raise UsageError("--queries lays two runs beside each other, as --format terminal or json")
+    if not options.queries:
+        refuse(options, "without --queries", "share", "source", top=10)
+    elif options.format == "json":
+        refuse(options, "with JSON, which holds ids alone", "share")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise UsageError("one run stands there twice; a run does not compare with itself")
 
 
 def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[str, ...]) -> int:

@@ -3,78 +3,98 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
+from harness.cli.settings_options import add_options
+from harness.cli.settings_options import number as number
 from harness.errors import UsageError
+from harness.records.settings import setting
 
 if TYPE_CHECKING:
     from harness.records.run import Params
     from harness.retrievers.registry import RetrieverSpec
+    from harness.runs.usage import Prices
 
 Server = TypeVar("Server")
 Verbs = Any
 """What argparse's add_subparsers returns; its class is private."""
 
 
-def add_view(parser: argparse.ArgumentParser) -> None:
+@dataclass(frozen=True)
+class DatasetOptions:
     """Which documents of a dataset: granularity, text, split, and where its raw files are."""
-    parser.add_argument(
-        "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
+
+    plugin: list[str] | None = setting(
+        None,
+        "registers retrievers and datasets",
+        metavar="FILE.py",
+        kind="path",
+        reference="Python files that register retrievers and datasets",
     )
-    parser.add_argument("--granularity", metavar="G", help="what a document is: turn, session, ...")
-    parser.add_argument("--text", metavar="FORM", help="which text of it: official, dated")
-    parser.add_argument("--split", help="which part of the dataset: test, dev, train, ...")
-    parser.add_argument(
-        "--as-of",
-        action="store_true",
-        help="put each question to what had been said when it is asked",
+    granularity: str | None = setting(None, "what a document is: turn, session, ...", metavar="G")
+    text: str | None = setting(None, "which text of it: official, dated", metavar="FORM")
+    split: str | None = setting(None, "which part of the dataset: test, dev, train, ...")
+    as_of: bool = setting(
+        False,
+        "put each question to what had been said when it is asked",
+        reference="put each question to [what had been said](../../how-to/in-time.md) when it is "
+        "asked",
     )
-    parser.add_argument("--source", metavar="PATH", help="a local copy of the raw files to read")
-    parser.add_argument("--rebuild", action="store_true", help="prepare it again in any case")
+    source: str | None = setting(
+        None, "a local copy of the raw files to read", metavar="PATH", kind="path"
+    )
+    rebuild: bool = setting(False, "prepare it again in any case")
 
 
-def add_scoring(parser: argparse.ArgumentParser) -> None:
-    """How rankings are scored."""
-    parser.add_argument(
-        "--protocol", action="append", metavar="NAME", help="show this one only; repeatable"
-    )
-    parser.add_argument("--ks", metavar="K,K,...", help="cut-offs to add and show: 3,20")
-    parser.add_argument("--metrics", metavar="M,M,...", help="metrics to add and show: ndcg@20,map")
-    parser.add_argument(
-        "--full", action="store_true", help="print every ability, metric and protocol"
-    )
-    parser.add_argument("--ties", help="order of equal scores: trec, trec64 or order")
-    parser.add_argument(
-        "--answers", action="store_true", help="score returned texts against reference answers too"
-    )
-    parser.add_argument(
-        "--missing", choices=("zero", "skip"), help="what a query without a ranking counts"
-    )
+@dataclass(frozen=True)
+class MatchingOptions:
+    """How texts of a system's own are resolved to documents: see `Matching`."""
 
-
-def add_matching(parser: argparse.ArgumentParser) -> None:
-    """How texts of a system's own are resolved to documents."""
-    parser.add_argument(
-        "--match-f1",
-        type=number,
-        metavar="F1",
-        help="token F1 from which a text is a document (0.3)",
+    match_f1: float | None = setting(
+        None, "token F1 from which a text is a document (0.3)", metavar="F1"
     )
-    parser.add_argument(
-        "--match-semantic",
-        type=number,
+    match_semantic: float | None = setting(
+        None,
+        "match the rest by MiniLM's vectors from this similarity on (not done if not given)",
         metavar="COSINE",
-        help="match the rest by MiniLM's vectors from this similarity on (not done if not given)",
     )
+
+
+@dataclass(frozen=True)
+class ScoringOptions:
+    """How rankings are scored, and what of it is shown: see `Choices`."""
+
+    protocol: list[str] | None = setting(None, "show this one only; repeatable", metavar="NAME")
+    ks: str | None = setting(
+        None,
+        "cut-offs to add and show: 3,20",
+        metavar="K,K,...",
+        kind="names",
+        reference='cut-offs to add and show: `[1, 5, 20]` or `"1,5,20"`',
+    )
+    metrics: str | None = setting(
+        None, "metrics to add and show: ndcg@20,map", metavar="M,M,...", kind="names"
+    )
+    full: bool = setting(False, "print every ability, metric and protocol", in_file=False)
+    ties: str | None = setting(None, "order of equal scores: trec, trec64 or order")
+    answers: bool = setting(False, "score returned texts against reference answers too")
+    missing: str | None = setting(
+        None, "what a query without a ranking counts", choices=("zero", "skip")
+    )
+
+
+def add_view(parser: argparse.ArgumentParser) -> None:
+    """Add the options of a dataset."""
+    add_options(parser, DatasetOptions)
 
 
 def matching(options: argparse.Namespace) -> Any:
-    """`Matching` from the options of `add_matching`; None where none is given."""
+    """`Matching` from `MatchingOptions`; None where none is given."""
     if options.match_f1 is None and options.match_semantic is None:
         return None
     from harness.scoring.matching.found import Matching
@@ -124,6 +144,17 @@ def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> Re
     here = {Path(plugin).expanduser().absolute() for plugin in given}
     more = [os.path.relpath(file) for file in dict.fromkeys(theirs) if file not in here]
     return RetrieverSpec(taken, params, (*given, *more))
+
+
+def prices(given: str | Mapping[str, object] | None) -> Prices:
+    """Prices of a file that an option names, or as they stand in a config."""
+    from harness.files import read_toml
+    from harness.runs.usage import checked_prices
+
+    if not isinstance(given, str):
+        return checked_prices(given or {}, "[prices]")
+    table = read_toml(Path(given), "--prices")
+    return checked_prices(table.get("prices", table), f"--prices {given}")
 
 
 def add_inner(commands: Verbs, name: str, about: str) -> argparse.ArgumentParser:
@@ -179,7 +210,7 @@ class DatasetArguments(TypedDict):
 
 
 def view_arguments(options: argparse.Namespace) -> DatasetArguments:
-    """Arguments for `open_dataset` from the options of `add_view`; imports the plug-ins.
+    """Arguments for `open_dataset` from `DatasetOptions`; imports the plug-ins.
 
     With `--isolate` it does not: their code is the retriever's, and stays in its sandbox.
     """
@@ -198,7 +229,7 @@ def view_arguments(options: argparse.Namespace) -> DatasetArguments:
 
 
 def fitting_dataset(options: argparse.Namespace) -> Any:
-    """The dataset that `--dataset` and the options of `add_view` name, which the protocols fit."""
+    """The dataset that `--dataset` and `DatasetOptions` name, which the protocols fit."""
     from harness.dataset.prepare import open_dataset
     from harness.scoring.protocols import fitting
 
@@ -208,7 +239,7 @@ def fitting_dataset(options: argparse.Namespace) -> Any:
 
 
 def scoring_choices(options: argparse.Namespace) -> Any:
-    """`Choices` from the options of `add_scoring`. Raises UsageError.
+    """`Choices` from `ScoringOptions`. Raises UsageError.
 
     Every fitting protocol is scored and kept, whichever is shown: a folder's scores stay whole.
     """
@@ -256,14 +287,6 @@ def cut_offs(text: str | None) -> tuple[int, ...]:
     if ks[0] < 1:
         raise UsageError(f"--ks: a cut-off must be 1 or more, not {ks[0]}")
     return tuple(ks)
-
-
-def number(text: str) -> float:
-    """A finite number, as an option's value: argparse tells of any other."""
-    value = float(text)
-    if not math.isfinite(value):
-        raise ValueError(text)
-    return value
 
 
 def parameters(pairs: list[str], option: str = "--param") -> Params:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import harness
-from harness.cli.commands import Command, find_commands
+from harness.cli.commands import InstalledCommand, find_commands
 from harness.errors import near
 
 
@@ -38,7 +38,7 @@ def build_parser(name: str = "", *, load_all: bool = False) -> argparse.Argument
     return top
 
 
-def _add_command(subparsers: Any, command: Command) -> None:
+def _add_command(subparsers: Any, command: InstalledCommand) -> None:
     loaded = command.load()
     help_line, description = command.docstring()
     parser = subparsers.add_parser(

@@ -12,14 +12,14 @@ from harness.files import read_toml
 from harness.records.base import Record, convert
 
 
-class ProjectSettings(Record):
+class ProjectFile(Record):
     """`[tool.harness]` of pyproject.toml, or harness.toml."""
 
     plugins: list[str] = field(default_factory=list)
 
 
 class _Tools(Record, forbid_unknown_fields=False):
-    harness: ProjectSettings | None = None
+    harness: ProjectFile | None = None
 
 
 class _PyProject(Record, forbid_unknown_fields=False):
@@ -43,12 +43,12 @@ def plugins() -> list[str]:
     return []
 
 
-def _settings(file: Path) -> ProjectSettings | None:
+def _settings(file: Path) -> ProjectFile | None:
     """Returns the file's settings; None where there are none."""
     if not file.is_file():
         return None
     if file.name == "harness.toml":
-        return convert(read_toml(file), ProjectSettings, str(file))
+        return convert(read_toml(file), ProjectFile, str(file))
     if b"harness" not in file.read_bytes():  # others' files need not be read, nor be right
         return None
     return convert(read_toml(file), _PyProject, str(file)).tool.harness

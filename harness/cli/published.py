@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from harness.cli.options import fitting_dataset, load_plugins, matching
+from harness.cli.options import fitting_dataset, load_plugins, matching, scoring_choices
+from harness.cli.settings_options import apply_table, keys_of
 from harness.errors import UsageError
+from harness.records.settings import Setting, setting
 
 if TYPE_CHECKING:
     from harness.dataset.reader import Dataset
@@ -18,20 +22,41 @@ if TYPE_CHECKING:
     from harness.runs.folder.published import Published
 
 
-def add_published(parser: argparse.ArgumentParser) -> None:
+@dataclass(frozen=True)
+class PublishedOptions:
     """How a published file is read."""
-    parser.add_argument(
-        "--format",
-        metavar="NAME",
-        help="whose form the file has (recognised by its fields): longmemeval, mempalace, "
+
+    format: str | None = setting(
+        None,
+        "whose form the file has (recognised by its fields): longmemeval, mempalace, "
         "agent-memory-benchmarks, memory-core-eval, cogito, mem0, retrieved-texts, or a plug-in's",
+        metavar="NAME",
+        reference="whose form it has; recognised by its fields",
     )
-    parser.add_argument(
-        "--ranking", metavar="FIELD", help="which of its rankings, where a record holds several"
+    ranking: str | None = setting(
+        None,
+        "which of its rankings, where a record holds several",
+        metavar="FIELD",
+        reference="which of its rankings",
     )
-    parser.add_argument(
-        "--cut", metavar="K", type=int, help="take the first K documents of each of its rankings"
+    cut: int | None = setting(
+        None,
+        "take the first K documents of each of its rankings",
+        metavar="K",
+        reference="so many documents of each ranking are taken",
     )
+
+
+@dataclass(frozen=True)
+class PublishedTable:
+    """Keys that a `[[published]]` table alone has."""
+
+    file: str | None = setting(None, kind="path")
+    url: str | None = setting(None)
+    sha256: str | None = setting(None)
+    repeats: str | None = setting(None, choices=("latest", "first", "refuse"))
+    version: str | None = setting(None)
+    command: str | None = setting(None)
 
 
 def form_of(options: argparse.Namespace, path: Path) -> str | None:
@@ -166,19 +191,15 @@ def take_in_published(options: argparse.Namespace, path: Path, results: Path) ->
 
 # -- [[published]] of a config --------------------------------------------------------------------
 
-_OF_ONE = {"file", "url", "sha256", "dataset", "format", "ranking", "repeats", "cut", "version"}
-_OF_ONE |= {"command"}
+_OF_ONE = keys_of(PublishedTable, PublishedOptions)
 """Keys of a table that nothing else sets; of the command line they are those of the runs."""
-_KEYS = _OF_ONE | {
-    "granularity",
-    "text",
-    "split",
-    "source",
-    "plugin",
-    "missing",
-    "name",
+
+
+_SHARED = (
+    *("dataset", "granularity", "text", "split", "source", "plugin", "missing", "name"),
     "submitted_by",
-}
+)
+"""Keys of a run that a table has too."""
 
 
 def of_config(
@@ -186,25 +207,21 @@ def of_config(
     file: Path,
     tables: object,
     values: dict[str, object],
-    known: set[str],
+    keys: Mapping[str, Setting],
 ) -> list[argparse.Namespace]:
     """The options of every `[[published]]` table of a config: `values` are those at its top.
 
     Raises UsageError for keys that are unknown or missing, before anything is fetched.
     """
-    import copy
-
-    from harness.cli.config import apply_table
-
     if not isinstance(tables, list) or not all(isinstance(one, dict) for one in tables):
         raise UsageError(f"--config {file}: published must be tables: [[published]]")
     found = []
     for table in tables:
         one = copy.copy(options)
-        for key in _OF_ONE:
+        for key in (*_OF_ONE, "dataset"):
             setattr(one, key, None)
-        apply_table(one, file, table, _KEYS)
-        apply_table(one, file, values, known)
+        apply_table(one, file, table, {**_OF_ONE, **{name: keys[name] for name in _SHARED}})
+        apply_table(one, file, values, keys)
         if not one.dataset or not (one.file or one.url):
             raise UsageError(f"--config {file}: [[published]] needs a dataset, and a file or a url")
         if one.url and not one.sha256:
@@ -223,7 +240,6 @@ def run_published(
     from msgspec.structs import replace
 
     from harness.checksums import rewrite_with_checksums
-    from harness.cli.options import scoring_choices
     from harness.records.run import PublishedFile
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run

@@ -5,30 +5,91 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import (
+    DatasetOptions,
+    MatchingOptions,
+    ScoringOptions,
     fitting_dataset,
     matching,
     parameters,
+    prices,
     retriever_spec,
     scoring_choices,
     view_arguments,
 )
+from harness.cli.settings_options import keys_of
 from harness.cli.timeout import in_time, seconds
 from harness.errors import UsageError
+from harness.records.settings import Setting, setting, settings_of
+from harness.runs.settings import Settings
 
 if TYPE_CHECKING:
     from harness.records.run import RunRecord
     from harness.records.scores import ScoreReport
     from harness.retrievers.registry import RetrieverSpec
     from harness.runs.folder.store import Mode
-    from harness.runs.settings import Settings
-    from harness.runs.usage import Prices
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What is run, where it is kept, and whether it goes on."""
+
+    dataset: str | None = setting(
+        None,
+        "see `harness datasets`; of several, and of several retrievers, every pair is run",
+        metavar="NAME",
+        repeat=True,
+        reference="[name](../datasets.md)",
+    )
+    retriever: str | None = setting(
+        None,
+        "see `harness retrievers`; file.py:Class; module:Class; mine, for mine.py here",
+        metavar="NAME",
+        repeat=True,
+        kind="retriever",
+        reference="[name](../retrievers.md), `file.py:Class` or `package.module:Class`",
+    )
+    out: str | None = setting(None, "where run folders are kept (results)", metavar="FOLDER")
+    claims: str | None = setting(
+        None,
+        "what others say of their systems, for a list's board",
+        metavar="FILE.toml",
+        kind="path",
+        reference="of a list: a [registry of claims](claims.md), shown beside its board",
+    )
+    resume: bool = setting(False, "go on with an interrupted run", in_file=False)
+    overwrite: bool = setting(
+        False,
+        "run a finished run again, and keep the old folder beside it (else it is shown)",
+        in_file=False,
+    )
+    timeout: str | None = setting(
+        None,
+        "end a run that takes longer: 90 (seconds), 30m, 1.5h",
+        metavar="TIME",
+        kind="time",
+    )
+
+
+@dataclass(frozen=True)
+class QuietOption:
+    """The option of every command that a file may have, too."""
+
+    quiet: bool = setting(False, "no progress bars, no tables")
+
+
+SETTINGS = (RunOptions, DatasetOptions, Settings, MatchingOptions, ScoringOptions)
+"""What a run is asked for on the command line."""
+
+
+def file_keys() -> dict[str, Setting]:
+    """Return the keys of a run in a TOML file; `params` is one more."""
+    return keys_of(*SETTINGS, QuietOption)
 
 
 def check(options: argparse.Namespace) -> None:
@@ -38,36 +99,29 @@ def check(options: argparse.Namespace) -> None:
             raise UsageError(f"--{name} is missing; see `harness {name}s`")
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
-    for name in ("timeout", "query_timeout", "index_timeout"):
-        _seconds(getattr(options, name), name.replace("_", "-"))
-    prices(options.prices)
-    _backend(options)
+    if options.timeout is not None:
+        seconds(options.timeout)
+    _settings(options, only=("query_timeout", "index_timeout", "prices", *_PLACE))
 
 
-def prices(given: str | Mapping[str, object] | None) -> Prices:
-    """Prices of a file that an option names, or as they stand in a config."""
-    from harness.files import read_toml
-    from harness.runs.usage import checked_prices
-
-    if not isinstance(given, str):
-        return checked_prices(given or {}, "[prices]")
-    table = read_toml(Path(given), "--prices")
-    return checked_prices(table.get("prices", table), f"--prices {given}")
+_PLACE = ("isolate", "backend", "ray_options")
 
 
-def _seconds(given: str | None, option: str = "") -> float | None:
-    return None if given is None else seconds(given, option)
-
-
-def _backend(options: argparse.Namespace) -> Settings:
-    """Returns settings that say where a run takes place. Raises UsageError for what cannot be."""
-    from harness.runs.settings import Settings
-
-    return Settings(
-        isolate=options.isolate,
-        backend=options.backend or "processes",
-        ray_options=parameters(options.ray_options or [], "--ray-options"),
-    )
+def _settings(options: argparse.Namespace, only: tuple[str, ...] = ()) -> Settings:
+    """Return the settings of a run. Raises UsageError for what cannot be."""
+    values: dict[str, Any] = {"allow_empty": True}  # the command says it, and ends with status 1
+    for name, one in settings_of(Settings).items():
+        given = getattr(options, name)
+        if given is None or name in values or (only and name not in only):
+            continue
+        if one.kind == "time":
+            given = seconds(given, name.replace("_", "-"))
+        elif one.kind == "pairs":
+            given = parameters(given, one.option)
+        elif one.kind == "prices":
+            given = prices(given)
+        values[name] = given
+    return Settings(**values)
 
 
 def known(options: argparse.Namespace) -> tuple[str, list[str] | None]:
@@ -133,26 +187,7 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord
     spec = _spec(options)
     if not options.isolate:  # whose code is imported in its sandbox alone
         spec.check()  # a wrong name is said before a long preparation
-    settings = replace(
-        _backend(options),
-        k=options.k or 0,
-        limit=options.limit,
-        seed=options.seed or 0,
-        workers=options.workers,
-        batch_size=options.batch_size,
-        strict=options.strict,
-        submitted_by=options.submitted_by or "",
-        name=options.name or "",
-        matching=matching(options),
-        require_cached_index=options.require_cached_index,
-        concurrency=1 if options.concurrency is None else options.concurrency,
-        query_timeout=_seconds(options.query_timeout),
-        index_timeout=_seconds(options.index_timeout),
-        retries=options.retries or 0,
-        prices=prices(options.prices),
-        max_usd=options.max_usd,
-        allow_empty=True,  # the command says it, and ends with status 1
-    )
+    settings = replace(_settings(options), matching=matching(options))
     start = perf_counter()
     dataset = fitting_dataset(options)
     folder = run(

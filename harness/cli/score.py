@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.options import (
-    add_matching,
+    DatasetOptions,
+    MatchingOptions,
+    ScoringOptions,
     add_results,
-    add_scoring,
-    add_view,
     fitting_dataset,
     matching,
     run_folder,
@@ -28,8 +28,9 @@ from harness.cli.options import (
     view_arguments,
 )
 from harness.cli.output import add_output, print_json, refuse
-from harness.cli.published import add_published, folder_of_published, form_of
+from harness.cli.published import PublishedOptions, folder_of_published, form_of
 from harness.cli.score_sources import score_sources
+from harness.cli.settings_options import add_options
 from harness.entry_points import provided
 from harness.errors import UsageError
 
@@ -50,10 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repeats", metavar="RULE", help="of queries asked again: latest (default), first, refuse"
     )
-    add_published(parser)
-    add_view(parser)
-    add_matching(parser)
-    add_scoring(parser)
+    add_options(parser, PublishedOptions, DatasetOptions, MatchingOptions, ScoringOptions)
     parser.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
     parser.add_argument("--k", type=int, help="how deep the system was asked to rank")
     parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
@@ -73,53 +71,66 @@ def main(options: argparse.Namespace) -> int:
     for source in score_sources():
         if source.accepts(options, path):
             return int(source.score(options, path))
+    _refuse_unused(options, path)
+    if options.qrels:
+        return _by_qrels(options, path)
+    choices, semantic = scoring_choices(options), semantic_threshold(options)
+    folder, dataset = _of_run(options, path) if path.is_dir() else _of_file(options, path)
+    score_folder(folder, dataset, choices, semantic, options)
+    return 0
+
+
+def _refuse_unused(options: argparse.Namespace, path: Path) -> None:
+    """Raise UsageError for options that would change nothing."""
     if options.qrels:
         refuse(
             options, "with --qrels, which are scored as they are", *OF_A_DATASET, results="results"
         )
         if getattr(options, "semantic", None) is not None:
             raise UsageError("--semantic needs texts: a --dataset, or --expected; qrels have none")
-        return _by_qrels(options, path)
-    if path.is_dir():
-        said = ("name", "k", "out", "strict", "granularity", "text", "split", "as_of", "rebuild")
+    elif path.is_dir():
+        own = ("name", "k", "out", "strict", "granularity", "text", "split", "as_of", "rebuild")
         refuse(
-            options, "for a run, which says it itself", *said, "format", "ranking", "repeats", "cut"
+            options, "for a run, which says it itself", *own, "format", "ranking", "repeats", "cut"
         )
 
+
+def _of_run(options: argparse.Namespace, folder: Path) -> tuple[Path, Dataset]:
+    """The folder of a run, its texts resolved again where that is asked for, and its dataset."""
     from harness.runs.folder.from_hits import resolve_again
-    from harness.runs.folder.imported import ImportOptions, import_rankings
     from harness.runs.folder.run_folder import dataset_of_run
 
-    choices, semantic = scoring_choices(options), semantic_threshold(options)
-    if path.is_dir():
-        dataset = dataset_of_run(path, name=options.dataset, **view_arguments(options))
-        folder = path
-        if (how := matching(options)) is not None:
-            folder = resolve_again(path, dataset, how)
-    else:
-        if not options.dataset:
-            raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
-        form = form_of(options, path)
-        if form is not None:
-            folder, dataset = folder_of_published(options, path, form)
-        else:
-            refuse(options, "for a run file of a usual form", "repeats", "ranking", "cut")
-            dataset = fitting_dataset(options)
-            with _suggesting_source(options, path):
-                folder = import_rankings(
-                    path,
-                    dataset,
-                    ImportOptions(
-                        out=Path(options.out or "results"),
-                        name=options.name or path.name.partition(".")[0],
-                        k=options.k,
-                        strict=options.strict,
-                        matching=matching(options),
-                    ),
-                    unasked=options.missing == "zero",
-                )
-    score_folder(folder, dataset, choices, semantic, options)
-    return 0
+    dataset = dataset_of_run(folder, name=options.dataset, **view_arguments(options))
+    if (how := matching(options)) is not None:
+        folder = resolve_again(folder, dataset, how)
+    return folder, dataset
+
+
+def _of_file(options: argparse.Namespace, path: Path) -> tuple[Path, Dataset]:
+    """The run folder that is made of a file of rankings, and its dataset."""
+    from harness.runs.folder.imported import ImportOptions, import_rankings
+
+    if not options.dataset:
+        raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
+    form = form_of(options, path)
+    if form is not None:
+        return folder_of_published(options, path, form)
+    refuse(options, "for a run file of a usual form", "repeats", "ranking", "cut")
+    dataset = fitting_dataset(options)
+    with _suggesting_source(options, path):
+        folder = import_rankings(
+            path,
+            dataset,
+            ImportOptions(
+                out=Path(options.out or "results"),
+                name=options.name or path.name.partition(".")[0],
+                k=options.k,
+                strict=options.strict,
+                matching=matching(options),
+            ),
+            unasked=options.missing == "zero",
+        )
+    return folder, dataset
 
 
 def semantic_threshold(options: argparse.Namespace) -> float | None:

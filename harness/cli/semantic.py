@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.output import print_json
-from harness.cli.summary_notes import ends
+from harness.cli.summary_notes import digits, ends
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -113,8 +113,8 @@ def semantic_table(found: SemanticResult) -> str:
     rows = []
     for metric, title in _ROWS.items():
         result = results[f"{metric}@{k}"]
-        row = [title, _number(result.value), _range(result.interval)]
-        row.append(_number(result.random_baseline))
+        row = [title, digits(result.value), _range(result.interval)]
+        row.append(digits(result.random_baseline))
         if versus:
             row += _versus_ids(versus.get(f"{metric}@{k}"))
         rows.append(row)
@@ -155,7 +155,7 @@ def _versus_ids(versus: SemanticVersusIds | None) -> list[str]:
     if versus is None:
         return ["", "", "", ""]
     return [
-        _number(versus.mean_by_ids),
+        digits(versus.mean_by_ids),
         f"{versus.difference.value:+.4f} {_signed(versus.difference)}".rstrip(),
         *(f"{_two(one.value)} {_ends(one)}" for one in (versus.pearson, versus.spearman)),
     ]
@@ -163,10 +163,6 @@ def _versus_ids(versus: SemanticVersusIds | None) -> list[str]:
 
 def _shown_k(found: SemanticResult) -> int:
     return 10 if 10 in found.ks else found.ks[-1]
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
 
 
 def _two(value: float | None) -> str:

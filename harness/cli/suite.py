@@ -12,14 +12,19 @@ import argparse
 import copy
 import sys
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.config import apply_table, read_config
+from harness.cli.options import of_kinds, scoring_choices, shown_first
+from harness.cli.output import print_json, refuse
 from harness.cli.published import of_config
-from harness.errors import HarnessError, RunError, UsageError
+from harness.cli.run_single import check, file_keys, known, run_one
+from harness.cli.settings_options import apply_table
+from harness.cli.timeout import in_time
+from harness.errors import HarnessError, PluginError, RunError, TimedOutError, UsageError
 from harness.runs.folder.run_folder import empty_haystacks
 
 if TYPE_CHECKING:
@@ -27,6 +32,7 @@ if TYPE_CHECKING:
     from harness.records.scores import MetricResult, ScoreReport
     from harness.testing.nightly.night import Night
     from harness.testing.nightly.plan import Plan
+    from harness.testing.nightly.summary import NightSummary
 
 
 @dataclass(frozen=True)
@@ -45,37 +51,54 @@ class Done:
     empty: str = ""
 
 
-def is_suite(path: str) -> bool:
-    """Whether a config lists datasets or retrievers, or has a `[nightly]` table."""
-    values = read_config(Path(path))
-    return any(name in values for name in ("datasets", "retrievers", "nightly", "published"))
+def run_pairs(options: argparse.Namespace) -> int:
+    """Run every pair of the datasets and retrievers that the command names."""
+    _refuse_options_of_one_run(options)
+    runs: list[argparse.Namespace] = []
+    for dataset in options.dataset or [""]:
+        for retriever in options.retriever or [""]:
+            one = copy.copy(options)
+            one.dataset, one.retriever = dataset, retriever
+            one.series = (dataset, Path(retriever).name)
+            if one.series in [other.series for other in runs]:
+                raise UsageError(f"{retriever} on {dataset} is named twice; name each once")
+            runs.append(one)
+    return _run_list(options, runs, None)
 
 
-def nightly(options: argparse.Namespace, path: str) -> Plan | None:
-    """Where the history of a list is kept, and when a drop fails it; None: there is none.
-
-    Raises UsageError for a `[nightly]` table that is not as it must be.
-    """
+def run_file(options: argparse.Namespace, file: Path, values: dict[str, object]) -> int:
+    """Run the list that a TOML file holds. Raises UsageError for what is not as it must be."""
     from harness.testing.nightly.plan import read_plan
 
-    values = read_config(Path(path))
+    _refuse_options_of_one_run(options)
     out = options.out or values.get("out") or "results"
-    return read_plan(Path(path), values.get("nightly", {}), str(out))
+    plan = read_plan(file, values.pop("nightly", {}), str(out))
+    if plan is not None and options.overwrite:
+        raise UsageError(
+            "--overwrite: a list with a history always runs again, and keeps what "
+            "it needs of the last time; leave it out, or set history = false in [nightly]"
+        )
+    return _run_list(options, expand(options, file, values), plan)
 
 
-def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argparse.Namespace]:
+def _refuse_options_of_one_run(options: argparse.Namespace) -> None:
+    refuse(options, "for a list, in a --config of which each [[retrievers]] has a name", "name")
+    refuse(options, "for a list, which is shown a line a run", "full")
+
+
+def expand(
+    options: argparse.Namespace, file: Path, values: dict[str, Any]
+) -> list[argparse.Namespace]:
     """The options of every run in the file, datasets outermost; the command line wins.
 
     `series` of each are the names by which it is known from night to night. Raises UsageError for
     anything that is not as it must be, before anything is run.
     """
-    file = Path(path)
-    values = read_config(file)
-    values.pop("nightly", None)
+    keys = file_keys()
     published = values.pop("published", [])
     systems = {"datasets", "retrievers", "dataset", "retriever"}
     for_all = {key: value for key, value in values.items() if key not in systems}
-    from_elsewhere = of_config(options, file, published, for_all, known)
+    from_elsewhere = of_config(options, file, published, for_all, keys)
     if from_elsewhere and not systems & set(values):
         return from_elsewhere
     datasets, retrievers = (
@@ -109,7 +132,7 @@ def expand(options: argparse.Namespace, path: str, known: set[str]) -> list[argp
             # What is filled first stays: the command line, then what is most particular.
             for part in (table, dataset, values):
                 own = {key: value for key, value in part.items() if key not in ("only", "name")}
-                apply_table(one, file, own, known)
+                apply_table(one, file, own, keys)
             one.series = (first, second)
             one.name = table.get("name")
             if one.series in taken:
@@ -187,7 +210,6 @@ def _tables(file: Path, found: object, name: str) -> list[dict[str, object]]:
 
 def run_all(
     runs: list[argparse.Namespace],
-    run_one: Callable[[argparse.Namespace], tuple[Path, ScoreReport, RunRecord]],
     night: Night | None = None,
 ) -> list[Done]:
     """Run one after the other, a line each on stderr; what fails is kept, and the rest goes on.
@@ -226,7 +248,6 @@ def run_all(
 
 def _tell(night: Night, options: argparse.Namespace, folder: Path, report: ScoreReport) -> None:
     """The protocol that is followed over time is the one that the table shows."""
-    from harness.cli.options import scoring_choices
     from harness.scoring.scores import main_protocol
 
     main = main_protocol(report.protocols)
@@ -246,7 +267,6 @@ def table(done: list[Done], asked: Sequence[str] = ()) -> str:
 
     Of `asked`, `@5` is every leading metric at that cut-off.
     """
-    from harness.cli.options import of_kinds
     from harness.scoring.grid import grid
     from harness.scoring.scores import MAIN, main_metrics, main_protocol
 
@@ -299,3 +319,79 @@ def _answered_only(
                 f"\n{one.retriever} on {one.dataset}: {failed} queries failed and count 0; "
                 f"answered only: {said}"
             )
+
+
+def _run_list(
+    options: argparse.Namespace, runs: list[argparse.Namespace], plan: Plan | None
+) -> int:
+    """All runs of a list, what changed since the last time, and their board."""
+    from harness.cli.leaderboard import claims_of, say_broken
+    from harness.pages.board import write_board
+    from harness.testing.nightly.render import headline, render
+    from harness.testing.nightly.summary import status as dropped
+
+    claims = claims_of(next((run.claims for run in runs if run.claims), None))
+    of_systems = [run for run in runs if not run.published]
+    for run in of_systems:
+        check(run)
+    for run in of_systems:
+        try:
+            # Code that is imported can hang too; whether it does is then seen when it is run.
+            with suppress(TimedOutError):
+                run.retriever, run.plugin = in_time(run, known, 60.0)
+        except PluginError as error:  # which fails its own runs only; an unknown name ends the list
+            dataset, system = run.series
+            print(f"harness: {system} on {dataset} will fail: {error}", file=sys.stderr)
+    found = None
+    if plan is None:
+        done = run_all(runs)
+    else:
+        done, found = _night(plan, runs, options)
+    left_out = 0
+    for out in dict.fromkeys(one.folder.parent for one in done if one.folder is not None):
+        left_out |= say_broken(write_board(out, out / "leaderboard.json", claims)[1])
+        if not options.quiet:
+            print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
+    if options.json:
+        from harness.testing.nightly.summary import RunListOutput, SuiteRun
+
+        rows = [SuiteRun(**{**vars(one), "folder": one.folder and str(one.folder)}) for one in done]
+        print_json(RunListOutput(runs=rows, night=found))
+    elif not options.quiet:
+        print(table(done, shown_first(scoring_choices(options))))
+        if found is None:
+            for failed in (one for one in done if one.failure):
+                print(f"failed: {failed.retriever} on {failed.dataset}: {failed.failure}")
+        else:
+            print(f"\n{render(found, 'terminal')}")
+    elif found is not None and found.drops:
+        print(f"harness: {headline(found)}", file=sys.stderr)
+    return status(done) or (dropped(found) if found else 0) or left_out
+
+
+def _night(
+    plan: Plan, runs: list[argparse.Namespace], options: argparse.Namespace
+) -> tuple[list[Done], NightSummary]:
+    """Run a list with its history. What Ctrl-C leaves is in the summary too."""
+    from harness.testing.nightly.night import open_night
+
+    for run in runs:
+        run.nightly = True  # measured anew every night; what it was stands in the history
+    with open_night(
+        plan, [run.series for run in runs if not run.published], resume=options.resume
+    ) as night:
+        if night.said and not options.quiet:
+            print(f"note: {night.said}", file=sys.stderr)
+        try:
+            done = run_all(runs, night)
+        except KeyboardInterrupt:
+            night.end(stopped=True)
+            raise
+        found = night.end()
+    if options.quiet:
+        return done, found
+    print(
+        f"summary in {plan.folder / 'summary.md'}, history in {plan.folder / 'history.jsonl'}",
+        file=sys.stderr,
+    )
+    return done, found

@@ -1,30 +1,16 @@
-"""The lines below a table: what a run says beside its protocols' numbers."""
+"""Lines above and below the tables of a run, and how their numbers are written."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from harness.records.run import RunRecord
-    from harness.records.scores import (
-        ChangesResult,
-        KnowledgeUpdateResult,
-        PrecisionRecallF1,
-        ScoreReport,
-    )
-
+    from harness.records.scores import Interval, MetricResult, ProtocolResult, ScoreReport
 
 Line = tuple[str, str]
 """A title, and what is said."""
-
-
-def below(report: ScoreReport, record: RunRecord) -> list[Line]:
-    """Titles and texts of all that there is something to say of."""
-    of_scores = (hits, _updates, _changes, _abstention, _tokens)
-    of_run = (_times, _used, _embeddings)
-    found = [*(line(report) for line in of_scores), *(line(record) for line in of_run)]
-    return [line for line in found if line is not None]
 
 
 def notes(record: RunRecord) -> list[str]:
@@ -84,126 +70,6 @@ def _approximate(record: RunRecord) -> list[str]:
     return said
 
 
-def _updates(report: ScoreReport) -> Line | None:
-    found = report.knowledge_update
-    k = _cut_off(found.values) if found else None
-    if found is None or k is None:
-        return None
-    names = (f"update_recall@{k}", f"stale_only_rate@{k}", "update_ranked_first")
-    return "knowledge update", f"n {found.n}: {_with_random(found, names)}"
-
-
-def _changes(report: ScoreReport) -> Line | None:
-    found = report.changes
-    k = _cut_off(found.values) if found else None
-    if found is None or k is None:
-        return None
-    parts = [
-        f"{what}, n {n}: {_with_random(found, names)}"
-        for n, what, names in (
-            (
-                found.n_after_update,
-                "after an update",
-                (f"outdated_returned@{k}", f"outdated_above@{k}"),
-            ),
-            (found.n_after_forget, "after a forgetting", (f"forgotten_returned@{k}",)),
-            (found.n_with_future, "before the end", (f"future_returned@{k}",)),
-        )
-        if n
-    ]
-    return "changes", f"{'; '.join(parts)}; less is better"
-
-
-def _with_random(found: KnowledgeUpdateResult | ChangesResult, names: Iterable[str]) -> str:
-    """Returns the values of these metrics with their random baselines."""
-    return ", ".join(
-        f"{name.replace('_', ' ')} {_plain(found.values[name])} "
-        f"(random {_plain(found.random_baseline[name])})"
-        for name in names
-    )
-
-
-def _cut_off(names: Iterable[str]) -> int | None:
-    """10 of the cut-offs in the names of metrics, or what is next to it."""
-    ks = [int(k) for _, at, k in (name.partition("@") for name in names) if at]
-    return max((k for k in ks if k <= 10), default=min(ks, default=None))
-
-
-def _abstention(report: ScoreReport) -> Line | None:
-    found = report.abstention
-    if found is None:
-        return None
-    text = (
-        f"{found.n_unanswerable} unanswerable, {found.n_answerable} answerable: "
-        f"false positive rate {_plain(found.false_positive_rate)}"
-    )
-    if found.as_returned.recall:
-        text += f"; as returned {_prf(found.as_returned)}"
-    if confidence := found.confidence:
-        text += (
-            f"; by {found.confidence_source}: AUROC {confidence.auroc:.4f}, cross-validated "
-            f"{_prf(confidence.at_threshold)}, AURC {confidence.aurc:.4f}"
-        )
-    return "abstention", text
-
-
-def _prf(found: PrecisionRecallF1) -> str:
-    """Precision, recall and F1 of abstaining."""
-    return f"P {_plain(found.precision)} R {_plain(found.recall)} F1 {_plain(found.f1)}"
-
-
-def _tokens(report: ScoreReport) -> Line | None:
-    tokens = report.tokens
-    if tokens is None:
-        return "prompt cost", "not known: the dataset has ids alone, no texts"
-    mean = tokens.per_query_top_10.mean
-    if mean is None:
-        return None
-    within = tokens.recall_within_budget
-    parts = [
-        f"{budget}: {_plain(one.recall)}{'*' if one.ended else ''}"
-        for budget, one in within.items()
-    ]
-    text = f"{mean:.0f} {tokens.tokenizer} tokens in the top 10; recall by tokens: "
-    text += ", ".join(parts)
-    text += f"; random {', '.join(_plain(one.random_baseline) for one in within.values())}"
-    if any(part.endswith("*") for part in parts):
-        text += " (* some rankings ended before)"
-    return "prompt cost", text
-
-
-def _times(record: RunRecord) -> Line | None:
-    from harness.scoring.uncertainty import counted
-
-    measured = record.measured
-    if measured is None or measured.search_ms is None:
-        return None
-    search, index = measured.search_ms, measured.index
-    text = f"search p50 {search.p50:.2f}, p95 {search.p95:.2f}, p99 {search.p99:.2f} ms"
-    if index is not None:
-        text += f"; indexing {index.seconds:.2f} s over {counted(index.haystacks, 'haystacks')}"
-    return "time", text
-
-
-def _embeddings(record: RunRecord) -> Line | None:
-    """How many texts came from the cache of vectors, and its size."""
-    from harness.records.run import embedder_reports
-
-    reported = embedder_reports(record.reported)
-    asked = sum(one.texts_asked for one in reported)
-    if not asked:
-        return None
-    embedded = sum(one.texts_embedded for one in reported)
-    seconds = sum(one.embedding_seconds for one in reported)
-    took = f" in {seconds:.1f} s" if embedded else ""
-    kept = size(max(one.cache_bytes for one in reported))
-    return (
-        "embeddings",
-        f"{asked:,} texts, {1 - embedded / asked:.1%} from the cache ({kept}), "
-        f"{embedded:,} embedded{took}",
-    )
-
-
 def hits(report: ScoreReport) -> Line | None:
     """By which way texts of the system's own became documents."""
     from harness.scoring.uncertainty import counted
@@ -227,7 +93,7 @@ def hits(report: ScoreReport) -> Line | None:
     return "hits", text
 
 
-def _used(record: RunRecord) -> Line | None:
+def usage(record: RunRecord) -> Line | None:
     """Describes what ingestion and search have used, as the system counts it."""
     from harness.records.run import Measured
     from harness.runs.usage import USED
@@ -248,10 +114,10 @@ def _used(record: RunRecord) -> Line | None:
 
 
 def cost(record: RunRecord) -> Line | None:
-    """`_used`, where it is known in money."""
+    """`usage`, where it is known in money."""
     measured = record.measured
     used = (measured.ingestion, measured.searching) if measured else ()
-    return _used(record) if any(one is not None and one.usd is not None for one in used) else None
+    return usage(record) if any(one is not None and one.usd is not None for one in used) else None
 
 
 def money(dollars: float) -> str:
@@ -259,7 +125,8 @@ def money(dollars: float) -> str:
     return f"{dollars:,.2f}" if dollars >= 10 or not dollars else f"{dollars:.4g}"
 
 
-def _plain(value: float | None) -> str:
+def digits(value: float | None) -> str:
+    """A number with four digits behind the point, "-" for none."""
     return "-" if value is None else f"{value:.4f}"
 
 
@@ -279,3 +146,100 @@ def size(n: int | None) -> str:
             return f"{value:.0f} {unit}" if value >= 10 or unit == "B" else f"{value:.1f} {unit}"
         value /= 1000
     raise AssertionError("unreachable")
+
+
+_OTHERS = (
+    *("hit", "recall_all", "ndcg_b2", "recall", "ndcg", "mrr"),
+    *("success", "token_f1", "rouge_l", "bleu1"),
+)
+
+
+def head(report: ScoreReport, record: RunRecord, *, params: bool = True) -> str:
+    """The lines above a table: what was run on which data, and how many queries."""
+    from harness.dataset.manifest import IDS_ONLY
+    from harness.scoring.returned import depth_message
+    from harness.scoring.uncertainty import counted
+
+    d, q = report.dataset, report.queries
+    given = record.retriever.params
+    shown = ", ".join(f"{k}={v}" for k, v in given.items()) if params else ""
+    system = record.retriever.name
+    name = f"{record.name} ({system})" if record.name else system
+    lines = [
+        f"{name}{f' ({shown})' if shown else ''} on {d.name}, {d.granularity}, {d.text} text, "
+        f"{d.split}",
+        counted(q.asked, "queries")
+        + (f" of {q.in_dataset}" if q.asked != q.in_dataset else "")
+        + f", {q.failed} failed"
+        + _silent(q.without_ranking, report.missing, own_run=record.measured is not None)
+        + f"; {depth_message(report.returned, report.depth, requested=record.executed)}"
+        + f"; data {d.fingerprint[:8]}"
+        + (" (NOT the published files)" if d.published_files is False else ""),
+    ]
+    if empty := record.empty_haystacks:
+        lines.append(
+            f"in {empty.n} of {empty.total} haystacks all queries were answered with nothing"
+        )
+    if record.retriever.sees_gold_labels:
+        lines.append("this retriever is shown the answer key")
+    if d.text == IDS_ONLY:
+        lines.append(
+            "ids alone, no texts: what is no evidence is taken for another document of the "
+            "haystack, and there is no random baseline and no prompt cost"
+        )
+    elif report.unknown_documents:
+        lines.append(
+            f"{report.unknown_documents} returned documents are not in the haystack of their query"
+        )
+    if d.excludes_own_document:
+        lines.append("documents whose id equals the query's are left out, as BEIR does")
+    return "\n".join(lines)
+
+
+def _silent(n: int, missing: str, *, own_run: bool) -> str:
+    """What is said of queries with no ranking: a run file cannot tell why it has none."""
+    if not n:
+        return ""
+    how = "left out" if missing == "skip" else "counted 0"
+    return f", {n} returned nothing" if own_run else f", {n} without a ranking ({how})"
+
+
+def ties_line(metric: str, result: MetricResult, least: float) -> str:
+    """How far another order of equal scores could move a number, where that is `least` or more."""
+    ties = result.ties
+    if ties is None or ties.best - ties.worst < least:
+        return ""
+    return (
+        f"\nties could move {metric} from {ties.worst:.4f} to {ties.best:.4f} "
+        f"(expected {ties.expected:.4f})"
+    )
+
+
+def excluded_line(protocol: ProtocolResult) -> str:
+    """What is not in the table, by reason; empty where all is."""
+    out = protocol.excluded.items()
+    left = "; ".join(f"{n} {reason}" for reason, n in out if not reason.startswith("not asked"))
+    return f"\nnot in this table: {left}" if left else ""
+
+
+def interval_range(interval: Interval | None) -> str:
+    """`.457-.599`: low and high, short enough for a column."""
+    return "-" if interval is None else ends(interval.low, interval.high, "-")
+
+
+def protocol_line(protocol: ProtocolResult) -> str:
+    """One line a protocol: its first metrics at k = 10 (or its largest) over everything scored."""
+    results = protocol.overall
+    ks = sorted({int(m.rpartition("@")[2]) for m in results if "@" in m})
+    usable = [
+        k
+        for k in ks
+        if any(one.value is not None for m, one in results.items() if m.endswith(f"@{k}"))
+    ]
+    if not usable:
+        return ""
+    k = 10 if 10 in usable else usable[-1]
+    names = [f"{name}@{k}" for name in _OTHERS if f"{name}@{k}" in results][:4]
+    values = "  ".join(f"{name} {digits(results[name].value)}" for name in names)
+    n = protocol.slices["all"].n
+    return f"  {protocol.name:28} {protocol.level:14} n {n:<6} {values}"

@@ -1,18 +1,18 @@
-"""Settings of a run."""
+"""Settings of a run, each defined once: name, default, bounds, and what help and pages say."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib.metadata import entry_points
 from typing import TYPE_CHECKING
 
+from harness import entry_points
 from harness.errors import UsageError
 from harness.masking import refuse_text
-from harness.runs.folder.run_folder import run_name
-from harness.runs.usage import Prices, checked_prices
+from harness.records.settings import check_settings, setting
 
 if TYPE_CHECKING:
+    from harness.runs.usage import Prices
     from harness.scoring.matching.found import Matching
 
 PROCESSES = "processes"
@@ -20,20 +20,6 @@ PROCESSES = "processes"
 
 EXECUTORS = "harness.executors"
 """The group of entry points by which packages bring executors."""
-
-_MOST = 2**62
-"""What a setting that counts may be: records hold 64 bits."""
-
-_LEAST = {
-    "k": 0,
-    "limit": 1,
-    "seed": 0,
-    "workers": 1,
-    "batch_size": 1,
-    "concurrency": 1,
-    "retries": 0,
-}
-_ABOVE_0 = {"query_timeout": "seconds", "index_timeout": "seconds", "max_usd": "US dollars"}
 
 
 @dataclass(frozen=True)
@@ -67,41 +53,97 @@ class Limits:
 class Settings:
     """What a run may be asked for. `k` 0: the dataset's default depth.
 
-    `submitted_by`: who submits it to a leaderboard. `name`: what the run is called in tables (see
-    run_name). `matching`: how returned texts are resolved to documents (see Matching).
-    `isolate`: a process for each haystack, without the dataset's files in reach (see isolated.py).
-    `backend`: the executor, by its name (see executors.py); `ray_options`: Ray's for each worker
-    (num_cpus, num_gpus, memory, ...). `workers` None: 1, or as many as the cluster has
-    processors for; one large haystack is cut into as many shards. `allow_empty`: it is as it should
-    be that a haystack's queries are all answered with nothing. `require_cached_index`: nothing is
-    indexed; a haystack without a cached index is an error. `concurrency`: concurrent `search` calls
-    in each process, of a `thread_safe` retriever. `query_timeout` and `index_timeout`: seconds
-    that a question, and a haystack's `index`, may take. `retries`: how often a search that failed
-    is made again, after a pause. `prices`: US dollars a million tokens, by model (see usage.py);
-    `max_usd`: how many may be spent.
+    `matching`: how returned texts are resolved to documents (see Matching). `workers` None: 1, or
+    as many as a cluster has processors for. `query_timeout` and `index_timeout` are seconds.
     Raises UsageError for a number that is too small and a name that cannot be.
     """
 
-    k: int = 0
-    limit: int | None = None
-    seed: int = 0
-    workers: int | None = None
-    batch_size: int | None = None
-    strict: bool = False
-    submitted_by: str = ""
-    name: str = ""
-    matching: Matching | None = None
-    isolate: bool = False
-    backend: str = PROCESSES
-    ray_options: Mapping[str, object] = field(default_factory=dict, hash=False)
-    allow_empty: bool = False
-    require_cached_index: bool = False
-    concurrency: int = 1
-    query_timeout: float | None = None
-    index_timeout: float | None = None
-    retries: int = 0
-    prices: Prices = field(default_factory=dict, hash=False)
-    max_usd: float | None = None
+    k: int = setting(0, "documents a query (default: the dataset's)", least=0)
+    limit: int | None = setting(
+        None, "a seeded sample of N queries, stratified by ability", metavar="N", least=1
+    )
+    seed: int = setting(0, "of sampling, handles and seeded retrievers (0)", least=0)
+    workers: int | None = setting(
+        None,
+        "processes, over haystacks (1); on ray also shards of one large haystack",
+        metavar="N",
+        least=1,
+    )
+    backend: str = setting(
+        PROCESSES,
+        "processes (of this machine; default) or ray (a cluster)",
+        metavar="NAME",
+        reference="`processes` of this machine, or `ray` ([a cluster](../../how-to/cluster.md))",
+    )
+    ray_options: Mapping[str, object] = setting(
+        help="what Ray is to give each worker: num_cpus=2, num_gpus=1, memory=8e9, ...",
+        factory=dict,
+        metavar="KEY=VALUE",
+        kind="pairs",
+    )
+    isolate: bool = setting(
+        False,
+        "each haystack in a process of its own, without the dataset's files in reach (Linux)",
+    )
+    concurrency: int = setting(
+        1,
+        "concurrent search calls in each process; the retriever must be thread_safe (1)",
+        metavar="N",
+        least=1,
+    )
+    query_timeout: float | None = setting(
+        None,
+        "a question that takes longer failed: 30 (seconds)",
+        metavar="TIME",
+        kind="time",
+        above_zero="seconds",
+    )
+    index_timeout: float | None = setting(
+        None,
+        "a haystack whose indexing takes longer failed: 20m",
+        metavar="TIME",
+        kind="time",
+        above_zero="seconds",
+    )
+    retries: int = setting(
+        0,
+        "ask again, after pauses, where search fails (0); rate limits are always waited for",
+        metavar="N",
+        least=0,
+    )
+    prices: Prices = setting(
+        help="US dollars a million tokens, by model; see the reference of --config",
+        factory=dict,
+        metavar="FILE.toml",
+        kind="prices",
+        reference="[US dollars a million tokens](../../how-to/slow-and-paid.md#what-it-costs), by "
+        'model: `[prices."gpt-4.1-mini"]`; or a file of such tables',
+    )
+    max_usd: float | None = setting(
+        None, "stop before more than this is spent", metavar="USD", above_zero="US dollars"
+    )
+    batch_size: int | None = setting(
+        None,
+        "queries to a search call",
+        metavar="N",
+        least=1,
+        reference="queries to a search call; of models that embed a call's questions together "
+        "(minilm, dense) another size can change the last digits of scores, and so the order of "
+        "near ties: it is part of a run's settings",
+    )
+    name: str = setting(
+        "",
+        "what the run is called in tables",
+        metavar="NAME",
+        reference="what the run is called in tables; in a list it stands below `[[retrievers]]`",
+    )
+    submitted_by: str = setting("", "who submits it to a leaderboard", metavar="NAME")
+    require_cached_index: bool = setting(False, "use cached indexes only; fail if one is missing")
+    strict: bool = setting(False, "stop at the first failed query")
+    allow_empty: bool = setting(
+        False, "a haystack of which all queries are answered with nothing is no failure"
+    )
+    matching: Matching | None = field(default=None)
 
     @property
     def limits(self) -> Limits:
@@ -109,12 +151,15 @@ class Settings:
         return Limits(self.query_timeout, self.index_timeout, self.retries)
 
     def __post_init__(self) -> None:
+        from harness.runs.folder.run_folder import run_name
+        from harness.runs.usage import checked_prices
+
         refuse_text("--name", self.name)
         refuse_text("--submitted-by", self.submitted_by)
         if self.name:
             run_name(self.name)
         self._check_backend()
-        self._check_numbers()
+        check_settings(self)
         checked_prices(self.prices, "prices")
 
     def _check_backend(self) -> None:
@@ -126,20 +171,6 @@ class Settings:
             raise UsageError(
                 f"--isolate needs sandboxes on this machine: leave out --backend {self.backend}"
             )
-        names = sorted({PROCESSES, *(entry.name for entry in entry_points(group=EXECUTORS))})
+        names = sorted({PROCESSES, *entry_points.names(EXECUTORS)})
         if self.backend not in names:
             raise UsageError(f"--backend must be {' or '.join(names)}, not {self.backend!r}")
-
-    def _check_numbers(self) -> None:
-        for name, least in _LEAST.items():
-            value = getattr(self, name)
-            option = name.replace("_", "-")
-            if value is not None and value < least:
-                raise UsageError(f"--{option} must be {least or '0'} or more, not {value}")
-            if value is not None and value > _MOST:
-                raise UsageError(f"--{option} must be {_MOST:,} or less")
-        for name, unit in _ABOVE_0.items():
-            value = getattr(self, name)
-            if value is not None and not 0 < value < float("inf"):
-                option = name.replace("_", "-")
-                raise UsageError(f"--{option} must be {unit} above 0, not {value}")

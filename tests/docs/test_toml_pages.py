@@ -13,6 +13,7 @@ from docs_blocks import ROOT
 from docs_tables import documented
 
 from harness.__main__ import main
+from harness.cli.run_single import file_keys
 
 PAGES = ROOT / "docs" / "reference" / "toml"
 UNKNOWN = "qqqqqqqq"
@@ -43,26 +44,23 @@ def _accepted(
 
 
 @pytest.mark.parametrize(
-    ("page", "heading", "command", "text", "besides"),
+    ("page", "heading", "command", "text"),
     [
-        # `params` is a table of its own, which is taken before names are looked at.
-        ("run", "Keys of a run", RUN, f"{UNKNOWN} = 1", {"params"}),
-        ("run", "[nightly]", RUN, f"[nightly]\n{UNKNOWN} = 1", set()),
-        ("gate", "Keys", GATE, f"{UNKNOWN} = 1", set()),
-        ("gate", "[[at_least]]` and `[[at_most]]", GATE, f"[[at_least]]\n{UNKNOWN} = 1", set()),
-        ("gate", "[[at_least]]` and `[[at_most]]", GATE, f"[[at_most]]\n{UNKNOWN} = 1", set()),
-        ("gate", "[[no_drop]]", GATE, f"[[no_drop]]\n{UNKNOWN} = 1", set()),
-        ("monitor", "Keys", MONITOR, f"{UNKNOWN} = 1", set()),
+        ("run", "[nightly]", RUN, f"[nightly]\n{UNKNOWN} = 1"),
+        ("gate", "Keys", GATE, f"{UNKNOWN} = 1"),
+        ("gate", "[[at_least]]` and `[[at_most]]", GATE, f"[[at_least]]\n{UNKNOWN} = 1"),
+        ("gate", "[[at_least]]` and `[[at_most]]", GATE, f"[[at_most]]\n{UNKNOWN} = 1"),
+        ("gate", "[[no_drop]]", GATE, f"[[no_drop]]\n{UNKNOWN} = 1"),
+        ("monitor", "Keys", MONITOR, f"{UNKNOWN} = 1"),
         (
             "monitor",
             "[[at_least]]` and `[[at_most]]",
             MONITOR,
             f"[[at_most]]\n{UNKNOWN} = 1",
-            set(),
         ),
-        ("monitor", "[[change]]", MONITOR, f"[[change]]\n{UNKNOWN} = 1", set()),
-        ("log", "[log]", LOG, f"[log]\n{UNKNOWN} = 1", set()),
-        ("log", "[log.fields]", LOG, f"[log.fields]\n{UNKNOWN} = 'a'", set()),
+        ("monitor", "[[change]]", MONITOR, f"[[change]]\n{UNKNOWN} = 1"),
+        ("log", "[log]", LOG, f"[log]\n{UNKNOWN} = 1"),
+        ("log", "[log.fields]", LOG, f"[log.fields]\n{UNKNOWN} = 'a'"),
     ],
 )
 def test_a_page_has_the_keys_that_are_accepted_and_no_other(
@@ -70,7 +68,6 @@ def test_a_page_has_the_keys_that_are_accepted_and_no_other(
     heading: str,
     command: tuple[str, ...],
     text: str,
-    besides: set[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
@@ -79,7 +76,7 @@ def test_a_page_has_the_keys_that_are_accepted_and_no_other(
     (tmp_path / "log.jsonl").write_text("{}\n")
     option = "--log-config" if command is LOG else "--config"
     accepted = _accepted(tmp_path, capsys, command, text, option)
-    assert accepted | besides == set(documented(PAGES / f"{page}.md", heading))
+    assert accepted == set(documented(PAGES / f"{page}.md", heading))
 
 
 def test_tables_of_a_list_accept_the_keys_of_their_own(
@@ -87,5 +84,5 @@ def test_tables_of_a_list_accept_the_keys_of_their_own(
 ) -> None:
     own = documented(PAGES / "run.md", "Lists")
     keys = _accepted(tmp_path, capsys, RUN, f"[[retrievers]]\nname = 'a'\nonly = []\n{UNKNOWN} = 1")
-    assert keys | {"params"} == set(documented(PAGES / "run.md", "Keys of a run"))
+    assert keys == _accepted(tmp_path, capsys, RUN, f"{UNKNOWN} = 1") == set(file_keys())
     assert {"name", "only", "params"} == set(own) - {"[[retrievers]]"}
