@@ -98,8 +98,9 @@ def call(options: argparse.Namespace) -> int:
 def _history(folders: list[Path]) -> Path | None:
     """The history that is asked for. Raises UsageError for one beside something else."""
     from harness.pages.history import history_of
+    from harness.runs.folder.store import is_run
 
-    found = [history_of(folder) for folder in folders if not (folder / "run.json").is_file()]
+    found = [history_of(folder) for folder in folders if not is_run(folder)]
     if not any(found):
         for file in (folder for folder in folders if folder.is_file()):
             raise UsageError(f"{file}: is a file; a report takes run folders, or a history.jsonl")

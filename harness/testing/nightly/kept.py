@@ -23,6 +23,7 @@ from harness.files import folder_aside
 from harness.records.run import Measured, RunRecord
 from harness.records.scores import ProtocolResult
 from harness.runs.folder.run_folder import RunFolder, write_record, write_scores
+from harness.runs.folder.store import is_run
 from harness.verdicts.board.entries import SLICES
 from harness.verdicts.compare.scored import Block, ScoredRun
 from harness.verdicts.history import Series
@@ -54,7 +55,7 @@ def last_of(folder: Path, series: Series) -> ScoredRun | None:
     Raises UsageError where it is damaged.
     """
     place = folder / "last" / kept_name(series)
-    return ScoredRun.read(place) if (place / "run.json").is_file() else None
+    return ScoredRun.read(place) if is_run(place) else None
 
 
 def keep(folder: Path, series: Series, run: ScoredRun, name: str) -> None:
