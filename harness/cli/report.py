@@ -76,7 +76,9 @@ def main(options: argparse.Namespace) -> int:
 
 def _history(folders: list[Path]) -> Path | None:
     """The history that is asked for. Raises UsageError for one beside something else."""
-    found = [_history_in(folder) for folder in folders if not (folder / "run.json").is_file()]
+    from harness.runs.folder.store import is_run
+
+    found = [_history_in(folder) for folder in folders if not is_run(folder)]
     if not any(found):
         for file in (folder for folder in folders if folder.is_file()):
             raise UsageError(f"{file}: is a file; a report takes run folders, or a history.jsonl")

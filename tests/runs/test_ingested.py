@@ -143,7 +143,8 @@ def test_another_k_more_queries_a_search_that_crashed_and_a_sweep_do_not_pay_aga
         Settings(k=3, workers=2),
         Settings(k=3, require_cached_index=True),
     ):
-        again = run(notes, paid(tmp_path, name), settings, out=tmp_path / str(settings.k))
+        place = tmp_path / str(settings.k)
+        again = run(notes, paid(tmp_path, name), settings, out=place, mode=Mode.OVERWRITE)
         record = RunFolder(again).record
         assert record.cached_haystacks == len({int(query[1:]) // 5 for query in ranked(again)})
         assert record.measured.index is None  # that is in the record of who paid
@@ -184,7 +185,8 @@ def test_another_way_to_show_the_texts_is_another_haystack(
 ) -> None:
     for text in ("official", "dated", "official"):
         dataset = open_dataset("sample", text=text)
-        run(dataset, paid(tmp_path, "Saves"), Settings(k=3, limit=20), out=tmp_path / text)
+        settings = Settings(k=3, limit=20)
+        run(dataset, paid(tmp_path, "Saves"), settings, out=tmp_path / text, mode=Mode.OVERWRITE)
     both = bill.path.read_text().splitlines()
     assert len(set(both)) == len(both)
 

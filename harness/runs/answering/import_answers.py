@@ -45,12 +45,11 @@ from harness.runs.answering.records import (
     RunReference,
 )
 from harness.runs.folder.imported import REPEATS, say
-from harness.runs.folder.joined import Joined, join
+from harness.runs.folder.joined import Joined, counted_notes, join
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
 
 _LONG = 60
 """Characters from which on an answer that is a document's text is no coincidence."""
-_SHOWN = 3
 _RETRIEVED = "retrieved_sessions"
 
 Text = str | int | float
@@ -312,18 +311,15 @@ def _text(value: Text | None) -> str | None:
 
 
 def _anomalies(joined: Joined, dataset: Dataset, repeats: str) -> list[str]:
-    counts = (
-        (joined.unknown, f"answers are of no question of {dataset.name}, ignored"),
-        (joined.ambiguous, "answers may be of several questions, ignored"),
-        (joined.silent, "records have no answer"),
-        (joined.duplicates, f"answers are of a question again, the {repeats} counts"),
-        (joined.conflicts, "of those differ from the one before"),
+    return counted_notes(
+        (
+            (joined.unknown, f"answers are of no question of {dataset.name}, ignored"),
+            (joined.ambiguous, "answers may be of several questions, ignored"),
+            (joined.silent, "records have no answer"),
+            (joined.duplicates, f"answers are of a question again, the {repeats} counts"),
+            (joined.conflicts, "of those differ from the one before"),
+        )
     )
-    return [
-        f"{len(ids)} {what} ({', '.join(ids[:_SHOWN])}{', ...' if len(ids) > _SHOWN else ''})"
-        for ids, what in counts
-        if ids
-    ]
 
 
 def _retrieved_texts(answers: Mapping[int, ImportedAnswer], dataset: Dataset) -> list[str]:

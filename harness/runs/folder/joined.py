@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +57,15 @@ def join(answers: Sequence[PublishedRanking], dataset: Dataset, repeats: str, pa
             joined.silent.append(dataset.query_ids[row])
     joined.answers = dict(sorted(joined.answers.items()))
     return joined
+
+
+def counted_notes(counts: Iterable[tuple[Sequence[str], str]], shown: int = 3) -> list[str]:
+    """Return a note for each kind of oddity that there is: how many, what, and the first names."""
+    return [
+        f"{len(names)} {what} ({', '.join(names[:shown])}{', ...' if len(names) > shown else ''})"
+        for names, what in counts
+        if names
+    ]
 
 
 class _Questions:

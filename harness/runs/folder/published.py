@@ -6,7 +6,7 @@ doubled, broken, silent, or of no question of the dataset are counted and named.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from itertools import chain
@@ -32,14 +32,12 @@ from harness.runs.folder.imported import (
     say,
     unasked_rows,
 )
-from harness.runs.folder.joined import Joined, join
+from harness.runs.folder.joined import Joined, counted_notes, join
 from harness.runs.folder.queries import write_asked
 from harness.runs.folder.rankings import write_rankings
 from harness.runs.folder.run_folder import write_record
 from harness.scoring.matching.hits import TextHit
 from harness.scoring.resolve import resolve
-
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -213,27 +211,23 @@ def _hits(answers: Mapping[int, list[str]], depth: int) -> list[TextHit]:
 
 
 def _odd(file: Published, records: Records, joined: Joined, dataset: Dataset) -> list[str]:
-    counts = (
-        (records.unread, "records cannot be read, nor whose question they are, passed over", 1),
-        (joined.broken, "records cannot be read and count 0", 1),
-        (joined.unknown, f"records are of no question of {dataset.name}, ignored", _SHOWN),
-        (joined.ambiguous, "records may be of several questions, ignored", _SHOWN),
-        (
-            joined.silent,
-            f"records name nothing that was retrieved (no {file.ranking}) and count 0",
-            _SHOWN,
-        ),
-        (joined.duplicates, f"records are of a question again, the {file.repeats} counts", _SHOWN),
-        (joined.conflicts, "of those say something else than the one before", _SHOWN),
+    cannot = "records cannot be read"
+    broken = (
+        (records.unread, f"{cannot}, nor whose question they are, passed over"),
+        (joined.broken, f"{cannot} and count 0"),
     )
-    notes = [f"{len(n)} {what} ({_first(n, shown)})" for n, what, shown in counts if n]
+    silent = f"records name nothing that was retrieved (no {file.ranking}) and count 0"
+    others = (
+        (joined.unknown, f"records are of no question of {dataset.name}, ignored"),
+        (joined.ambiguous, "records may be of several questions, ignored"),
+        (joined.silent, silent),
+        (joined.duplicates, f"records are of a question again, the {file.repeats} counts"),
+        (joined.conflicts, "of those say something else than the one before"),
+    )
+    notes = counted_notes(broken, shown=1) + counted_notes(others)
     if not any(answer.found for answer in joined.answers.values()):
         notes.append("every ranking is empty")
     return notes
-
-
-def _first(names: Sequence[str], shown: int) -> str:
-    return ", ".join(names[:shown]) + (", ..." if len(names) > shown else "")
 
 
 def _nothing_joined(records: Records, dataset: Dataset) -> str:

@@ -122,7 +122,7 @@ class RunStore:
     @property
     def is_finished(self) -> bool:
         """Whether a finished run stands in the folder."""
-        return (self.folder / RUN_RECORD).is_file()
+        return is_run(self.folder)
 
     @property
     def is_interrupted(self) -> bool:
@@ -261,6 +261,11 @@ def archive_of(results: Path) -> Path:
     return results / _ARCHIVE
 
 
+def is_run(folder: Path) -> bool:
+    """Test whether a folder is that of a finished run."""
+    return (folder / RUN_RECORD).is_file()
+
+
 def finished_runs(results: Path) -> list[Path]:
     """Return the folders of finished runs below `results`, sorted by name."""
     return sorted(path.parent for path in results.glob(f"[!.]*/{RUN_RECORD}"))
@@ -304,7 +309,7 @@ def remove_empty(results: Path) -> None:
 
 def require_run(folder: Path) -> None:
     """Raise UsageError for what is no run folder, with the runs that are in it, if any."""
-    if (folder / RUN_RECORD).is_file():
+    if is_run(folder):
         return
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such run folder")

@@ -12,6 +12,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from harness.errors import UsageError
+from harness.runs.folder.store import finished_runs
 from harness.verdicts.board.answers import dataset_key, read_answers
 from harness.verdicts.board.entries import read_board
 from harness.verdicts.board.ranks import add_ranks
@@ -39,7 +40,7 @@ def gather(results: Path) -> tuple[list[Board], dict[str, str]]:
     """Builds boards as `build` does, none where no run can be read."""
     groups: dict[tuple[str, ...], list[Board]] = {}
     broken = {}
-    for folder in _runs(results):
+    for folder in finished_runs(results):
         if (folder / "scores.json").is_file():
             try:
                 board = read_board(folder)
@@ -60,13 +61,9 @@ def gather(results: Path) -> tuple[list[Board], dict[str, str]]:
 
 def unscored(results: Path) -> list[str]:
     """Returns the names of the run folders that have no scores and therefore are on no board."""
-    return [folder.name for folder in _runs(results) if not (folder / "scores.json").is_file()]
-
-
-def _runs(results: Path) -> list[Path]:
-    """Returns run folders by name; hidden ones are not finished."""
-    found = (path.parent for path in results.glob("*/run.json"))
-    return sorted(folder for folder in found if not folder.name.startswith("."))
+    return [
+        folder.name for folder in finished_runs(results) if not (folder / "scores.json").is_file()
+    ]
 
 
 def _order(board: Board) -> tuple[str, ...]:
