@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-from urllib.parse import urlsplit
 
 from harness.errors import RunError
-from harness.masking import excerpt, from_environment, refuse_address
+from harness.masking import excerpt, from_environment
 from harness.records.base import encode
 from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
 from harness.retrievers.retry import retry
+from harness.retrievers.server import check_url
 from harness.retrievers.service_lock import ServiceLock
 from harness.retrievers.wire_records import Counts, Message, Reply, Reset, Search, message_type
 
@@ -36,6 +37,7 @@ _PIECE = 1 << 16
 """Bytes that are read at once of a reply."""
 
 
+@dataclass(eq=False, repr=False)
 class Http:
     """A service in any language: POST url/reset, url/index and url/search, see wire_records.py.
 
@@ -59,37 +61,24 @@ class Http:
     )
     thread_safe = True
 
-    def __init__(
-        self,
-        url: str,
-        timeout: float = 60.0,
-        retries: int = 3,
-        documents: int = 100,
-        questions: int = 1,
-        concurrency: int = 1,
-        ready_timeout: float = READY_TIMEOUT,
-        index_timeout: float = 600.0,
-        revision: str = "",
-    ) -> None:
+    url: str
+    timeout: float = 60.0
+    retries: int = 3
+    documents: int = 100
+    questions: int = 1
+    concurrency: int = 1
+    ready_timeout: float = READY_TIMEOUT
+    index_timeout: float = 600.0
+    revision: str | None = ""
+
+    def __post_init__(self) -> None:
         need("retriever 'http'", *self.modules)
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"url must begin with http:// or https://, not {url!r}")
-        refuse_address("retriever 'http': url", url, f"give a secret as {TOKEN}")
-        for name, number in (("documents", documents), ("questions", questions)):
-            if number < 1:
-                raise ValueError(f"{name} must be 1 or more, not {number}")
-        if concurrency < 1 or retries < 0 or min(timeout, index_timeout, ready_timeout) <= 0:
-            raise ValueError(
-                "concurrency must be 1 or more, retries 0 or more, the time-outs above 0"
-            )
+        self._check()
         import urllib3
 
-        self._url = url.rstrip("/")
-        self._documents, self._questions, self._concurrency = documents, questions, concurrency
-        self.batch_size = questions * concurrency
-        self.ready_timeout = ready_timeout
-        self.revision = revision or None
+        self._url = self.url.rstrip("/")
+        self.batch_size = self.questions * self.concurrency
+        self.revision = self.revision or None
         self._messages = wire.Messages()
         self.address = self._url.replace("://localhost", "://127.0.0.1", 1)
         self._service_lock = ServiceLock(self.address)
@@ -98,13 +87,24 @@ class Http:
         self._changes = False
         self._usage = wire.Usage()
         self._reached = self._gone = False
-        self._retries, self._timeout, self._index_timeout = retries, timeout, index_timeout
         headers = {"Content-Type": "application/json"}
         if token := from_environment(TOKEN):
             headers["Authorization"] = f"Bearer {token}"
         self._pool = urllib3.PoolManager(
-            maxsize=max(concurrency, _CONNECTIONS), retries=False, headers=headers
+            maxsize=max(self.concurrency, _CONNECTIONS), retries=False, headers=headers
         )
+
+    def _check(self) -> None:
+        """Raises ValueError or UsageError for a parameter that cannot be."""
+        check_url("retriever 'http'", self.url, TOKEN)
+        for name, number in (("documents", self.documents), ("questions", self.questions)):
+            if number < 1:
+                raise ValueError(f"{name} must be 1 or more, not {number}")
+        least = min(self.timeout, self.index_timeout, self.ready_timeout)
+        if self.concurrency < 1 or self.retries < 0 or least <= 0:
+            raise ValueError(
+                "concurrency must be 1 or more, retries 0 or more, the time-outs above 0"
+            )
 
     def has_index(self, key: str, corpus: Corpus) -> bool:
         """Reset; whether the service still has what it was sent under this key.
@@ -133,7 +133,7 @@ class Http:
         if self._begun is not corpus and self.has_index(own, corpus):
             return
         self._begun = None
-        for message in self._messages.batches(corpus, self._documents, self._changes):
+        for message in self._messages.batches(corpus, self.documents, self._changes):
             self._is_ready = self._post(message).ready
 
     def ready(self) -> bool:
@@ -150,7 +150,7 @@ class Http:
                 "run: index again, or let the service hold several and answer /reset with "
                 '{"concurrent_haystacks": true}'
             )
-        size = self._questions
+        size = self.questions
         parts = [queries[start : start + size] for start in range(0, len(queries), size)]
 
         def ask(part: Sequence[Question]) -> list[Result]:
@@ -165,7 +165,7 @@ class Http:
                 return ask(part)
 
         try:
-            with ThreadPoolExecutor(self._concurrency) as threads:
+            with ThreadPoolExecutor(self.concurrency) as threads:
                 return [one for found in threads.map(ask_beside_others, parts) for one in found]
         finally:
             measured.join()
@@ -211,7 +211,7 @@ class Http:
         place = f"{self._url}/{message_type(message)}"
         body = encode(message)
         searching = isinstance(message, Search)
-        limit = self._timeout if searching else self._index_timeout
+        limit = self.timeout if searching else self.index_timeout
 
         away = False
         if self._gone:
@@ -238,7 +238,7 @@ class Http:
             return not late or searching
 
         try:
-            reply = retry(attempt, self._retries, may_repeat)
+            reply = retry(attempt, self.retries, may_repeat)
         except _RefusedError as error:
             reply = error.reply
         except urllib3.exceptions.HTTPError as error:

@@ -139,10 +139,10 @@ def test_a_service_that_hangs_costs_one_message(home: Path) -> None:
     with serving(slow) as (url, _):
         service = Http(url, retries=0)
         service.index(corpus(["a", "b"]))
-        service._timeout, patient = 0.2, service._timeout
+        service.timeout, patient = 0.2, service.timeout
         with pytest.raises(Exception, match="timed out"):
             service.search([Question("hang")], 5)
-        service._timeout = patient
+        service.timeout = patient
         assert service.search([Question("go on")], 5) == [Result(["d1"], [2.5])]
         over.set()
 
