@@ -11,7 +11,6 @@ import numpy.typing as npt
 from harness.files import digest
 from harness.pages.material import Material, Texts
 from harness.pages.records import (
-    AnswerResult,
     AnswersProtocol,
     AnswersSection,
     JudgeCounts,
@@ -22,7 +21,7 @@ from harness.pages.records import (
 )
 from harness.pages.sections import ReportContext
 from harness.records.base import convert
-from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
+from harness.records.scores import ProtocolResult, ScoreReport
 from harness.runs.answering.context import RETRIEVED
 from harness.runs.answering.folder import AnswersFolder, display_names
 from harness.runs.answering.judging import failures_as_wrong
@@ -128,24 +127,13 @@ def _protocol(protocol: ProtocolResult) -> AnswersProtocol:
         protocol=protocol.protocol,
         slices={
             name: {
-                metric: _result(result)
+                metric: result
                 for metric, result in protocol.slices[name].metrics.items()
                 if metric in wanted
             }
             for name in _SLICES
             if name in protocol.columns
         },
-    )
-
-
-def _result(result: MetricResult) -> AnswerResult:
-    interval = result.interval
-    return AnswerResult(
-        value=result.value,
-        n=result.n,
-        low=interval.low if interval else None,
-        high=interval.high if interval else None,
-        answered_only=result.answered_only,
     )
 
 

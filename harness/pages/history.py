@@ -51,7 +51,6 @@ def history_page(path: Path, *, home: str = "") -> bytes:
         "Nightly history",
         "history",
         history_data(path),
-        charts=True,
         home=home,
     )
 

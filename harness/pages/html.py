@@ -45,7 +45,6 @@ def page(
     data: object,
     *,
     parts: Mapping[str, object] | None = None,
-    charts: bool = False,
     live: bool = False,
     fetches: bool = False,
     home: str = "",
@@ -54,13 +53,14 @@ def page(
 
     Its markup, styles and the module that draws it are in the folder of assets of that name.
     `parts` are further data by name, each unpacked once it is asked for.
-    `charts` puts Observable Plot in, `live` lets it ask the server that it came from for news, and
-    nobody else; `fetches` lets it get its further parts from there. `home` is the address of the
-    board, for a page that is served beside one.
+    `live` lets it ask the server that it came from for news, and nobody else; `fetches` lets it get
+    its further parts from there. `home` is the address of the board, for a page that is served
+    beside one. A page whose module imports shared/charts.js has Observable Plot in it.
     """
     own = ASSETS / name
-    libs = [_library(code, licence) for code, licence in _PLOT] if charts else []
     scripts = modules(own / f"{name}.js")
+    charts = ASSETS / "shared" / "charts.js" in scripts
+    libs = [_library(code, licence) for code, licence in _PLOT] if charts else []
     module = "\n".join(scripts.values())
     allowed = " ".join(_hash(script) for script in (*libs, module))
     policy = (

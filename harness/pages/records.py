@@ -13,7 +13,6 @@ from harness.records.base import Record
 from harness.records.run import Params
 from harness.records.scores import (
     AbstentionResult,
-    AnsweredOnly,
     ChangesResult,
     KnowledgeUpdateResult,
     MetricResult,
@@ -283,21 +282,11 @@ class MissCauses(Record):
 # -- Reports: answers of readers -------------------------------------------------------------------
 
 
-class AnswerResult(Record):
-    """One metric of answers over one slice; `answered_only` is there where answers failed."""
-
-    value: float | None
-    n: int
-    low: float | None
-    high: float | None
-    answered_only: AnsweredOnly | None = None
-
-
 class AnswersProtocol(Record):
     """Results of answers by slice and metric."""
 
     protocol: str
-    slices: dict[str, dict[str, AnswerResult]]
+    slices: dict[str, dict[str, MetricResult]]
 
 
 class JudgeCounts(Record):

@@ -96,7 +96,7 @@ def report_page(data: ReportData, *, home: str = "") -> bytes:
 
     `home` is where the board is, for one that is served.
     """
-    return page(data.title, "report", data, charts=True, home=home)
+    return page(data.title, "report", data, home=home)
 
 
 def check_pair(folders: Sequence[Path]) -> None:

@@ -7,10 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
-from urllib.parse import urlsplit
 
 from harness.errors import RunError
-from harness.masking import excerpt, from_environment, refuse_address
+from harness.masking import excerpt, from_environment
 from harness.records.base import encode
 from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
@@ -18,6 +17,7 @@ from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.extras import need
 from harness.retrievers.locks import ServiceLock
 from harness.retrievers.retry import retry
+from harness.retrievers.server import check_url
 from harness.retrievers.wire_records import Counts, Message, Reply, Reset, Search, message_type
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ _PIECE = 1 << 16
 """Bytes that are read at once of a reply."""
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Http(wire.WireRetriever):
     """A service in any language: POST url/reset, url/index and url/search, see wire_records.py.
 
@@ -73,18 +73,7 @@ class Http(wire.WireRetriever):
 
     def __post_init__(self) -> None:
         need("retriever 'http'", *self.modules)
-        parts = urlsplit(self.url)
-        if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise ValueError(f"url must begin with http:// or https://, not {self.url!r}")
-        refuse_address("retriever 'http': url", self.url, f"give a secret as {TOKEN}")
-        for name, number in (("documents", self.documents), ("questions", self.questions)):
-            if number < 1:
-                raise ValueError(f"{name} must be 1 or more, not {number}")
-        limits = (self.timeout, self.index_timeout, self.ready_timeout)
-        if self.concurrency < 1 or self.retries < 0 or min(limits) <= 0:
-            raise ValueError(
-                "concurrency must be 1 or more, retries 0 or more, the time-outs above 0"
-            )
+        self._check()
         import urllib3
 
         super().__init__(self.documents, self.revision or "")
@@ -101,6 +90,18 @@ class Http(wire.WireRetriever):
         self._pool = urllib3.PoolManager(
             maxsize=max(self.concurrency, _CONNECTIONS), retries=False, headers=headers
         )
+
+    def _check(self) -> None:
+        """Raises ValueError or UsageError for a parameter that cannot be."""
+        check_url("retriever 'http'", self.url, TOKEN)
+        for name, number in (("documents", self.documents), ("questions", self.questions)):
+            if number < 1:
+                raise ValueError(f"{name} must be 1 or more, not {number}")
+        least = min(self.timeout, self.index_timeout, self.ready_timeout)
+        if self.concurrency < 1 or self.retries < 0 or least <= 0:
+            raise ValueError(
+                "concurrency must be 1 or more, retries 0 or more, the time-outs above 0"
+            )
 
     def has_index(self, key: str, corpus: Corpus) -> bool:
         """Reset; whether the service still has what it was sent under this key.

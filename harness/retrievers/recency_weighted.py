@@ -8,6 +8,7 @@ unless asked otherwise, so that what is not relevant at all stays last however n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -22,6 +23,7 @@ Floats = npt.NDArray[np.float64]
 _DAY = 86_400.0
 
 
+@dataclass(eq=False, repr=False)
 class RecencyWeighted:
     """Recency x importance x relevance over any retriever's candidates.
 
@@ -32,23 +34,26 @@ class RecencyWeighted:
 
     batch_size = 256
 
-    def __init__(
-        self,
-        retriever: RetrieverRef = "bm25",
-        half_life: float = 30.0,
-        recency_weight: float = 1.0,
-        importance_weight: float = 1.0,
-        relevance_weight: float = 1.0,
-        importance: float | str = 1.0,
-        combine: str = "product",
-        depth: int = 100,
-        seed: int = 0,
-    ) -> None:
-        self._stage = CandidateRetriever(retriever, seed)
+    retriever: RetrieverRef = "bm25"
+    half_life: float = 30.0
+    recency_weight: float = 1.0
+    importance_weight: float = 1.0
+    relevance_weight: float = 1.0
+    importance: float | str = 1.0
+    combine: str = "product"
+    depth: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._stage = CandidateRetriever(self.retriever, self.seed)
         self.revision = self._stage.revision
-        self._importance = importance
         self.set_params(
-            half_life, recency_weight, importance_weight, relevance_weight, combine, depth
+            self.half_life,
+            self.recency_weight,
+            self.importance_weight,
+            self.relevance_weight,
+            self.combine,
+            self.depth,
         )
 
     def set_params(
@@ -117,14 +122,14 @@ class RecencyWeighted:
         return recency
 
     def _importance_of(self, corpus: Corpus) -> Floats:
-        if not isinstance(self._importance, str):
-            return np.full(len(corpus), float(self._importance))
+        if not isinstance(self.importance, str):
+            return np.full(len(corpus), float(self.importance))
         from harness.retrievers.registry import find
 
-        values = np.asarray(find(self._importance)(corpus.contents), float)
+        values = np.asarray(find(self.importance)(corpus.contents), float)
         if values.shape != (len(corpus),) or not ((values >= 0) & (values <= 1)).all():
             raise ValueError(
-                f"{self._importance}: must give one number from 0 to 1 for each of "
+                f"{self.importance}: must give one number from 0 to 1 for each of "
                 f"{len(corpus)} texts"
             )
         return values

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.statistics.betting import betting_p
-from harness.statistics.proportions import ALARM, binomial_p, sample_ratio
+from harness.statistics.proportions import binomial_p, sample_ratio
 from harness.statistics.sequential import mean_sequence
 from tests.online.abtest import traffic
 
@@ -45,6 +45,9 @@ INTERLEAVED = """\
 Impressions with which a test looked at once has 80% power, from 100,000 simulated questions: one
 relevant document of ten; readers look at rank r with chance 0.85^(r-1), click the relevant one with
 chance 0.6 and others with 0.05."""
+ALARM = 0.001
+"""The p value of an alarm about the split, 3.2905 standard errors."""
+
 RATIOS = f"""\
 Percent of tests of 20,000 units, split 50/50, with a p below 0.001: that of a single look, at the
 end or at any of the looks after every {LOOK} units, and the always-valid one, which alone stops a

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -46,6 +48,18 @@ def test_tokens_are_those_of_the_regular_expression(texts: list[str]) -> None:
         tokens, counts = tokens_of(pa.array(["before", *texts], kind)[1:])
         assert counts.tolist() == [len(words) for words in expected]
         assert tokens.to_pylist() == [word for words in expected for word in words]
+
+
+def test_it_loads_no_other_retriever() -> None:
+    script = (
+        "import sys; from harness.retrievers.registry import RetrieverSpec;"
+        "RetrieverSpec('bm25').build(); print(*sys.modules)"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    others = "embeddings embedder exact_search vector_file minilm http command hybrid wire memories"
+    assert not {f"harness.retrievers.{name}" for name in others.split()} & set(said.stdout.split())
 
 
 def test_stop_words_are_those_of_bm25s() -> None:

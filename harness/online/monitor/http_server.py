@@ -57,7 +57,7 @@ def server(
 def monitor_page(data: MonitorPage, *, live: bool = True) -> bytes:
     """Returns one self-contained page; `live`: it polls its server."""
     title = f"{data.name}: requests"
-    return page(title, "monitor", to_plain(data), charts=True, live=live)
+    return page(title, "monitor", to_plain(data), live=live)
 
 
 # -- Numbers for Prometheus ------------------------------------------------------------------------

@@ -5,25 +5,23 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.embedder import Embedder
-from harness.retrievers.extras import need
-from harness.retrievers.memories.endpoint import Endpoint
-from harness.retrievers.memories.session_feed import Batch, batches, check_batch, line
-from harness.retrievers.minilm import packaged_embedder
+from harness.retrievers.memories.endpoint_memory import EndpointMemory
+from harness.retrievers.memories.session_feed import Batch, batches, line
 
-MINILM = "minilm"
 _BEFORE = 10
 """How many earlier episodes Graphiti reads beside a new one, as by its own default."""
 _UNDATED = datetime(1970, 1, 1, tzinfo=UTC)
 """Graphiti wants a date for everything. What has none gets one that is plainly no date."""
 
 
-class Graphiti:
+@dataclass(kw_only=True, eq=False, repr=False)
+class Graphiti(EndpointMemory):
     """Graphiti (Zep's open source): dated facts between entities, in an embedded Kuzu graph.
 
     `model` at `base_url` extracts (OpenAI-compatible; key: OPENAI_API_KEY), with several calls an
@@ -32,26 +30,12 @@ class Graphiti:
     """
 
     modules: ClassVar[tuple[str, ...]] = ("graphiti_core", "kuzu", "httpx")
+    title: ClassVar[str] = "retriever 'graphiti'"
 
-    def __init__(
-        self,
-        model: str = "gpt-4.1-mini",
-        base_url: str = "",
-        embedder: str = MINILM,
-        batch: str = "session",
-        threshold: float = 0.6,
-        timeout: float = 120.0,
-        retries: int = 3,
-    ) -> None:
-        need("retriever 'graphiti'", *self.modules)
-        check_batch(batch)
-        self._endpoint = Endpoint(base_url, timeout, retries)
-        self._endpoint.check_key("retriever 'graphiti'")
-        self._model, self._batch, self._threshold = model, batch, threshold
-        self._embedding_model = embedder
-        self._embedder: Embedder | None = None
-        if embedder == MINILM:
-            self._embedder = packaged_embedder("retriever 'graphiti' with embedder=minilm")
+    threshold: float = 0.6
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._told = self._facts = 0
         self._driver: Any = None
         os.environ["GRAPHITI_TELEMETRY_ENABLED"] = "false"
@@ -66,7 +50,7 @@ class Graphiti:
         """
         self._forget()
         awaited(self._begin())
-        for batch in batches(corpus, self._batch, "graphiti"):
+        for batch in batches(corpus, self.batch, "graphiti"):
             awaited(self._tell(batch))
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
@@ -75,11 +59,7 @@ class Graphiti:
 
     def report(self) -> dict[str, object]:
         """What the endpoint says was used, and how many facts came of how many episodes."""
-        report = self._endpoint.report()
-        report |= {"episodes": self._told, "facts": self._facts}
-        if self._embedder is not None:
-            report["embedding"] = self._embedder.report()
-        return report
+        return self._model_report() | {"episodes": self._told, "facts": self._facts}
 
     def close(self) -> None:
         """Remove the graph."""
@@ -102,16 +82,16 @@ class Graphiti:
         for statement in get_fulltext_indices(GraphProvider.KUZU):  # its own setup leaves them out
             await self._driver.execute_query(statement)
         client = self._endpoint.async_client()
-        config = LLMConfig(api_key=self._endpoint.key, model=self._model, small_model=self._model)
+        config = LLMConfig(api_key=self._endpoint.key, model=self.model, small_model=self.model)
         self._models = LanguageModel(config, client=client)
         self._graph = Engine(
             graph_driver=self._driver,
             llm_client=self._models,
-            embedder=embedder(self._embedding_model, client, self._embedder),
+            embedder=embedder(self.embedder, client, self._embedder),
             cross_encoder=OpenAIRerankerClient(config, client),  # has to be there, is not used
         )
         self._search = EDGE_HYBRID_SEARCH_RRF.model_copy(deep=True)
-        self._search.edge_config.sim_min_score = self._threshold
+        self._search.edge_config.sim_min_score = self.threshold
         self._episodes: list[str] = []
         self._source_of: dict[str, str] = {}
 

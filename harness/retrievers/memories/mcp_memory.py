@@ -9,11 +9,10 @@ from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 from harness.errors import RunError, UsageError
 from harness.leftovers import TemporaryFolder
-from harness.masking import masked, refuse_address
+from harness.masking import masked
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.environments import revision
 from harness.retrievers.extras import need
@@ -21,6 +20,7 @@ from harness.retrievers.locks import ServiceLock
 from harness.retrievers.memories import mcp_forms as forms
 from harness.retrievers.memories.mcp_forms import Call
 from harness.retrievers.memories.mcp_session import TOKEN, Session, at, started
+from harness.retrievers.server import check_url
 
 NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
 
@@ -77,10 +77,7 @@ class Mcp:
         if bool(command) == bool(url):
             raise ValueError("needs command= (starts the server) or url= (where it runs)")
         if url:
-            parts = urlsplit(url)
-            if parts.scheme not in ("http", "https") or not parts.hostname:
-                raise ValueError(f"url must begin with http:// or https://, not {url!r}")
-            refuse_address("retriever 'mcp': url", url, f"give a secret as {TOKEN}")
+            check_url("retriever 'mcp'", url, TOKEN)
         elif shutil.which((shlex.split(command) or [""])[0]) is None:
             raise UsageError(f"retriever 'mcp': there is no program {command!r}")
         if env is not None and not isinstance(env, Mapping):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
@@ -12,18 +13,16 @@ from typing import Any, ClassVar
 from harness.errors import UsageError
 from harness.leftovers import TemporaryFolder
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.embedder import Embedder
-from harness.retrievers.extras import need, there
-from harness.retrievers.memories.endpoint import Endpoint
+from harness.retrievers.extras import there
+from harness.retrievers.memories.endpoint_memory import MINILM, EndpointMemory
 from harness.retrievers.memories.mem0_parts import Embedding, Extractor, say_once
-from harness.retrievers.memories.session_feed import Batch, batches, check_batch, line, role
-from harness.retrievers.minilm import packaged_embedder
+from harness.retrievers.memories.session_feed import Batch, batches, line, role
 
-MINILM = "minilm"
 _SCOPE = {"user_id": "haystack"}
 
 
-class Mem0:
+@dataclass(kw_only=True, eq=False, repr=False)
+class Mem0(EndpointMemory):
     """mem0 (open source): facts that a language model extracts, in an embedded Qdrant.
 
     `model` at `base_url` extracts (OpenAI-compatible; key: OPENAI_API_KEY); `infer=false` stores
@@ -32,30 +31,14 @@ class Mem0:
     """
 
     modules: ClassVar[tuple[str, ...]] = ("mem0",)
+    title: ClassVar[str] = "retriever 'mem0'"
 
-    def __init__(
-        self,
-        model: str = "gpt-4.1-mini",
-        base_url: str = "",
-        embedder: str = MINILM,
-        batch: str = "session",
-        infer: bool = True,
-        threshold: float = 0.1,
-        max_tokens: int = 8000,
-        timeout: float = 120.0,
-        retries: int = 3,
-    ) -> None:
-        need("retriever 'mem0'", *self.modules)
-        check_batch(batch)
-        self._endpoint = Endpoint(base_url, timeout, retries)
-        if infer or embedder != MINILM:
-            self._endpoint.check_key("retriever 'mem0'")
-        self._model, self._max_tokens = model, max_tokens
-        self._embedding_model = embedder
-        self._embedder: Embedder | None = None
-        if embedder == MINILM:
-            self._embedder = packaged_embedder("retriever 'mem0' with embedder=minilm")
-        self._batch, self._infer, self._threshold = batch, infer, threshold
+    infer: bool = True
+    threshold: float = 0.1
+    max_tokens: int = 8000
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._told = self._kept = 0
         self._client: Any = None
         self._memory: Any = None
@@ -68,6 +51,9 @@ class Mem0:
         say_once("mem0.vector_stores.qdrant")
         self.version = str(__version__)
 
+    def _asks_endpoint(self) -> bool:
+        return self.infer or self.embedder != MINILM
+
     def index(self, corpus: Corpus) -> None:
         """Tell a new memory everything, in time order; what the last haystack left is removed.
 
@@ -76,10 +62,10 @@ class Mem0:
         """
         self._forget()
         self._begin()
-        if self._embedder is not None and not self._infer:
+        if self._embedder is not None and not self.infer:
             # Into the cache at once: mem0 asks for one after the other, which takes longer.
             self._embedder([line(document) for document in corpus])
-        for batch in batches(corpus, self._batch, "mem0"):
+        for batch in batches(corpus, self.batch, "mem0"):
             self._tell(batch)
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
@@ -91,12 +77,8 @@ class Mem0:
 
         mem0 searches by words too where fastembed is installed, and by entities where spacy is.
         """
-        report = self._endpoint.report()
-        report |= {"batches": self._told, "memories": self._kept}
-        report |= {"fastembed": there("fastembed"), "spacy": there("spacy")}
-        if self._embedder is not None:
-            report["embedding"] = self._embedder.report()
-        return report
+        report = self._model_report() | {"batches": self._told, "memories": self._kept}
+        return report | {"fastembed": there("fastembed"), "spacy": there("spacy")}
 
     def close(self) -> None:
         """Remove everything from this machine."""
@@ -107,7 +89,7 @@ class Mem0:
         if not text.strip():  # which mem0 refuses
             return []
         with self._watched():
-            found = self._memory.search(text, top_k=k, filters=_SCOPE, threshold=self._threshold)
+            found = self._memory.search(text, top_k=k, filters=_SCOPE, threshold=self.threshold)
         return [
             Hit(memory["memory"], _sources(memory), memory.get("score"))
             for memory in found["results"]
@@ -115,7 +97,7 @@ class Mem0:
 
     def _tell(self, batch: Batch) -> None:
         self._extractor.date = None if batch.date is None else batch.date.date()
-        if self._infer:
+        if self.infer:
             self._add([{"role": role(d), "content": line(d)} for d in batch.documents], batch)
         else:  # one memory each, so that each can name its own document
             for document in batch.documents:
@@ -130,7 +112,7 @@ class Mem0:
         if batch.source is not None:
             metadata["document"] = batch.source
         with self._watched():
-            made = self._memory.add(messages, **_SCOPE, metadata=metadata, infer=self._infer)
+            made = self._memory.add(messages, **_SCOPE, metadata=metadata, infer=self.infer)
         self._kept += len(made["results"])
 
     @contextmanager
@@ -150,9 +132,9 @@ class Mem0:
         self._folder = TemporaryDirectory(prefix="haystack-", dir=self._home.name)
         folder = Path(self._folder.name)
         api = {"api_key": self._endpoint.key, "openai_base_url": self._endpoint.base_url}
-        embedding = {**api, "model": self._embedding_model}
+        embedding = {**api, "model": self.embedder}
         store = {"path": str(folder / "qdrant"), "embedding_model_dims": self._dimension()}
-        extraction = {**api, "model": self._model, "max_tokens": self._max_tokens}
+        extraction = {**api, "model": self.model, "max_tokens": self.max_tokens}
         self._memory = Memory.from_config(
             {
                 "llm": {"provider": "openai", "config": extraction},
@@ -172,7 +154,7 @@ class Mem0:
     def _dimension(self) -> int:
         if self._embedder is not None:
             return int(self._embedder(["dimension"]).shape[1])
-        answer = self._openai().embeddings.create(model=self._embedding_model, input=["dimension"])
+        answer = self._openai().embeddings.create(model=self.embedder, input=["dimension"])
         return len(answer.data[0].embedding)
 
     def _openai(self) -> Any:

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
 import numpy as np
 
-from harness.errors import UsageError
-from harness.masking import from_environment, refuse_address
+from harness.masking import from_environment
 from harness.retrievers.exact_search import Vectors
-from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
-from harness.retrievers.stores.server import reach
+from harness.retrievers.server import check_url, reach
 from harness.retrievers.stores.vector_store import Found, VectorStore
 
 _NUMBERS_AT_ONCE = 2_000_000
 """Of vectors in a request; a server refuses a request of more than 40 MB."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Chroma(VectorStore):
     """Dense ranking in Chroma: in this process, or on a server with `url`.
 
@@ -32,35 +31,52 @@ class Chroma(VectorStore):
     product.
     """
 
+    title = "retriever 'chroma'"
     modules: ClassVar[tuple[str, ...]] = ("chromadb", *MiniLM.modules)
     package = "chromadb"
 
-    def __init__(
-        self,
-        url: str = "",
-        api_key_env: str = "CHROMA_API_KEY",
-        tenant: str = "default_tenant",
-        database: str = "default_database",
-        similarity: str = "cosine",
-        ef_search: int = 100,
-        ef_construction: int = 100,
-        max_neighbors: int = 16,
-        encoder: str = "minilm",
-        model: str = "",
-        revision: str = "",
-        query_prompt: str | None = None,
-        passage_prompt: str | None = None,
-    ) -> None:
-        need("retriever 'chroma'", "chromadb")
-        super().__init__(similarity, encoder, model, revision, query_prompt, passage_prompt)
+    url: str = ""
+    api_key_env: str = "CHROMA_API_KEY"
+    tenant: str = "default_tenant"
+    database: str = "default_database"
+    ef_search: int = 100
+    ef_construction: int = 100
+    max_neighbors: int = 16
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self._graph = {
-            "space": {"cosine": "cosine", "dot": "ip"}[similarity],
-            "ef_search": ef_search,
-            "ef_construction": ef_construction,
-            "max_neighbors": max_neighbors,
+            "space": {"cosine": "cosine", "dot": "ip"}[self.similarity],
+            "ef_search": self.ef_search,
+            "ef_construction": self.ef_construction,
+            "max_neighbors": self.max_neighbors,
         }
-        self._client = _client(url, api_key_env, tenant, database)
+        self._client = self._connect()
         self._at_once = int(self._client.get_max_batch_size())
+
+    def _connect(self) -> Any:
+        import chromadb
+        from chromadb.config import Settings
+
+        settings = Settings(anonymized_telemetry=False)
+        if not self.url:
+            return chromadb.EphemeralClient(settings)
+        parts = check_url(self.title, self.url)
+        token = from_environment(self.api_key_env)
+        https = parts.scheme == "https"
+        return reach(
+            self.title,
+            self.url,
+            lambda: chromadb.HttpClient(
+                host=parts.hostname or "",
+                port=parts.port or (443 if https else 8000),
+                ssl=https,
+                headers={"x-chroma-token": token} if token else None,
+                settings=settings,
+                tenant=self.tenant,
+                database=self.database,
+            ),
+        )
 
     def _make(self, name: str, dimension: int) -> Callable[[], object]:
         # Without an embedding function of its own, which would fetch a model.
@@ -84,31 +100,3 @@ class Chroma(VectorStore):
             (np.array(ids, np.int64), 1 - np.array(distances, np.float64))
             for ids, distances in zip(answer["ids"], answer["distances"], strict=True)
         ]
-
-
-def _client(url: str, api_key_env: str, tenant: str, database: str) -> Any:
-    import chromadb
-    from chromadb.config import Settings
-
-    settings = Settings(anonymized_telemetry=False)
-    if not url:
-        return chromadb.EphemeralClient(settings)
-    refuse_address("retriever 'chroma'", url)
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise UsageError(f"retriever 'chroma': {url!r} is no address, like http://localhost:8000")
-    token = from_environment(api_key_env)
-    https = parts.scheme == "https"
-    return reach(
-        "retriever 'chroma'",
-        url,
-        lambda: chromadb.HttpClient(
-            host=parts.hostname or "",
-            port=parts.port or (443 if https else 8000),
-            ssl=https,
-            headers={"x-chroma-token": token} if token else None,
-            settings=settings,
-            tenant=tenant,
-            database=database,
-        ),
-    )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
 from harness.retrievers.exact_search import Vectors
-from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
 from harness.retrievers.stores.vector_store import Found, VectorStore, numbered_rows
 
@@ -25,26 +25,19 @@ group by number order by number
 """
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Duck(VectorStore):
     """Dense ranking in SQL by DuckDB in this process, exact, on columns of arrays.
 
     Scores are the cosine or the dot product.
     """
 
+    title = "retriever 'duckdb'"
     modules: ClassVar[tuple[str, ...]] = ("duckdb", *MiniLM.modules)
     package = "duckdb"
 
-    def __init__(
-        self,
-        similarity: str = "cosine",
-        encoder: str = "minilm",
-        model: str = "",
-        revision: str = "",
-        query_prompt: str | None = None,
-        passage_prompt: str | None = None,
-    ) -> None:
-        need("retriever 'duckdb'", "duckdb")
-        super().__init__(similarity, encoder, model, revision, query_prompt, passage_prompt)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         import duckdb
 
         self._database = duckdb.connect(":memory:")

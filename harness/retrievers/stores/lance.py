@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -13,7 +14,6 @@ from harness.errors import near
 from harness.leftovers import TemporaryFolder
 from harness.masking import from_environment, refuse_address
 from harness.retrievers.exact_search import Vectors
-from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
 from harness.retrievers.stores.vector_store import Found, VectorStore, numbered_rows
 
@@ -22,49 +22,42 @@ LEAST_ROWS = 256
 """LanceDB trains no index on fewer."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Lance(VectorStore):
-    """Dense ranking in LanceDB: a folder of its own, or `uri`; exact unless `index` is named.
+    """Dense ranking in LanceDB: a folder of its own, or `uri`; exact unless `index_type` is named.
 
     `uri`: a folder, an object store (s3://, gs://, az://) or LanceDB Cloud (db://, in `region`, its
-    key from the environment variable that `api_key_env` names); empty, a temporary folder. `index`:
-    none, ivf_flat, ivf_pq or ivf_hnsw_sq; a corpus of fewer than 256 documents has none. `nprobes`
-    and `refine_factor` (0: not at all) are how far a search in an index looks. Scores are
-    similarities: 1 minus LanceDB's distance, which is the cosine or the dot product.
+    key from the environment variable that `api_key_env` names); empty, a temporary folder.
+    `index_type`: none, ivf_flat, ivf_pq or ivf_hnsw_sq; a corpus of fewer than 256 documents has
+    none. `nprobes` and `refine_factor` (0: not at all) are how far a search in an index looks.
+    Scores are similarities: 1 minus LanceDB's distance, which is the cosine or the dot product.
     """
 
+    title = "retriever 'lancedb'"
     modules: ClassVar[tuple[str, ...]] = ("lancedb", *MiniLM.modules)
     package = "lancedb"
 
-    def __init__(
-        self,
-        uri: str = "",
-        api_key_env: str = "LANCEDB_API_KEY",
-        region: str = "us-east-1",
-        similarity: str = "cosine",
-        index: str = "none",
-        nprobes: int = 20,
-        refine_factor: int = 0,
-        encoder: str = "minilm",
-        model: str = "",
-        revision: str = "",
-        query_prompt: str | None = None,
-        passage_prompt: str | None = None,
-    ) -> None:
-        need("retriever 'lancedb'", "lancedb")
-        if index not in INDEXES:
-            raise ValueError(f"unknown index {index!r}{near(index, list(INDEXES))}")
-        super().__init__(similarity, encoder, model, revision, query_prompt, passage_prompt)
+    uri: str = ""
+    api_key_env: str = "LANCEDB_API_KEY"
+    region: str = "us-east-1"
+    index_type: str = "none"
+    nprobes: int = 20
+    refine_factor: int = 0
+
+    def __post_init__(self) -> None:
+        if self.index_type not in INDEXES:
+            close = near(self.index_type, list(INDEXES))
+            raise ValueError(f"unknown index_type {self.index_type!r}{close}")
+        super().__post_init__()
         import lancedb
 
-        self._similarity, self._index = similarity, index
-        self._nprobes, self._refine_factor = nprobes, refine_factor
-        refuse_address("retriever 'lancedb'", uri)
-        if not uri:
+        refuse_address(self.title, self.uri)
+        if not self.uri:
             self._folder = TemporaryFolder("lancedb")
         options: dict[str, object] = {}
-        if uri.startswith("db://"):
-            options = {"api_key": from_environment(api_key_env), "region": region}
-        self._database: Any = lancedb.connect(uri or self._folder.name, **options)
+        if self.uri.startswith("db://"):
+            options = {"api_key": from_environment(self.api_key_env), "region": self.region}
+        self._database: Any = lancedb.connect(self.uri or self._folder.name, **options)
 
     def _make(self, name: str, dimension: int) -> Callable[[], object]:
         columns = {"position": pa.int32(), "vector": pa.list_(pa.float32(), dimension)}
@@ -73,20 +66,20 @@ class Lance(VectorStore):
 
     def _put(self, vectors: Vectors) -> None:
         self._table.add(numbered_rows(vectors))
-        if self._index != "none" and len(vectors) >= LEAST_ROWS:
+        if self.index_type != "none" and len(vectors) >= LEAST_ROWS:
             self._table.create_index("vector", config=self._config())
 
     def _config(self) -> Any:
         from lancedb.index import HnswSq, IvfFlat, IvfPq
 
         kinds = {"ivf_flat": IvfFlat, "ivf_pq": IvfPq, "ivf_hnsw_sq": HnswSq}
-        return kinds[self._index](distance_type=self._similarity)
+        return kinds[self.index_type](distance_type=self.similarity)
 
     def _search(self, vectors: Vectors, k: int) -> list[Found]:
         query = self._table.search(vectors, vector_column_name="vector")
-        query = query.distance_type(self._similarity).limit(k).nprobes(self._nprobes)
-        if self._refine_factor:
-            query = query.refine_factor(self._refine_factor)
+        query = query.distance_type(self.similarity).limit(k).nprobes(self.nprobes)
+        if self.refine_factor:
+            query = query.refine_factor(self.refine_factor)
         found = query.select(["position", "_distance"]).to_arrow()
         positions = found["position"].to_numpy().astype(np.int64)
         scores = 1 - found["_distance"].to_numpy().astype(np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from time import sleep
 from typing import Any, ClassVar
@@ -11,15 +12,15 @@ import numpy as np
 
 from harness.masking import from_environment, refuse_address
 from harness.retrievers.exact_search import Vectors
-from harness.retrievers.extras import need
 from harness.retrievers.minilm import MiniLM
-from harness.retrievers.stores.server import reach
+from harness.retrievers.server import reach
 from harness.retrievers.stores.vector_store import Found, VectorStore
 
 _NUMBERS_AT_ONCE = 400_000
 """Of vectors in a request: as JSON about 8 MB, where a server takes 32."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class Qdrant(VectorStore):
     """Dense ranking in Qdrant: in this process, or on a server with `url`.
 
@@ -29,38 +30,36 @@ class Qdrant(VectorStore):
     variable that `api_key_env` names. Scores are Qdrant's: cosine or dot product.
     """
 
+    title = "retriever 'qdrant'"
     modules: ClassVar[tuple[str, ...]] = ("qdrant_client", *MiniLM.modules)
     package = "qdrant-client"
 
-    def __init__(
-        self,
-        url: str = "",
-        api_key_env: str = "QDRANT_API_KEY",
-        similarity: str = "cosine",
-        exact: bool = True,
-        hnsw_ef: int = 0,
-        m: int = 0,
-        ef_construct: int = 0,
-        timeout: int = 60,
-        encoder: str = "minilm",
-        model: str = "",
-        revision: str = "",
-        query_prompt: str | None = None,
-        passage_prompt: str | None = None,
-    ) -> None:
-        need("retriever 'qdrant'", "qdrant_client")
-        super().__init__(similarity, encoder, model, revision, query_prompt, passage_prompt)
+    url: str = ""
+    api_key_env: str = "QDRANT_API_KEY"
+    exact: bool = True
+    hnsw_ef: int = 0
+    m: int = 0
+    ef_construct: int = 0
+    timeout: int = 60
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         from qdrant_client import QdrantClient, models
 
-        self._distance = {"cosine": models.Distance.COSINE, "dot": models.Distance.DOT}[similarity]
-        self._graph = models.HnswConfigDiff(m=m or None, ef_construct=ef_construct or None)
-        self._looking: Any = None
-        if url:
-            self._looking = models.SearchParams(exact=exact, hnsw_ef=hnsw_ef or None)
-            refuse_address("retriever 'qdrant'", url)
-            key = from_environment(api_key_env)
-            self._client: Any = QdrantClient(url=url, api_key=key, timeout=timeout)
-            reach("retriever 'qdrant'", url, self._client.get_collections)
+        distances = {"cosine": models.Distance.COSINE, "dot": models.Distance.DOT}
+        self._distance = distances[self.similarity]
+        self._graph = models.HnswConfigDiff(
+            m=self.m or None, ef_construct=self.ef_construct or None
+        )
+        self._search_params: Any = None
+        if self.url:
+            self._search_params = models.SearchParams(
+                exact=self.exact, hnsw_ef=self.hnsw_ef or None
+            )
+            refuse_address(self.title, self.url)
+            key = from_environment(self.api_key_env)
+            self._client: Any = QdrantClient(url=self.url, api_key=key, timeout=self.timeout)
+            reach(self.title, self.url, self._client.get_collections)
         else:
             self._client = QdrantClient(":memory:")
 
@@ -86,7 +85,7 @@ class Qdrant(VectorStore):
         from qdrant_client import models
 
         requests = [
-            models.QueryRequest(query=vector, limit=k, params=self._looking)
+            models.QueryRequest(query=vector, limit=k, params=self._search_params)
             for vector in vectors.tolist()
         ]
         answers = self._client.query_batch_points(self._name, requests)

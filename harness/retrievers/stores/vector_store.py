@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import ClassVar
 from uuid import uuid4
@@ -16,6 +17,7 @@ from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.dense import MODEL, Dense
 from harness.retrievers.embedder import VectorRetriever
 from harness.retrievers.exact_search import Vectors
+from harness.retrievers.extras import need
 from harness.retrievers.minilm import PACKAGED, MiniLM
 
 Positions = npt.NDArray[np.int64]
@@ -24,45 +26,54 @@ Found = tuple[Positions, Scores]
 """The answer to one question: positions in the corpus and similarities, both of shape (n,)."""
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class VectorStore:
     """Ranks documents by the similarity of their vectors, in a store that does the search.
 
     The vectors are those of minilm or dense, from the same cache. Each corpus has a collection of
     its own, of a new name, that is removed when the next corpus comes, on `close()`, and at the
     latest when the process ends. A store's file says how to make one, fill it and search it.
+
+    `encoder`: minilm or dense; `model`: the encoder's own default if empty. A prompt that is None
+    is the model's own. `similarity`: cosine or dot.
     """
 
     batch_size = 256
+    title: ClassVar[str]
+    """What messages call it."""
+    modules: ClassVar[tuple[str, ...]]
+    """The modules that it needs, the store's own first."""
     package: ClassVar[str]
     """The distribution whose version is reported."""
 
-    def __init__(
-        self,
-        similarity: str,
-        encoder: str,
-        model: str,
-        revision: str,
-        query_prompt: str | None,
-        passage_prompt: str | None,
-    ) -> None:
-        """`model`: the encoder's own default if empty. A prompt that is None is the model's own.
+    similarity: str = "cosine"
+    encoder: str = "minilm"
+    model: str = ""
+    revision: str = ""
+    query_prompt: str | None = None
+    passage_prompt: str | None = None
 
-        Raises ValueError for an encoder or a similarity that is not known.
-        """
-        if encoder == "minilm":
+    def __post_init__(self) -> None:
+        """Raises UsageError without the store's package, ValueError for an unknown encoder."""
+        need(self.title, self.modules[0])
+        if self.encoder == "minilm":
             self._texts: VectorRetriever = MiniLM(
-                model or PACKAGED, revision, query_prompt or "", passage_prompt or "", similarity
+                self.model or PACKAGED,
+                self.revision,
+                self.query_prompt or "",
+                self.passage_prompt or "",
+                self.similarity,
             )
-        elif encoder == "dense":
+        elif self.encoder == "dense":
             self._texts = Dense(
-                model or MODEL,
-                revision=revision,
-                query_prompt=query_prompt,
-                passage_prompt=passage_prompt,
-                similarity=similarity,
+                self.model or MODEL,
+                self.revision,
+                self.query_prompt,
+                self.passage_prompt,
+                self.similarity,
             )
         else:
-            raise ValueError(f"encoder must be minilm or dense, not {encoder!r}")
+            raise ValueError(f"encoder must be minilm or dense, not {self.encoder!r}")
         self._store = f"{self.package} {version(self.package)}"
         self.revision = f"{self._texts.revision}, {self._store}"
         self._remove: Callable[[], object] | None = None

@@ -96,7 +96,7 @@ def test_a_process_that_nobody_told_to_close_leaves_nothing(url: str) -> None:
     script = (
         "from notes import ask, corpus\n"
         "from harness.retrievers.stores.chroma import Chroma\n"
-        f"store = Chroma({url!r})\n"
+        f"store = Chroma(url={url!r})\n"
         "store.index(corpus(['a boat']))\n"
         "print(len(store._client.list_collections()), *ask(store, 'boat').ids)\n"
     )

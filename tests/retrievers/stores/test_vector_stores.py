@@ -44,7 +44,9 @@ def test_an_exact_search_of_a_store_is_the_exact_search_of_minilm(
         assert found[query][1] == pytest.approx(scores, abs=1e-5)
 
 
-@pytest.mark.parametrize("params", [{"index": "ivf_flat"}, {"index": "ivf_pq", "nprobes": 50}])
+@pytest.mark.parametrize(
+    "params", [{"index_type": "ivf_flat"}, {"index_type": "ivf_pq", "nprobes": 50}]
+)
 def test_an_index_of_lancedb_finds_most_of_what_an_exact_search_finds(
     params: dict[str, Any],
 ) -> None:

@@ -71,8 +71,12 @@ function ofProtocol(protocol, rows) {
       ? "–"
       : [
           plain(cell.value),
-          interval && cell.low !== null
-            ? el("span", { class: "small" }, `${span(cell.low, cell.high)}, n ${count(cell.n)}`)
+          interval && cell.interval
+            ? el(
+                "span",
+                { class: "small" },
+                `${span(cell.interval.low, cell.interval.high)}, n ${count(cell.n)}`,
+              )
             : null,
           cell.answered_only
             ? el("span", { class: "small" }, answeredOnly(cell.answered_only))
@@ -111,7 +115,10 @@ function ofProtocol(protocol, rows) {
       rows,
     ),
     ...againstCost(
-      rows.map((row) => ({ ...row, name: row.system, ...cells(row, "all")[metric] })),
+      rows.map((row) => {
+        const cell = cells(row, "all")[metric];
+        return { ...row, name: row.system, value: cell?.value, ...cell?.interval };
+      }),
       metric,
     ),
     ...(lost
