@@ -26,7 +26,7 @@ from harness.errors import PluginError, TimedOutError, UsageError
 if TYPE_CHECKING:
     from harness.cli.suite import Done
     from harness.testing.nightly.plan import Plan
-    from harness.testing.nightly.summary import NightSummary
+    from harness.testing.nightly.summary import NightlySummary
 
 
 def add(verbs: Verbs) -> None:
@@ -303,18 +303,18 @@ def _suite(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Pl
 
 def _night(
     plan: Plan, runs: list[argparse.Namespace], options: argparse.Namespace
-) -> tuple[list[Done], NightSummary]:
+) -> tuple[list[Done], NightlySummary]:
     """Run a list with its history. What Ctrl-C leaves is in the summary too."""
     from harness.cli.suite import run_all
-    from harness.testing.nightly.night import open_night
+    from harness.testing.nightly.nightly_run import open_nightly_run
 
     for run in runs:
         run.nightly = True  # measured anew every night; what it was stands in the history
-    with open_night(
+    with open_nightly_run(
         plan, [run.series for run in runs if not run.published], resume=options.resume
     ) as night:
-        if night.said and not options.quiet:
-            print(f"note: {night.said}", file=sys.stderr)
+        if night.note and not options.quiet:
+            print(f"note: {night.note}", file=sys.stderr)
         try:
             done = run_all(runs, run_one, night)
         except KeyboardInterrupt:

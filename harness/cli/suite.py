@@ -25,7 +25,7 @@ from harness.runs.folder.run_folder import empty_haystacks
 if TYPE_CHECKING:
     from harness.records.run import RunRecord
     from harness.records.scores import MetricResult, ScoreReport
-    from harness.testing.nightly.night import Night
+    from harness.testing.nightly.nightly_run import NightlyRun
     from harness.testing.nightly.plan import Plan
 
 
@@ -188,7 +188,7 @@ def _tables(file: Path, found: object, name: str) -> list[dict[str, object]]:
 def run_all(
     runs: list[argparse.Namespace],
     run_one: Callable[[argparse.Namespace], tuple[Path, ScoreReport, RunRecord]],
-    night: Night | None = None,
+    night: NightlyRun | None = None,
 ) -> list[Done]:
     """Run one after the other, a line each on stderr; what fails is kept, and the rest goes on.
 
@@ -224,7 +224,9 @@ def run_all(
     return done
 
 
-def _tell(night: Night, options: argparse.Namespace, folder: Path, report: ScoreReport) -> None:
+def _tell(
+    night: NightlyRun, options: argparse.Namespace, folder: Path, report: ScoreReport
+) -> None:
     """The protocol that is followed over time is the one that the table shows."""
     from harness.cli.options import scoring_choices
     from harness.scoring.scores import main_protocol

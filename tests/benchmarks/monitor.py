@@ -41,7 +41,7 @@ def line(chance: random.Random, texts: dict[str, str], i: int) -> dict[str, obje
 
 
 def measure(kind: str, window: int, events: int, log: Path) -> dict[str, float]:
-    from harness.online.monitor import Monitor, AlertRules, parse_threshold
+    from harness.online.monitor import AlertRules, Monitor, parse_threshold
     from harness.online.monitor.labels import Labels
     from harness.online.monitor.tail import LogTailer
     from harness.scoring.qrels import from_dict
