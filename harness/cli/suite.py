@@ -30,9 +30,9 @@ from harness.runs.folder.run_folder import empty_haystacks
 if TYPE_CHECKING:
     from harness.records.run import RunRecord
     from harness.records.scores import MetricResult, ScoreReport
-    from harness.testing.nightly.night import Night
+    from harness.testing.nightly.nightly_run import NightlyRun
     from harness.testing.nightly.plan import Plan
-    from harness.testing.nightly.summary import NightSummary
+    from harness.testing.nightly.summary import NightlySummary
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def _tables(file: Path, found: object, name: str) -> list[dict[str, object]]:
 
 def run_all(
     runs: list[argparse.Namespace],
-    night: Night | None = None,
+    night: NightlyRun | None = None,
 ) -> list[Done]:
     """Run one after the other, a line each on stderr; what fails is kept, and the rest goes on.
 
@@ -246,7 +246,9 @@ def run_all(
     return done
 
 
-def _tell(night: Night, options: argparse.Namespace, folder: Path, report: ScoreReport) -> None:
+def _tell(
+    night: NightlyRun, options: argparse.Namespace, folder: Path, report: ScoreReport
+) -> None:
     """The protocol that is followed over time is the one that the table shows."""
     from harness.scoring.scores import main_protocol
 
@@ -371,17 +373,17 @@ def _run_list(
 
 def _night(
     plan: Plan, runs: list[argparse.Namespace], options: argparse.Namespace
-) -> tuple[list[Done], NightSummary]:
+) -> tuple[list[Done], NightlySummary]:
     """Run a list with its history. What Ctrl-C leaves is in the summary too."""
-    from harness.testing.nightly.night import open_night
+    from harness.testing.nightly.nightly_run import open_nightly_run
 
     for run in runs:
         run.nightly = True  # measured anew every night; what it was stands in the history
-    with open_night(
+    with open_nightly_run(
         plan, [run.series for run in runs if not run.published], resume=options.resume
     ) as night:
-        if night.said and not options.quiet:
-            print(f"note: {night.said}", file=sys.stderr)
+        if night.note and not options.quiet:
+            print(f"note: {night.note}", file=sys.stderr)
         try:
             done = run_all(runs, night)
         except KeyboardInterrupt:

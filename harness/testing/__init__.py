@@ -13,13 +13,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypedDict
 
 if TYPE_CHECKING:
-    from harness.testing.checked import Checked
     from harness.testing.quality import assert_quality
     from harness.testing.report import Report, evaluate
+    from harness.testing.thresholds import Checked
 
 
 _HOME = {
-    "Checked": "harness.testing.checked",
+    "Checked": "harness.testing.thresholds",
     "Report": "harness.testing.report",
     "assert_quality": "harness.testing.quality",
     "evaluate": "harness.testing.report",

@@ -9,9 +9,9 @@ import numpy as np
 
 from harness.errors import HarnessError, UsageError
 from harness.testing import LISTENING
-from harness.testing.checked import Checked, Limit, Measurement, limits
 from harness.testing.report import Report
 from harness.testing.sources import OfReport, OfScoredRun, QualitySource, source_of
+from harness.testing.thresholds import Checked, Limit, Measurement, limits
 from harness.verdicts.drops import drops_of
 from harness.verdicts.gate import NoDrop, Rules, drop_check, gate
 

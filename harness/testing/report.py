@@ -16,7 +16,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
 from harness.statistics.intervals import MeanInterval, mean_intervals
 from harness.testing.cases import CaseResult, QueryCase, asking, read_answer, read_cases, shown
-from harness.testing.checked import FALSE_POSITIVE_RATE, TIMES, metric_of
+from harness.testing.thresholds import FALSE_POSITIVE_RATE, TIMES, metric_of
 
 CaseRow = dict[str, str | float | None]
 """One case in `Report.per_query`: its values by column."""

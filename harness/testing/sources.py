@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +15,8 @@ from harness.records.run import RunRecord
 from harness.scoring.evaluate import Evaluation, evaluate
 from harness.scoring.scores import Scores
 from harness.statistics.intervals import MeanInterval, mean_intervals
-from harness.testing.checked import (
+from harness.testing.report import Report, named
+from harness.testing.thresholds import (
     FALSE_POSITIVE_RATE,
     TIMES,
     Checked,
@@ -23,27 +24,9 @@ from harness.testing.checked import (
     Measurement,
     worst_first,
 )
-from harness.testing.report import Report, named
 from harness.verdicts.compare.scored import ScoredRun
 from harness.verdicts.compare.table import slice_masks
 from harness.verdicts.gate import AtLeast, AtMost, result_of, threshold_check
-
-
-class QualitySource(Protocol):
-    """What a run can be asked for, whatever kind of run it is."""
-
-    @property
-    def about(self) -> str:
-        """What it is, for messages."""
-        ...
-
-    def failed(self) -> tuple[int, int]:
-        """Queries that failed, and that were asked."""
-        ...
-
-    def held(self, limit: Limit) -> Checked:
-        """The limit held against its number. Raises UsageError where there is no such number."""
-        ...
 
 
 def source_of(
@@ -237,6 +220,10 @@ class OfEvaluation:
         worst, as_low = worst_first(self.evaluation.query_ids, values)
         found = _found(interval, "trec_eval's rules", "no judged query", worst, as_low)
         return _checked(limit, "", found)
+
+
+QualitySource = OfScoredRun | OfReport | OfEvaluation
+"""What has `about`, `failed` queries, and a check (`held`) of each limit."""
 
 
 def _found(interval: MeanInterval, how: str, why: str, worst: Any, as_low: int) -> Measurement:

@@ -22,7 +22,7 @@ from harness.dataset.prepare import open_dataset
 from harness.pages.history import history_data
 from harness.retrievers.plugins import PLUGIN_MODULE
 from harness.testing.nightly.change import change
-from harness.testing.nightly.night import core
+from harness.testing.nightly.nightly_run import core
 from harness.verdicts.compare.scored import ScoredRun
 
 MINE = """

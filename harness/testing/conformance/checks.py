@@ -16,7 +16,7 @@ from harness.retrievers.contract import Retriever
 from harness.retrievers.outputs import NotAnAnswerError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.shards import can_be_cut
-from harness.testing.conformance.bench import (
+from harness.testing.conformance.fixtures import (
     NOTES,
     OTHERS,
     QUESTIONS,
@@ -25,6 +25,7 @@ from harness.testing.conformance.bench import (
     ask,
     corpus,
     equal_texts,
+    indexed,
     same_scores,
     scores_in_shards,
 )
@@ -94,8 +95,7 @@ def _outcome(
 
 def finds(retriever: Retriever, spec: RetrieverSpec) -> str:
     """It answers at all; which notes it finds is not judged."""
-    notes = corpus(NOTES)
-    calls.index(retriever, notes)
+    notes = indexed(retriever, NOTES)
     found = ask(retriever, notes, QUESTIONS, 3)
     if not any(found):
         raise AnswerError("returned nothing for any of three easy questions")
@@ -105,8 +105,7 @@ def finds(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 def k_respected(retriever: Retriever, spec: RetrieverSpec) -> str:
     """At most k results, also where k is 1 and where it is more than there are documents."""
-    notes = corpus(NOTES)
-    calls.index(retriever, notes)
+    notes = indexed(retriever, NOTES)
     counts = [max(map(len, ask(retriever, notes, QUESTIONS, k))) for k in (1, 3, 100)]
     return f"k = 1, 3, 100 gave at most {counts[0]}, {counts[1]}, {counts[2]}"
 
@@ -132,8 +131,7 @@ def index_replaces(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 def deterministic(retriever: Retriever, spec: RetrieverSpec) -> str:
     """The same questions twice, and after indexing again, give the same answers."""
-    notes = corpus(NOTES)
-    calls.index(retriever, notes)
+    notes = indexed(retriever, NOTES)
     first, again = ask(retriever, notes, QUESTIONS, 8), ask(retriever, notes, QUESTIONS, 8)
     calls.index(retriever, notes)
     if first != again or first != ask(retriever, notes, QUESTIONS, 8):
@@ -146,8 +144,7 @@ def batches(retriever: Retriever, spec: RetrieverSpec) -> str:
     size = int(getattr(retriever, "batch_size", 1))
     if size == 1:
         return "takes one question at a time"
-    notes = corpus(NOTES)
-    calls.index(retriever, notes)
+    notes = indexed(retriever, NOTES)
     together = ask(retriever, notes, QUESTIONS, 8)
     alone = [ask(retriever, notes, [question], 8)[0] for question in QUESTIONS]
     if together != alone:
@@ -165,40 +162,35 @@ def unicode(retriever: Retriever, spec: RetrieverSpec) -> str:
         "tab\there, null\x00there, zero\u200bwidth",
         "quotes \" ' \\ and {braces} <tags> %s $1",
     ]
-    notes = corpus(texts)
-    calls.index(retriever, notes)
+    notes = indexed(retriever, texts)
     ask(retriever, notes, texts, 3)
     return f"{len(texts)} odd texts indexed and asked"
 
 
 def empty_corpus(retriever: Retriever, spec: RetrieverSpec) -> str:
     """A haystack without documents is answered with nothing."""
-    notes = corpus([])
-    calls.index(retriever, notes)
+    notes = indexed(retriever, [])
     ask(retriever, notes, QUESTIONS[:1], 5)
     return "answered with nothing"
 
 
 def empty_query(retriever: Retriever, spec: RetrieverSpec) -> str:
     """An empty question, one of spaces, and one of marks are answered somehow."""
-    notes = corpus(NOTES)
-    calls.index(retriever, notes)
+    notes = indexed(retriever, NOTES)
     ask(retriever, notes, ["", "   ", "?!"], 3)
     return "empty, blank and '?!' were answered"
 
 
 def one_document(retriever: Retriever, spec: RetrieverSpec) -> str:
     """A haystack of one document."""
-    notes = corpus(NOTES[:1])
-    calls.index(retriever, notes)
+    notes = indexed(retriever, NOTES[:1])
     found = ask(retriever, notes, QUESTIONS[:1], 5)[0]
     return "found" if found == [0] else "answered with nothing"
 
 
 def duplicate_texts(retriever: Retriever, spec: RetrieverSpec) -> str:
     """Documents of the same text are different documents."""
-    notes = corpus([NOTES[0], NOTES[1], NOTES[0], NOTES[0]])
-    calls.index(retriever, notes)
+    notes = indexed(retriever, [NOTES[0], NOTES[1], NOTES[0], NOTES[0]])
     found = set(ask(retriever, notes, [NOTES[0]], 4)[0])
     equal = found & {0, 2, 3}
     if len(equal) < 3:
@@ -210,8 +202,7 @@ def long_documents(retriever: Retriever, spec: RetrieverSpec) -> str:
     """Documents of 100 KB."""
     filler = " ".join(OTHERS) + " "
     long = filler * (100_000 // len(filler))
-    notes = corpus([f"{long} {NOTES[0]}", long, NOTES[1]])
-    calls.index(retriever, notes)
+    notes = indexed(retriever, [f"{long} {NOTES[0]}", long, NOTES[1]])
     ask(retriever, notes, QUESTIONS[:2], 3)
     return "two documents of 100 KB were taken in"
 
@@ -220,8 +211,7 @@ def thread_safe(retriever: Retriever, spec: RetrieverSpec) -> str:
     """Where it claims `thread_safe = True`: searches from several threads answer as one by one."""
     if not getattr(retriever, "thread_safe", False):
         return "does not claim concurrent searches"
-    notes = corpus(NOTES)
-    calls.index(retriever, notes)
+    notes = indexed(retriever, NOTES)
     alone = [ask(retriever, notes, [question], 8) for question in QUESTIONS]
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda q: ask(retriever, notes, [q], 8), QUESTIONS * 8))

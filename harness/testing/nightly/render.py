@@ -11,7 +11,7 @@ from harness.scoring.uncertainty import counted
 from harness.testing.nightly.summary import (
     FailedRun,
     JudgedChange,
-    NightSummary,
+    NightlySummary,
     NotRun,
     RunSummary,
     ScoredRunSummary,
@@ -19,10 +19,10 @@ from harness.testing.nightly.summary import (
 from harness.verdicts.history import FELL, NOT_SHOWN, OPEN, OPEN_WORDS, ROSE, UNCHANGED, ShortMean
 
 
-def render(found: NightSummary, style: str) -> str:
+def render(found: NightlySummary, style: str) -> str:
     """Renders the summary; `style` is `markdown`, or `terminal`, without the table of runs."""
     if style == "markdown":
-        found = convert(_escaped(to_plain(found)), NightSummary, "summary.json")
+        found = convert(_escaped(to_plain(found)), NightlySummary, "summary.json")
     parts = [*_parts(found, style)]
     if style == "terminal":
         return "\n\n".join(f"{title}\n{body}" if title else body for title, body in parts)
@@ -30,7 +30,7 @@ def render(found: NightSummary, style: str) -> str:
     return "\n\n".join([head, *(f"## {t}\n\n{b}" if t else b for t, b in parts)]) + "\n"
 
 
-def headline(found: NightSummary) -> str:
+def headline(found: NightlySummary) -> str:
     """Says in one line how many runs went well, and what changed since the last time."""
     scored = _scored(found)
     failed = sum(isinstance(run, FailedRun) for run in found.runs)
@@ -43,11 +43,11 @@ def headline(found: NightSummary) -> str:
     return "; ".join([*parts, *found.messages])
 
 
-def _scored(found: NightSummary) -> list[ScoredRunSummary]:
+def _scored(found: NightlySummary) -> list[ScoredRunSummary]:
     return [run for run in found.runs if isinstance(run, ScoredRunSummary)]
 
 
-def _parts(found: NightSummary, style: str) -> Iterator[tuple[str, str]]:
+def _parts(found: NightlySummary, style: str) -> Iterator[tuple[str, str]]:
     """Yields title and body of every part."""
     yield "", headline(found)
     if not found.complete:
@@ -74,7 +74,7 @@ def _parts(found: NightSummary, style: str) -> Iterator[tuple[str, str]]:
         yield "Settings that changed", _table(settings, head, style)
 
 
-def _changed(found: NightSummary, style: str) -> str:
+def _changed(found: NightlySummary, style: str) -> str:
     """Draws a table of what is not unchanged, then a line for each other state."""
     rows = [
         [
@@ -101,7 +101,7 @@ def _changed(found: NightSummary, style: str) -> str:
     return "\n\n".join(part for part in parts if part) or "nothing was compared"
 
 
-def _states(found: NightSummary) -> Iterator[str]:
+def _states(found: NightlySummary) -> Iterator[str]:
     """Names runs that are in no row of the table of changes, and why."""
     scored = _scored(found)
     for state, words in (
@@ -116,7 +116,7 @@ def _states(found: NightSummary) -> Iterator[str]:
             yield f"not comparable: {_name(run)}{when}: {'; '.join(run.change.reasons)}"
 
 
-def _notes(found: NightSummary) -> Iterator[str]:
+def _notes(found: NightlySummary) -> Iterator[str]:
     """Explains the words of the table."""
     changes = _changes(found)
     outcomes = {change.verdict for *_, change in changes}
@@ -147,7 +147,7 @@ def _notes(found: NightSummary) -> Iterator[str]:
         yield f"the last time: {days}"
 
 
-def _runs(found: NightSummary) -> str:
+def _runs(found: NightlySummary) -> str:
     scored = _scored(found)
     metrics = list(dict.fromkeys(m for run in scored for m in run.metrics.get("all", {})))
     rows: list[list[object]] = []
@@ -183,7 +183,7 @@ def _interval_note(run: ScoredRunSummary) -> str:
     return f"over {counted(found.clusters, found.cluster_by)} of {run.dataset}{approximate}"
 
 
-def _changes(found: NightSummary) -> list[tuple[ScoredRunSummary, str, JudgedChange]]:
+def _changes(found: NightlySummary) -> list[tuple[ScoredRunSummary, str, JudgedChange]]:
     """Returns run, metric and change of every main metric over all queries that was compared."""
     return [
         (run, metric, mean.change)

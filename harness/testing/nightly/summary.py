@@ -115,7 +115,7 @@ class DropSummary(Record):
     open: bool
 
 
-class NightSummary(Record):
+class NightlySummary(Record):
     """summary.json: one night, every run, what changed, and drops that fail the list."""
 
     version: Literal[1]
@@ -150,7 +150,7 @@ class RunListOutput(Output, tag="harness.run-list/1"):
     """harness run of several; `night` is summary.json of a nightly list."""
 
     runs: list[SuiteRun]
-    night: NightSummary | None
+    night: NightlySummary | None
 
 
 # -- The summary of one night ---------------------------------------------------------------------
@@ -164,13 +164,13 @@ def summary(
     reasons: Mapping[Series, str],
     previous: Mapping[Series, HistoryTimes],
     stopped: bool,
-) -> NightSummary:
+) -> NightlySummary:
     """Summarizes one night: `reasons` why runs failed, `previous` times of the last night."""
     mine = {one: lines[one] for one in series if one in lines}
     found = verdicts(mine.values())
     checks = drops(mine.values(), found)
     runs = [_run(one, mine.get(one), reasons.get(one), previous.get(one), found) for one in series]
-    return NightSummary(
+    return NightlySummary(
         version=1,
         harness=harness.__version__,
         night=began,
@@ -195,7 +195,7 @@ def summary(
     )
 
 
-def status(found: NightSummary) -> int:
+def status(found: NightlySummary) -> int:
     """Returns the exit status of a list by its numbers, as a gate's.
 
     1 where a metric dropped by more than it may, 2 where none did, but one fell so and no drop

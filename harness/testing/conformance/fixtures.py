@@ -74,6 +74,13 @@ def corpus(texts: Sequence[str], order: npt.NDArray[np.int64] | None = None) -> 
     return Corpus(Documents(pa.table(columns)), rows.astype(np.int32), numbers, stamps, sessions)
 
 
+def indexed(retriever: Retriever, texts: Sequence[str]) -> Corpus:
+    """Indexes texts; returns the corpus."""
+    notes = corpus(texts)
+    calls.index(retriever, notes)
+    return notes
+
+
 def ask(retriever: Retriever, notes: Corpus, texts: Sequence[str], k: int) -> list[list[int]]:
     """Positions that `search` answers each text with, of the corpus that was indexed last.
 

@@ -34,7 +34,7 @@ from harness.testing.nightly.change import (
 )
 from harness.testing.nightly.plan import Plan
 from harness.testing.nightly.render import render
-from harness.testing.nightly.summary import NightSummary, folder_name, summary
+from harness.testing.nightly.summary import NightlySummary, folder_name, summary
 from harness.verdicts.board.entries import SLICES
 from harness.verdicts.compare.scored import Block, ScoredRun
 from harness.verdicts.history import (
@@ -58,18 +58,18 @@ class BegunList(Record):
     night: str
 
 
-class Night:
-    """What a list has done so far. `began` is when it was begun, `said` a word on what was mended.
+class NightlyRun:
+    """What a list has done so far. `began` is when it was begun, `note` says what was repaired.
 
-    `open_night` makes one; `ran` or `failed` is called after each run, `end` once.
+    `open_nightly_run` makes one; `ran` or `failed` is called after each run, `end` once.
     """
 
     def __init__(
-        self, plan: Plan, series: Sequence[Series], history: History, *, resume: bool, said: str
+        self, plan: Plan, series: Sequence[Series], history: History, *, resume: bool, note: str
     ) -> None:
         self.plan = plan
         self.series = list(series)
-        self.said = said
+        self.note = note
         self._history = history
         self.began: str = (resume and _begun(plan.folder, history)) or _now("milliseconds")
         with disk_errors(plan.folder, REMEDY):
@@ -126,7 +126,7 @@ class Night:
         at = _now("seconds")
         self._add(failed_line(self.began, len(self.series), series, at, type(error).__name__))
 
-    def end(self, *, stopped: bool = False) -> NightSummary:
+    def end(self, *, stopped: bool = False) -> NightlySummary:
         """Write summary.json and summary.md, and give the former.
 
         A list that was `stopped` keeps nothing aside: the last time is then still the list before.
@@ -149,14 +149,16 @@ class Night:
 
 
 @contextmanager
-def open_night(plan: Plan, series: Sequence[Series], *, resume: bool = False) -> Iterator[Night]:
+def open_nightly_run(
+    plan: Plan, series: Sequence[Series], *, resume: bool = False
+) -> Iterator[NightlyRun]:
     """Begin a list of runs; with `resume` go on with the last one of this history.
 
     The history is held against other lists until the block ends. Raises UsageError as
     `open_history` does.
     """
-    with open_history(plan.folder) as (history, said):
-        yield Night(plan, series, history, resume=resume, said=said)
+    with open_history(plan.folder) as (history, note):
+        yield NightlyRun(plan, series, history, resume=resume, note=note)
 
 
 def _begun(folder: Path, history: History) -> str | None:
