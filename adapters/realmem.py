@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.dataset.adapters.raw_files import (
     DayClock,
     day,
@@ -133,10 +133,6 @@ class RealMem:
     def variants(self) -> Iterable[Variant]:
         """The one dataset there is."""
         return VARIANTS
-
-    def variant(self, name: str) -> Variant | None:
-        """The dataset, for an empty name."""
-        return by_name(VARIANTS, name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig

@@ -15,7 +15,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.dataset.adapters.locomo_conversation import session_numbers
 from harness.dataset.adapters.raw_files import dated_turn, field, parts_in, read_once, refuse_near
 from harness.dataset.registry import register_adapter
@@ -131,10 +131,6 @@ class RealTalk:
     def variants(self) -> Iterable[Variant]:
         """The one dataset there is."""
         return VARIANTS
-
-    def variant(self, name: str) -> Variant | None:
-        """The dataset, for an empty name."""
-        return by_name(VARIANTS, name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters import talks
 from harness.dataset.adapters.raw_files import field, read_once
 from harness.dataset.registry import register_adapter
@@ -69,10 +69,6 @@ class Sample:
     def variants(self) -> Iterable[Variant]:
         """The one dataset there is."""
         return VARIANTS
-
-    def variant(self, name: str) -> Variant | None:
-        """The dataset, for an empty name."""
-        return by_name(VARIANTS, name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig

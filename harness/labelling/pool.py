@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import msgspec
 import orjson
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters import labelled_fields as fields
 from harness.dataset.adapters.formats import jsonl
 from harness.dataset.adapters.formats.delimited import csv_records, tsv
@@ -156,10 +156,6 @@ class LabelPool:
     def variants(self) -> Iterable[Variant]:
         """Returns the only one."""
         return [_VARIANT]
-
-    def variant(self, name: str) -> Variant | None:
-        """Returns the only one, under no name."""
-        return by_name([_VARIANT], name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
