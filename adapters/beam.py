@@ -12,7 +12,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters.beam_chat import ChatMessage, Exchange, read_exchanges
 from harness.dataset.adapters.beam_files import CHATS, CUT, REPOSITORY, local, published
 from harness.dataset.adapters.raw_files import day, field, read_once, refuse_near
@@ -70,10 +70,6 @@ class Beam:
     def variants(self) -> Iterable[Variant]:
         """The four tiers."""
         return VARIANTS
-
-    def variant(self, name: str) -> Variant | None:
-        """The tier called `name`."""
-        return by_name(VARIANTS, name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.dataset.adapter import RemoteFile, Variant
-from harness.dataset.adapters.raw_files import refuse_a_part
+from harness.dataset.adapters.raw_files import published_files, refuse_a_part
 from harness.errors import UsageError
 
 _CHAT = re.compile(r"[0-9]{1,9}")
@@ -36,22 +36,20 @@ _CUT = {
 """The chats that were cut to the size of their tier: the authors' code reads that file then."""
 
 _PINS = Path(__file__).with_name("beam.sha256")
-"""sha256, bytes and path of each file of 100K. Those of other tiers are not known."""
+"""The files of 100K; the hashes of those of other tiers are not known."""
 
 
 def published(tier: str) -> tuple[RemoteFile, ...]:
     """The files of a tier; none where their names are not known (10M)."""
     if tier not in _CUT:
         return ()
-    rows = (line.split() for line in _PINS.read_text().splitlines() if tier == "100K")
-    pins = {path: (sha256, int(size)) for sha256, size, path in rows}
-    found = []
-    for chat in range(1, CHATS[tier] + 1):
-        for name in (CUT if chat in _CUT[tier] else CHAT, QUESTIONS):
-            sha256, size = pins.get(f"{chat}/{name}", ("", 0))
-            path = f"chats/{tier}/{chat}/{name}"
-            found.append(RemoteFile(path, _RAW + path, sha256=sha256, bytes=size))
-    return tuple(found)
+    pinned = {one.name: one for one in published_files(_PINS, _RAW)}
+    paths = (
+        f"chats/{tier}/{chat}/{name}"
+        for chat in range(1, CHATS[tier] + 1)
+        for name in (CUT if chat in _CUT[tier] else CHAT, QUESTIONS)
+    )
+    return tuple(pinned.get(path) or RemoteFile(path, _RAW + path) for path in paths)
 
 
 def local(source: Path, variant: Variant) -> Mapping[str, Path]:

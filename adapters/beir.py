@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.dataset.adapters.formats import trec
 from harness.dataset.adapters.formats.jsonl import batches, optional_string, string, strings
 from harness.dataset.adapters.formats.text import DocumentBatch, TextFile
@@ -137,10 +137,6 @@ class BeirAdapter:
                 exclude_self=True,
                 needs_source=True,
             )
-
-    def variant(self, name: str) -> Variant | None:
-        """The set called `name`."""
-        return by_name(self.variants(), name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig

@@ -16,7 +16,7 @@ from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.dataset.adapters import longmemeval_ids
 from harness.dataset.adapters.json_stream import records
 from harness.dataset.adapters.raw_files import field, one_file, refuse_near
@@ -114,10 +114,6 @@ class LongMemEval:
     def variants(self) -> Iterable[Variant]:
         """S, M, the oracle, S before its cleaning, and the ids of S."""
         return VARIANTS
-
-    def variant(self, name: str) -> Variant | None:
-        """The variant called `name`."""
-        return by_name(VARIANTS, name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters import msmarco_qa
 from harness.dataset.adapters.formats import trec
 from harness.dataset.adapters.formats.delimited import tsv_documents
@@ -93,10 +93,6 @@ class MsMarco:
                 k=1000,
             )
         yield from msmarco_qa.variants(_LICENCE)
-
-    def variant(self, name: str) -> Variant | None:
-        """The set called `name`."""
-        return by_name(self.variants(), name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig

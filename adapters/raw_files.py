@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.dataset.adapter import Variant
+from harness.dataset.adapter import RemoteFile, Variant
 from harness.errors import UsageError
 from harness.files import read_json
 from harness.rankings.fields import mistaken
@@ -19,6 +19,14 @@ from harness.schema import as_datetime
 T = TypeVar("T")
 
 _KINDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
+
+
+def published_files(list_of: Path, url: str = "") -> tuple[RemoteFile, ...]:
+    """Reads a list of published files: sha256, bytes and name of one a line, below `url`."""
+    rows = (line.split(maxsplit=2) for line in list_of.read_text(encoding="utf-8").splitlines())
+    return tuple(
+        RemoteFile(name, url + name, sha256=sha256, bytes=int(size)) for sha256, size, name in rows
+    )
 
 
 def read_once(path: Path) -> Any:

@@ -14,12 +14,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters.raw_files import (
     DayClock,
     day,
     field,
     parts_in,
+    published_files,
     read_once,
     refuse_near,
 )
@@ -44,68 +45,13 @@ _RAW = (
     "67afd0891d603adcc4458ff0449df306ef296b7a/dataset/"
 )
 _ENDS = "_dialogues_256k.json"
-_FILES = (
-    (
-        "Adeleke_Okonjo",
-        "9dc2a8bf2777c182108b3859be6987b4203b65bd6df5cbb6e1a02e4e9f871fdb",
-        2_461_825,
-    ),
-    (
-        "Ethan_Hunt",
-        "67bd20d962cd0b01c1531cc82a73a0b1a1e58ef17db6e2f743fc9b35273734ac",
-        3_595_699,
-    ),
-    (
-        "Kenta_Tanaka",
-        "b8fe2e606db96dbce1ffa0ab7c21b23ce83d4b5d472d80cd4bd23cd8a259d397",
-        1_966_517,
-    ),
-    (
-        "Kim_Ji_young",
-        "e3e286120bc5e42d3dbe513d720f969ecebf3518fbe1a4782595e927474356a9",
-        2_467_110,
-    ),
-    (
-        "Liam_O_Connor",
-        "2427ab7d7012b28c0da9b2a70b1763cb60630f5198cf6eeed1ee68d0271c551c",
-        2_157_949,
-    ),
-    (
-        "Lin_Wanyu",
-        "a7a751066c48e829b3012a94f2b365febd0e6fb6db454a6d5f4ec01f9c55008a",
-        2_498_500,
-    ),
-    (
-        "Oliver_Smith",
-        "25a829eb690d7f81bd47141a0cd7c174e1aa98d899111d8b04e9115f0b92e1f3",
-        2_769_234,
-    ),
-    (
-        "Pak_Budi",
-        "d35e08ac141e83780b8b7bc3611feef042dbd082d0986812da1d885d028b638a",
-        2_064_025,
-    ),
-    (
-        "Sarah_Miller",
-        "2e84cfb4e29bfceebfb4eed09b84e7a2a7cae8a908d8584830e4c94a29819a6d",
-        2_830_748,
-    ),
-    (
-        "Sophie_Dubois",
-        "75f71e5ec0d14606debaea409075a6e631faf6a57d74ce7ec49f17476ef44e26",
-        2_978_252,
-    ),
-)
 VARIANTS = (
     Variant(
         "",
         "1,415 queries of ten people in mid-history, each over the sessions before it: 2,055 "
         "sessions",
         "Apache-2.0",
-        files=tuple(
-            RemoteFile(name + _ENDS, _RAW + name + _ENDS, sha256=sha256, bytes=size)
-            for name, sha256, size in _FILES
-        ),
+        files=published_files(Path(__file__).with_name("realmem.sha256"), _RAW),
         granularities=("session",),
         texts=("official", "dated"),
         as_of=True,
@@ -133,10 +79,6 @@ class RealMem:
     def variants(self) -> Iterable[Variant]:
         """The one dataset there is."""
         return VARIANTS
-
-    def variant(self, name: str) -> Variant | None:
-        """The dataset, for an empty name."""
-        return by_name(VARIANTS, name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig

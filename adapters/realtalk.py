@@ -15,9 +15,16 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters.locomo_conversation import session_numbers
-from harness.dataset.adapters.raw_files import dated_turn, field, parts_in, read_once, refuse_near
+from harness.dataset.adapters.raw_files import (
+    dated_turn,
+    field,
+    parts_in,
+    published_files,
+    read_once,
+    refuse_near,
+)
 from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
@@ -34,67 +41,12 @@ _RAW = (
     "https://raw.githubusercontent.com/danny911kr/REALTALK/"
     "b903e06a9770bf4e5fe9018c3e132889666d3b4a/data/"
 )
-_FILES = (
-    (
-        "Chat_1_Emi_Elise.json",
-        "4e947998a751a1ba2c3710fc873b90fbcbc234fda7a5e4e75db2b762e0f25a36",
-        236_990,
-    ),
-    (
-        "Chat_2_Kevin_Elise.json",
-        "4ac6e319c206731aa9a025c93325eb1edb43686cf39473f058c87ae7deb2d62a",
-        228_327,
-    ),
-    (
-        "Chat_3_Kevin_Paola.json",
-        "10c9208016538cbe7a28aafa6cfd72587b072677964c36ec242159fdf58961f2",
-        231_570,
-    ),
-    (
-        "Chat_4_Emi_Paola.json",
-        "80aa012ed6a918f5b317bd942b4d4811a158d27a6e07b7a5c6182994107a9367",
-        232_501,
-    ),
-    (
-        "Chat_5_Nicolas_Nebraas.json",
-        "32dd7c45786b1a26861dc1574a1bb698a855196fd2ae3fc0c091f3c9ab2d6d06",
-        466_832,
-    ),
-    (
-        "Chat_6_Vanessa_Nicolas.json",
-        "9d5ee072ab5a0667ef71d5644d7cd3a4c6777a1e6e2252bf306f310d982e40ac",
-        467_008,
-    ),
-    (
-        "Chat_7_Nebraas_Vanessa.json",
-        "b5716bb093217980e747dec0d98996829b569febc09587a025efc6b79806e9ce",
-        383_849,
-    ),
-    (
-        "Chat_8_Akib_Muhhamed.json",
-        "814f64ad7e8a46f0398f550fe84184e2ba495a292290b9ff96ffc95448280800",
-        364_402,
-    ),
-    (
-        "Chat_9_Fahim_Akib.json",
-        "05b9b4331bf0e25a2a64dc89c404622c83a61ab5e7c935fb7d844449caf6dd39",
-        400_397,
-    ),
-    (
-        "Chat_10_Fahim_Muhhamed.json",
-        "26135a9e3482f40bea4c71de570a2d994a361848111067e60587be1dd82a0127",
-        283_618,
-    ),
-)
 VARIANTS = (
     Variant(
         "",
         "728 questions over ten chats of two people each, of 21 days: 219 sessions, 8,944 turns",
         "none stated in the repository",
-        files=tuple(
-            RemoteFile(name, _RAW + name, sha256=sha256, bytes=size)
-            for name, sha256, size in _FILES
-        ),
+        files=published_files(Path(__file__).with_name("realtalk.sha256"), _RAW),
         granularities=("turn", "session"),
         texts=("official", "dated"),
     ),
@@ -131,10 +83,6 @@ class RealTalk:
     def variants(self) -> Iterable[Variant]:
         """The one dataset there is."""
         return VARIANTS
-
-    def variant(self, name: str) -> Variant | None:
-        """The dataset, for an empty name."""
-        return by_name(VARIANTS, name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig

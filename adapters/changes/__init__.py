@@ -23,9 +23,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.adapters import talks
-from harness.dataset.adapters.raw_files import field, read_once
+from harness.dataset.adapters.raw_files import field, published_files, read_once
 from harness.dataset.registry import register_adapter
 from harness.schema import Change
 
@@ -40,20 +40,7 @@ VARIANTS = (
         "96 questions before and after facts were corrected, and told ones to be forgotten, in "
         "twelve invented people's talks; ships with the harness",
         "CC0-1.0",
-        pinned={
-            "aino.json": "309f9f18e540f3db2150fcc8a1e10db9116e110f0712eb2f2e2691bb73f70b83",
-            "benedikt.json": "e17ee426a5e2e5a3fa3cabbafd3872f729b6426ab1badd2ef7934b22882e2b71",
-            "chiara.json": "90ce33e8afe0790336a24fdf22317e26604bbe6e05dffd0ebccf20e3d26abbbe",
-            "dembe.json": "8cd7cc2440ee8de990c1158adf9b45b13da827016d6d07ea219340a82df47958",
-            "esra.json": "53877cfe26ec7549c7e2ac0b93c87b4ce0202f0a0ee3e6acffc1c33c423c17c0",
-            "fionn.json": "3253063d7c2ffc270f0cccf30a06088605e04bc92a4cf856ad0b27dc3bd0d24e",
-            "hana.json": "0b1d5e62287961895be4815f7fa9b6f756bc16e1bbee386bc2b7ff70fa304d41",
-            "ilse.json": "dc38d0a6f7ca8ad123c2abc338e3b9ab9727176697873ed17a71b896505ef36b",
-            "joaquim.json": "c3e36b36d67b78084329ed2f3c9f8bedec08f5743420dd500322ef7232c91c69",
-            "noor.json": "4579782536adacf9914f61d83eb192af249d4f8a1731916abaaab6465bf2ff29",
-            "oskar.json": "dd15cbb5d9fa33132a97d0c3bfb1bd76bb08b43bdc0f22163091e787ab5f6b84",
-            "tamsin.json": "52c512cc313cbbd69be03ddd2dfc792877cfa532e9f5b478ae73204748ec5224",
-        },
+        pinned={one.name: one.sha256 for one in published_files(SHIPPED / "published.sha256")},
         granularities=("turn",),
         texts=("official", "dated"),
         k=20,
@@ -71,10 +58,6 @@ class Changes:
     def variants(self) -> Iterable[Variant]:
         """The one dataset there is."""
         return VARIANTS
-
-    def variant(self, name: str) -> Variant | None:
-        """The dataset, for an empty name."""
-        return by_name(VARIANTS, name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig

@@ -102,7 +102,8 @@ class SourceFiles:
 class Adapter(Protocol):
     """A family of datasets. Raise the version whenever `convert` gives other content.
 
-    Optional: `shipped`, the folder of raw files that come with the adapter itself;
+    Optional: `variant(name)`, where names that are not listed work too (None: no such name);
+    `shipped`, the folder of raw files that come with the adapter itself;
     `remote_files(variant, config, downloads)`, the files to download where only the publisher knows
     their names, each called as `find_files` will call it.
     """
@@ -111,10 +112,6 @@ class Adapter(Protocol):
 
     def variants(self) -> Iterable[Variant]:
         """The datasets of the family that can be listed; the first is the family's default."""
-        ...
-
-    def variant(self, name: str) -> Variant | None:
-        """The dataset called `name` in the family ("" for the default), or None."""
         ...
 
     def find_files(

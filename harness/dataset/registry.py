@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from importlib import import_module
 
 from harness import entry_points
-from harness.dataset.adapter import Adapter, Variant
+from harness.dataset.adapter import Adapter, Variant, by_name
 from harness.errors import UsageError, near
 
 ENTRY_POINTS = "harness.adapters"
@@ -70,7 +70,8 @@ def find(name: str) -> tuple[Adapter, Variant, str]:
     """
     family, _, rest = name.partition("/")
     found = adapter(family)
-    variant = found.variant(rest)
+    own = getattr(found, "variant", None)
+    variant = by_name(found.variants(), rest) if own is None else own(rest)
     if variant is None:
         known = [v.name for v in found.variants()]
         raise UsageError(f"unknown dataset {name!r} of the family {family!r}{near(rest, known)}")

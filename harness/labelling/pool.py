@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, ClassVar
 import msgspec
 import orjson
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
 from harness.dataset.reader import Dataset
 from harness.dataset.registry import register_adapter
 from harness.errors import UsageError
@@ -154,10 +154,6 @@ class LabelPool:
     def variants(self) -> Iterable[Variant]:
         """Returns the only one."""
         return [_VARIANT]
-
-    def variant(self, name: str) -> Variant | None:
-        """Returns the only one, under no name."""
-        return by_name([_VARIANT], name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant, by_name
+from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.dataset.prepare import open_dataset
 from harness.dataset.registry import register_adapter
 from harness.dataset.writer import DatasetWriter
@@ -36,9 +36,6 @@ class Tiny:
             Variant("", "documents made on the spot", "CC0-1.0"),
             Variant("lines", "a document a line", "CC0-1.0", files=(file,), splits=("a", "b")),
         ]
-
-    def variant(self, name: str) -> Variant | None:
-        return by_name(self.variants(), name)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
