@@ -14,7 +14,7 @@ from harness.cli.output import print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.verdicts.gate import Check
+    from harness.verdicts.gate import GateResult
 
 
 def add(verbs: Verbs) -> None:
@@ -43,9 +43,9 @@ def add(verbs: Verbs) -> None:
 
 def call(options: argparse.Namespace) -> int:
     """Check, print, write. Status 1 when a check failed, 2 when an open one has not passed."""
-    from harness.verdicts.gate import Rules, gate, status, write_junit
+    from harness.verdicts.gate import GateRules, gate, status, write_junit
 
-    rules = Rules.read(Path(options.config))
+    rules = GateRules.read(Path(options.config))
     folder = run_folder(options, options.run)
     baseline = run_folder(options, options.baseline) if options.baseline else None
     if (before := baseline or rules.baseline_folder) and before.resolve() == folder.resolve():
@@ -69,7 +69,7 @@ def call(options: argparse.Namespace) -> int:
     return status(checks)
 
 
-def _show(run: str, checks: Sequence[Check], *, quiet: bool) -> None:
+def _show(run: str, checks: Sequence[GateResult], *, quiet: bool) -> None:
     """The table, what failed first."""
     from harness.scoring.grid import grid
 

@@ -26,7 +26,7 @@ from harness.testing.checked import (
 from harness.testing.report import Report, named
 from harness.verdicts.compare.scored import ScoredRun
 from harness.verdicts.compare.table import slice_masks
-from harness.verdicts.gate import AtLeast, AtMost, result_of, threshold_check
+from harness.verdicts.gate import GateMaximum, GateMinimum, result_of, threshold_check
 
 
 class Source(Protocol):
@@ -111,7 +111,7 @@ class OfScoredRun:
             if self.slice != "all":
                 raise UsageError(f"max_{limit.name} is of a whole run, not of an ability")
             return _checked(limit, "", self._beside(limit))
-        rule = (AtLeast if limit.above else AtMost)(
+        rule = (GateMinimum if limit.above else GateMaximum)(
             metric=limit.name,
             value=limit.value,
             slice=self.slice,

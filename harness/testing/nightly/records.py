@@ -11,13 +11,13 @@ from harness.records.output import Output, OutputPart
 from harness.records.run import RunRecord
 from harness.records.scores import ScoreReport
 from harness.verdicts.history import (
-    Change,
     ChangedSetting,
-    HistoryData,
     HistoryQueries,
     HistoryTimes,
     HistoryVersions,
     IntervalNote,
+    LineChange,
+    LineDataset,
     MetricChange,
     ShortMean,
 )
@@ -69,14 +69,14 @@ class ScoredRunSummary(Record, tag="ok", tag_field="state"):
     run: str
     finished: str
     queries: HistoryQueries
-    data: HistoryData
+    data: LineDataset
     k: int
     protocol: str
     level: str
     versions: HistoryVersions
     intervals: IntervalNote | None
     metrics: dict[str, dict[str, MetricSummary]]
-    change: Change
+    change: LineChange
     changed_settings: list[ChangedSetting] = field(default_factory=list)
     times: HistoryTimes
     previous_times: HistoryTimes | None

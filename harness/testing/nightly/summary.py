@@ -25,15 +25,15 @@ from harness.testing.nightly.records import (
     TestsSummary,
 )
 from harness.testing.nightly.render import render
-from harness.verdicts.gate import Check
+from harness.verdicts.gate import GateResult
 from harness.verdicts.gate import status as gate_status
 from harness.verdicts.history import (
+    ChangeOutcomes,
     FailedLine,
     HistoryTimes,
     Line,
     ScoredLine,
     Series,
-    Verdicts,
     drops,
     messages,
     verdicts,
@@ -91,7 +91,9 @@ def status(found: NightSummary) -> int:
     1 where a metric dropped by more than it may, 2 where none did, but one fell so and no drop
     could have been shown.
     """
-    return gate_status([Check(one.rule, False, one.message, open=one.open) for one in found.drops])
+    return gate_status(
+        [GateResult(one.rule, False, one.message, open=one.open) for one in found.drops]
+    )
 
 
 def _run(
@@ -99,7 +101,7 @@ def _run(
     line: Line | None,
     reason: str | None,
     previous: HistoryTimes | None,
-    found: Verdicts,
+    found: ChangeOutcomes,
 ) -> RunSummary:
     dataset, system = series
     if line is None:
@@ -135,7 +137,7 @@ def _run(
     )
 
 
-def _change(line: ScoredLine, part: str, metric: str, found: Verdicts) -> JudgedChange | None:
+def _change(line: ScoredLine, part: str, metric: str, found: ChangeOutcomes) -> JudgedChange | None:
     change = line.change.results.get(part, {}).get(metric)
     if change is None:
         return None
