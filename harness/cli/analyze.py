@@ -49,7 +49,7 @@ def main(options: argparse.Namespace) -> int:
 
     from harness.runs.folder.run_folder import RunFolder, dataset_of_run
     from harness.verdicts.analyze.analyze import analyze
-    from harness.verdicts.analyze.render import Texts, as_dict, render
+    from harness.verdicts.analyze.render import ReportTexts, as_dict, render
 
     if options.json:
         refuse(options, "with --json, which holds everything", examples=3)
@@ -64,7 +64,7 @@ def main(options: argparse.Namespace) -> int:
 
         embed = provided("text_vectors")("harness analyze --semantic")
     found = analyze(folder, dataset, options.k, errata=options.errata, embed=embed)
-    texts = None if options.share else Texts(RunFolder(folder), dataset, found.depth)
+    texts = None if options.share else ReportTexts(RunFolder(folder), dataset, found.depth)
     if options.json:
         from harness.cli.output_records import AnalyzeOutput
 

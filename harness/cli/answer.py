@@ -255,7 +255,7 @@ def score_and_print(
 def print_answers(options: argparse.Namespace, command: str, folders: Sequence[Path]) -> int:
     """Prints the tables of scored folders of answers, or their JSON."""
     from harness.verdicts.answered.tables import (
-        Answered,
+        AnsweredTables,
         by_ability,
         error_attribution,
         judged,
@@ -263,7 +263,7 @@ def print_answers(options: argparse.Namespace, command: str, folders: Sequence[P
         repeated,
     )
 
-    answered = Answered.read(folders)
+    answered = AnsweredTables.read(folders)
     if options.json:
         from harness.cli.output_records import AnswerOutput, AnswersResult, JudgeOutput
 

@@ -19,7 +19,7 @@ from harness.cli.output import print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.verdicts.gate import Check
+    from harness.verdicts.gate import GateResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,9 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Check, print, write. Status 1 when a check failed, 2 when an open one has not passed."""
-    from harness.verdicts.gate import Rules, gate, status, write_junit
+    from harness.verdicts.gate import GateRules, gate, status, write_junit
 
-    rules = Rules.read(Path(options.config))
+    rules = GateRules.read(Path(options.config))
     folder = run_folder(options, options.run)
     baseline = run_folder(options, options.baseline) if options.baseline else None
     if (before := baseline or rules.baseline_folder) and before.resolve() == folder.resolve():
@@ -63,7 +63,7 @@ def main(options: argparse.Namespace) -> int:
     return status(checks)
 
 
-def _show(run: str, checks: Sequence[Check], *, quiet: bool) -> None:
+def _show(run: str, checks: Sequence[GateResult], *, quiet: bool) -> None:
     """The table, what failed first."""
     from harness.scoring.grid import grid
 

@@ -24,11 +24,11 @@ from harness.verdicts.history import (
     OPEN_WORDS,
     ROSE,
     UNCHANGED,
+    ChangeOutcomes,
     FailedLine,
     Line,
     ScoredLine,
     Series,
-    Verdicts,
     drops,
     messages,
     read_history,
@@ -83,7 +83,7 @@ def _data(lines: Sequence[Line], torn: int) -> HistoryData:
     )
 
 
-def _night(began: str, night: dict[Series, Line], judged: Verdicts) -> HistoryNight:
+def _night(began: str, night: dict[Series, Line], judged: ChangeOutcomes) -> HistoryNight:
     failed = sum(isinstance(line, FailedLine) for line in night.values())
     return HistoryNight(
         at=_milliseconds(began),
@@ -106,7 +106,7 @@ def _dataset(name: str, found: Sequence[SystemSeries]) -> HistoryDataset:
 
 
 def _series(
-    series: Series, nights: Sequence[dict[Series, Line]], judged: Sequence[Verdicts]
+    series: Series, nights: Sequence[dict[Series, Line]], judged: Sequence[ChangeOutcomes]
 ) -> SystemSeries:
     """Returns the runs of one system on one dataset."""
     places = [at for at, night in enumerate(nights) if series in night]
@@ -174,7 +174,7 @@ def _parts(lines: Sequence[Line]) -> list[int]:
 
 
 def _results(
-    series: Series, lines: Sequence[Line], judged: Sequence[Verdicts]
+    series: Series, lines: Sequence[Line], judged: Sequence[ChangeOutcomes]
 ) -> dict[str, dict[str, MetricSeries]]:
     places = {
         (part, metric): None
@@ -196,7 +196,7 @@ def _results(
     return found
 
 
-def _dropped(line: Line, judged: Verdicts) -> dict[tuple[str, str], str]:
+def _dropped(line: Line, judged: ChangeOutcomes) -> dict[tuple[str, str], str]:
     """What is said of each main metric that failed its list, by slice, which is `all`."""
     if isinstance(line, FailedLine):
         return {}
@@ -209,7 +209,9 @@ def _dropped(line: Line, judged: Verdicts) -> dict[tuple[str, str], str]:
     }
 
 
-def _row(line: Line, series: Series, part: str, metric: str, judged: Verdicts) -> tuple[Any, ...]:
+def _row(
+    line: Line, series: Series, part: str, metric: str, judged: ChangeOutcomes
+) -> tuple[Any, ...]:
     found = line.results.get(part, {}).get(metric) if isinstance(line, ScoredLine) else None
     if found is None or isinstance(line, FailedLine):
         return (None,) * 9

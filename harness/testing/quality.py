@@ -13,7 +13,7 @@ from harness.testing.report import Report
 from harness.testing.sources import OfReport, OfScoredRun, QualitySource, source_of
 from harness.testing.thresholds import Checked, Limit, Measurement, limits
 from harness.verdicts.drops import drops_of
-from harness.verdicts.gate import NoDrop, Rules, drop_check, gate
+from harness.verdicts.gate import GateRules, NoDrop, drop_check, gate
 
 ALPHA = 0.05
 """Of the drops against a baseline, together."""
@@ -116,7 +116,7 @@ def _no_drops(
         )
         for name in metrics
     ]
-    checks = gate(Path(run), Rules(no_drop=rules), Path(baseline))[1:]
+    checks = gate(Path(run), GateRules(no_drop=rules), Path(baseline))[1:]
     return [
         Checked(check.rule, allowed, False, check.passed, Measurement(None, 0, ""), check.message)
         for check in checks

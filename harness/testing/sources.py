@@ -26,7 +26,7 @@ from harness.testing.thresholds import (
 )
 from harness.verdicts.compare.scored import ScoredRun
 from harness.verdicts.compare.table import slice_masks
-from harness.verdicts.gate import AtLeast, AtMost, result_of, threshold_check
+from harness.verdicts.gate import GateMaximum, GateMinimum, result_of, threshold_check
 
 
 def source_of(
@@ -94,7 +94,7 @@ class OfScoredRun:
             if self.slice != "all":
                 raise UsageError(f"max_{limit.name} is of a whole run, not of an ability")
             return _checked(limit, "", self._beside(limit))
-        rule = (AtLeast if limit.above else AtMost)(
+        rule = (GateMinimum if limit.above else GateMaximum)(
             metric=limit.name,
             value=limit.value,
             slice=self.slice,

@@ -26,7 +26,7 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=1)]
 
 
-class PublishedFile(Record):
+class ClaimedFile(Record):
     """The published rankings behind a claim."""
 
     url: Text
@@ -68,7 +68,7 @@ class Claim(Record):
         bool | Text,
         Meta(description="true where the rankings are published in `file`, else what there is."),
     ]
-    file: PublishedFile | None = None
+    file: ClaimedFile | None = None
     rescored: RescoredResult | None = None
 
 

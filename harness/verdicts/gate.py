@@ -61,20 +61,20 @@ class NumberRule(Record):
         return f"{self.metric} ({where})"
 
 
-class Threshold(NumberRule):
-    """A bound of one number: `AtLeast` or `AtMost`."""
+class GateThreshold(NumberRule):
+    """A bound of one number: `GateMinimum` or `GateMaximum`."""
 
     above: ClassVar[bool]
     value: float
 
 
-class AtLeast(Threshold):
+class GateMinimum(GateThreshold):
     """A number must reach its bound."""
 
     above: ClassVar[bool] = True
 
 
-class AtMost(Threshold):
+class GateMaximum(GateThreshold):
     """A number must not exceed its bound."""
 
     above: ClassVar[bool] = False
@@ -89,14 +89,14 @@ class NoDrop(NumberRule):
 R = TypeVar("R", bound=NumberRule)
 
 
-class Rules(Record):
+class GateRules(Record):
     """The TOML file of a gate.
 
     `alpha` is for all drops together, `cluster_by` the independent units, as in a comparison.
     """
 
-    at_least: list[AtLeast] = field(default_factory=list)
-    at_most: list[AtMost] = field(default_factory=list)
+    at_least: list[GateMinimum] = field(default_factory=list)
+    at_most: list[GateMaximum] = field(default_factory=list)
     no_drop: list[NoDrop] = field(default_factory=list)
     baseline: str | None = None
     failed: Annotated[int, Meta(ge=0)] = 0
@@ -104,7 +104,7 @@ class Rules(Record):
     cluster_by: str = "auto"
 
     @property
-    def thresholds(self) -> list[Threshold]:
+    def thresholds(self) -> list[GateThreshold]:
         """All bounds."""
         return [*self.at_least, *self.at_most]
 
@@ -114,7 +114,7 @@ class Rules(Record):
         return None if self.baseline is None else Path(self.baseline)
 
     @classmethod
-    def read(cls, path: Path) -> Rules:
+    def read(cls, path: Path) -> GateRules:
         """Raises UsageError for a file that is missing, broken or asks for nothing."""
         rules = read_toml_record(path, cls, "--config")
         if not rules.thresholds and not rules.no_drop:
@@ -140,7 +140,7 @@ def _canonical(rules: Sequence[R]) -> list[R]:
 
 
 @dataclass(frozen=True)
-class Check:
+class GateResult:
     """One rule held against the run: `message` is what was found, `signature` the number's own.
 
     `open` says that no drop could have been shown, whatever had happened. An open check claims
@@ -159,7 +159,7 @@ class Check:
         return "open" if self.open else "pass" if self.passed else "FAIL"
 
 
-def gate(folder: Path, rules: Rules, baseline: Path | None = None) -> list[Check]:
+def gate(folder: Path, rules: GateRules, baseline: Path | None = None) -> list[GateResult]:
     """Check a run folder.
 
     Raises UsageError for what cannot be checked: no such metric or slice, no baseline where one is
@@ -181,24 +181,26 @@ def gate(folder: Path, rules: Rules, baseline: Path | None = None) -> list[Check
     return checks
 
 
-def failed_check(run: ScoredRun, allowed: int) -> Check:
+def failed_check(run: ScoredRun, allowed: int) -> GateResult:
     """Whether no more queries failed than may."""
     failed, asked = run.scores.queries.failed, run.scores.queries.asked
-    return Check(f"failed queries <= {allowed}", failed <= allowed, f"{failed} of {asked}")
+    return GateResult(f"failed queries <= {allowed}", failed <= allowed, f"{failed} of {asked}")
 
 
-def threshold_check(run: ScoredRun, rule: Threshold) -> Check:
+def threshold_check(run: ScoredRun, rule: GateThreshold) -> GateResult:
     """Hold one number against its bound. Raises UsageError where the run does not have it."""
     result = result_of(run, rule)[1]
     sign = ">=" if rule.above else "<="
     name = f"{rule.name} {sign} {rule.value:g}"
     value = result.value
     if value is None:
-        return Check(name, False, "not measurable: the rankings are too short", result.signature)
+        return GateResult(
+            name, False, "not measurable: the rankings are too short", result.signature
+        )
     passed = value >= rule.value if rule.above else value <= rule.value
     interval = result.interval
     between = f", 95% {interval.low:.4f} to {interval.high:.4f}" if interval else ""
-    return Check(name, passed, f"{value:.4f}{between}, n {result.n}", result.signature)
+    return GateResult(name, passed, f"{value:.4f}{between}, n {result.n}", result.signature)
 
 
 def result_of(run: ScoredRun, rule: NumberRule) -> tuple[Block, MetricResult]:
@@ -230,7 +232,7 @@ def result_of(run: ScoredRun, rule: NumberRule) -> tuple[Block, MetricResult]:
     )
 
 
-def _no_drops(run: ScoredRun, baseline: Path, rules: Rules) -> list[Check]:
+def _no_drops(run: ScoredRun, baseline: Path, rules: GateRules) -> list[GateResult]:
     """All drops as one family, whatever their metrics and slices."""
     places = [(result_of(run, rule)[0], rule.metric, rule.slice) for rule in rules.no_drop]
     found = drops(ScoredRun.read(baseline), run, places, rules.cluster_by, rules.alpha)
@@ -252,16 +254,16 @@ def may_pass(fell: float, max_drop: float, *, shown: bool, open: bool) -> bool:
     return not (fell > max_drop and (shown or open))
 
 
-def drop_check(rule: str, drop: Drop, max_drop: float) -> Check:
+def drop_check(rule: str, drop: Drop, max_drop: float) -> GateResult:
     """Hold a drop against what it may be (`may_pass`); open where nothing could have been shown."""
     if not drop.clusters:
-        return Check(rule, False, "not measurable: no query has a value in both")
+        return GateResult(rule, False, "not measurable: no query has a value in both")
     passed = may_pass(drop.fell, max_drop, shown=drop.shown, open=drop.open)
     more = "" if passed or not drop.open else f", nor that this is noise: {drop.remedy}"
-    return Check(rule, passed, f"{drop}{more}", open=drop.open)
+    return GateResult(rule, passed, f"{drop}{more}", open=drop.open)
 
 
-def status(checks: Sequence[Check]) -> int:
+def status(checks: Sequence[GateResult]) -> int:
     """Exit status: 1 where a check failed, 2 where none did and an open one has not passed."""
     missed = [check.outcome for check in checks if not check.passed]
     return 1 if "FAIL" in missed else 2 if missed else 0
@@ -270,7 +272,7 @@ def status(checks: Sequence[Check]) -> int:
 # -- Checks as JUnit XML ---------------------------------------------------------------------------
 
 
-def write_junit(checks: Sequence[Check], run: str, path: Path) -> None:
+def write_junit(checks: Sequence[GateResult], run: str, path: Path) -> None:
     """Write a test case a check; an open one is skipped, or an error where it has not passed.
 
     Raises UsageError where the file cannot be written.

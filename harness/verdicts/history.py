@@ -25,7 +25,7 @@ from harness.files import disk_errors, fsync_path
 from harness.records.base import Record, decode, encode
 from harness.scoring.uncertainty import counted
 from harness.statistics.corrections import holm
-from harness.verdicts.gate import Check, may_pass
+from harness.verdicts.gate import GateResult, may_pass
 
 VERSION: Final = 1
 NAME = "history.jsonl"
@@ -44,7 +44,7 @@ class HistoryQueries(Record):
     unmeasurable: int
 
 
-class HistoryData(Record):
+class LineDataset(Record):
     """The data of a run; the first digits of the fingerprint."""
 
     name: str
@@ -106,7 +106,7 @@ class MetricChange(Record):
     losses: int
 
 
-class Change(Record):
+class LineChange(Record):
     """A comparison with the last run of the series, which was finished `since`.
 
     `unchanged`: every value of every query is the same. `reasons` say why runs are not comparable.
@@ -172,7 +172,7 @@ class ScoredLine(LineHead, tag="ok", tag_field="state"):
 
     run: str
     queries: HistoryQueries
-    data: HistoryData
+    data: LineDataset
     k: int
     protocol: str
     level: str
@@ -180,7 +180,7 @@ class ScoredLine(LineHead, tag="ok", tag_field="state"):
     results: dict[str, dict[str, ShortMean]]
     intervals: IntervalNote | None = None
     times: HistoryTimes
-    change: Change
+    change: LineChange
     changed_settings: list[ChangedSetting] = field(default_factory=list)
 
 
@@ -280,7 +280,7 @@ Key = tuple[Series, str, str]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ChangeOutcome:
     """What the test of one metric shows, and its p after Holm (None where it was not tested)."""
 
     outcome: str
@@ -288,18 +288,18 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class Verdicts:
+class ChangeOutcomes:
     """The verdicts of a night.
 
     `tested` is the number of tests that were corrected together, over all queries and by ability.
     """
 
-    results: dict[Key, Verdict]
+    results: dict[Key, ChangeOutcome]
     tested: dict[str, int]
     alpha: float
 
 
-def verdicts(lines: Iterable[Line]) -> Verdicts:
+def verdicts(lines: Iterable[Line]) -> ChangeOutcomes:
     """Judges every metric of a night that was compared with the last time.
 
     Two families, each with Holm's correction: all queries, and by ability. A test that could not
@@ -308,7 +308,7 @@ def verdicts(lines: Iterable[Line]) -> Verdicts:
     nothing from the correction, since it can never be a false positive (Tarone, 1990). A metric
     that no p could have shown beside that many tests is open too.
     """
-    found: dict[Key, Verdict] = {}
+    found: dict[Key, ChangeOutcome] = {}
     tested = {}
     alpha = 0.05
     families: dict[str, list[tuple[Key, MetricChange]]] = {"all": [], "by ability": []}
@@ -327,13 +327,13 @@ def verdicts(lines: Iterable[Line]) -> Verdicts:
         ]
         tested[family] = len(testable)
         found |= {
-            key: Verdict(OPEN if one.wins or one.losses or not one.n else UNCHANGED)
+            key: ChangeOutcome(OPEN if one.wins or one.losses or not one.n else UNCHANGED)
             for key, one in members
         }
         adjusted = holm([p for *_, p in testable])
         for (key, one, _), p in zip(testable, adjusted, strict=True):
-            found[key] = Verdict(_outcome(one, float(p), len(testable), alpha), float(p))
-    return Verdicts(found, tested, alpha)
+            found[key] = ChangeOutcome(_outcome(one, float(p), len(testable), alpha), float(p))
+    return ChangeOutcomes(found, tested, alpha)
 
 
 def _outcome(change: MetricChange, p: float, tests: int, alpha: float) -> str:
@@ -343,7 +343,7 @@ def _outcome(change: MetricChange, p: float, tests: int, alpha: float) -> str:
     return OPEN if (change.smallest_p or 0) * tests > alpha else NOT_SHOWN
 
 
-def drops(lines: Iterable[Line], found: Verdicts) -> list[Check]:
+def drops(lines: Iterable[Line], found: ChangeOutcomes) -> list[GateResult]:
     """Compares each main metric over all queries with the last time; one check a metric.
 
     The rule is the gate's (`harness.verdicts.gate.may_pass`), with the `max_drop` that the list had
@@ -373,11 +373,11 @@ def drops(lines: Iterable[Line], found: Verdicts) -> list[Check]:
                 )
             fell = f"did not fall by more than {by:g}" if passed else f"fell by more than {by:g}"
             rule = f"{metric} of {line.system} on {line.dataset} {fell}"
-            checks.append(Check(rule, passed, said, open=open))
+            checks.append(GateResult(rule, passed, said, open=open))
     return checks
 
 
-def messages(lines: Sequence[Line], found: Verdicts) -> list[str]:
+def messages(lines: Sequence[Line], found: ChangeOutcomes) -> list[str]:
     """Says what a night shows over all queries, in a few words each."""
     parts = []
     changes = [line.change for line in lines if isinstance(line, ScoredLine)]

@@ -21,7 +21,7 @@ from harness.files import read_json, write_json
 from harness.pages.board import write_board
 from harness.records.base import convert, to_plain
 from harness.verdicts.board.files import read_boards
-from harness.verdicts.board.records import Board, Leaderboard, Pairs
+from harness.verdicts.board.records import Board, Leaderboard, PairedTests
 from harness.verdicts.claims import Claim
 from harness.verdicts.compare.compare import compare
 
@@ -87,7 +87,7 @@ def test_leaderboard_json_sums_up_and_names_the_files_that_hold_the_rest(
     (board,) = summed["boards"]
     whole, pairs = (read_json(results / board[name]) for name in ("file", "pairs"))
     convert(whole, Board, "the board")
-    convert(pairs, Pairs, "the pairs")
+    convert(pairs, PairedTests, "the pairs")
     # The same numbers, to six digits, and no more than people read.
     bm25, full = board["entries"][0], whole["entries"][0]
     cell = full["protocols"][0]["slices"]["temporal"]["recall@10"]

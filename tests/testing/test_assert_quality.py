@@ -16,7 +16,7 @@ from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.scoring.scores import Scores
 from harness.testing import Report, assert_quality, evaluate
-from harness.verdicts.gate import AtLeast, Rules, gate
+from harness.verdicts.gate import GateMinimum, GateRules, gate
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +50,9 @@ def test_a_run_folder_is_held_as_the_gate_holds_it(scored: dict[str, Any]) -> No
     assert all(check.passed for check in found)
     assert found[1].found.value == value
     for threshold in (value - 1e-9, value, value + 1e-9):
-        (theirs,) = gate(folder, Rules(at_least=[AtLeast(metric="recall@10", value=threshold)]))[1:]
+        (theirs,) = gate(
+            folder, GateRules(at_least=[GateMinimum(metric="recall@10", value=threshold)])
+        )[1:]
         try:
             assert_quality(str(folder), recall_at_10=threshold)
         except AssertionError:

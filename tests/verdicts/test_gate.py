@@ -30,7 +30,7 @@ from harness.runs.run import run
 from harness.verdicts.compare.compare import compare
 from harness.verdicts.compare.comparison import Options
 from harness.verdicts.drops import drops_of
-from harness.verdicts.gate import AtLeast, NoDrop, Rules, drop_check, gate
+from harness.verdicts.gate import GateMinimum, GateRules, NoDrop, drop_check, gate
 
 
 @pytest.fixture
@@ -189,20 +189,20 @@ def test_all_drops_are_one_family_whatever_their_metrics_and_slices(
 ) -> None:
     """p of one is that of `harness compare`; beside others it is larger, but never by Holm's."""
     tfidf = sample_run("tfidf")
-    one = Rules(no_drop=[NoDrop(metric="ndcg@10")], cluster_by="queries")
+    one = GateRules(no_drop=[NoDrop(metric="ndcg@10")], cluster_by="queries")
     many = [NoDrop(metric=metric, slice=name) for metric in EVERY for name in SLICES]
     compared = compare([good, tfidf], Options(metrics=("ndcg@10",), cluster_by="queries"))
     alone = compared["ndcg@10"].pairs[0].p
 
-    def p_of(rules: Rules) -> float:
+    def p_of(rules: GateRules) -> float:
         checks = gate(tfidf, rules, good)
         said = next(c.message for c in checks if c.rule.startswith("ndcg@10 (all)"))
         return float(said.partition(", p ")[2].split()[0])
 
     assert p_of(one) == pytest.approx(alone, abs=5e-5)
-    together = p_of(Rules(no_drop=many, cluster_by="queries"))
+    together = p_of(GateRules(no_drop=many, cluster_by="queries"))
     assert alone < together < 25 * alone / 2
-    twice = Rules(
+    twice = GateRules(
         no_drop=[NoDrop(metric="ndcg@10"), NoDrop(metric="ndcg@10", slice="answerable")],
         cluster_by="queries",
     )
@@ -228,7 +228,7 @@ def test_gates_of_many_drops_in_which_nothing_fell_seldom_fail() -> None:
 
 
 def test_a_baseline_that_no_rule_compares_with_is_refused(good: Path) -> None:
-    rules = Rules(at_least=[AtLeast(metric="recall@10", value=0.1)])
+    rules = GateRules(at_least=[GateMinimum(metric="recall@10", value=0.1)])
     with pytest.raises(UsageError, match=r"would be compared with nothing: add a \[\[no_drop\]\]"):
         gate(good, rules, Path("/nonexistent"))
 
@@ -247,10 +247,10 @@ def test_a_gate_is_held_against_runs_that_compare_and_numbers_that_there_are(
         (NoDrop(metric="recall@7"), good, "--metrics recall@7` adds it"),
     ):
         with pytest.raises(UsageError, match=said):
-            gate(good, Rules(no_drop=[rule]), baseline)
+            gate(good, GateRules(no_drop=[rule]), baseline)
     with pytest.raises(UsageError, match="cluster_by must be"):
-        gate(good, Rules(no_drop=[NoDrop(metric="recall@10")], cluster_by="users"), good)
-    assert gate(good, Rules(no_drop=[NoDrop(metric="recall@10")]), shallow)[1].passed
+        gate(good, GateRules(no_drop=[NoDrop(metric="recall@10")], cluster_by="users"), good)
+    assert gate(good, GateRules(no_drop=[NoDrop(metric="recall@10")]), shallow)[1].passed
 
 
 def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(

@@ -17,15 +17,15 @@ from harness.verdicts.history import (
     OPEN,
     ROSE,
     UNCHANGED,
-    Change,
-    HistoryData,
+    ChangeOutcome,
     HistoryQueries,
     HistoryTimes,
     HistoryVersions,
     Line,
+    LineChange,
+    LineDataset,
     MetricChange,
     ScoredLine,
-    Verdict,
     drops,
     messages,
     verdicts,
@@ -63,14 +63,14 @@ def line(system: str, **results: MetricChange) -> ScoredLine:
         finished="2026-01-01T00:00:00+00:00",
         run=system,
         queries=HistoryQueries(asked=50, failed=0, unmeasurable=0),
-        data=HistoryData(name="d", **about),
+        data=LineDataset(name="d", **about),
         k=10,
         protocol="memory/1",
         level="turn",
         versions=HistoryVersions(harness="0.1.0", commit="-"),
         results={},
         times=HistoryTimes(),
-        change=Change(
+        change=LineChange(
             state="compared",
             since="2026-01-01T00:00:00+00:00",
             alpha=ALPHA,
@@ -82,7 +82,7 @@ def line(system: str, **results: MetricChange) -> ScoredLine:
     )
 
 
-def judged(lines: Sequence[Line]) -> dict[tuple[str, str], Verdict]:
+def judged(lines: Sequence[Line]) -> dict[tuple[str, str], ChangeOutcome]:
     found = verdicts(lines)
     return {(series[1], metric): v for (series, _, metric), v in found.results.items()}
 
@@ -172,9 +172,9 @@ def test_a_drop_fails_where_it_is_shown_and_is_open_where_none_could_be_as_at_a_
 
 def test_a_night_without_a_test_says_why() -> None:
     few = line("few", m=cell(0.25, smallest=0.25, difference=-0.01))
-    same = replace(few, change=Change(state="unchanged"))
-    first = replace(few, change=Change(state="first"))
-    apart = replace(few, change=Change(state="not comparable"))
+    same = replace(few, change=LineChange(state="unchanged"))
+    first = replace(few, change=LineChange(state="first"))
+    apart = replace(few, change=LineChange(state="not comparable"))
     assert [messages([one], verdicts([one])) for one in (few, same, first, apart)] == [
         ["1 open: no drop could have been shown"],
         ["unchanged"],

@@ -24,14 +24,14 @@ from harness.verdicts.compare.scored import (
 from harness.verdicts.compare.table import table
 from harness.verdicts.history import (
     VERSION,
-    Change,
     ChangedSetting,
     FailedLine,
-    HistoryData,
     HistoryQueries,
     HistoryTimes,
     HistoryVersions,
     IntervalNote,
+    LineChange,
+    LineDataset,
     MetricChange,
     ScoredLine,
     Series,
@@ -48,10 +48,10 @@ def change(
     alpha: float,
     cluster_by: str,
     max_drop: float | None = None,
-) -> Change:
+) -> LineChange:
     """Compares a run with the last one; both hold the one protocol that is compared."""
     if last is None:
-        return Change(state="first")
+        return LineChange(state="first")
     since = last.run_record.finished
     blocks = list(dict.fromkeys([*last.blocks, *now.blocks]))
     reasons = [
@@ -61,11 +61,11 @@ def change(
     if depths_refuse([last, now], blocks, metrics):
         reasons.append(f"k {last.scores.depth} -> {now.scores.depth}")
     if reasons:
-        return Change(state="not comparable", since=since, reasons=reasons)
+        return LineChange(state="not comparable", since=since, reasons=reasons)
     apart = by_depth([last, now], blocks[0])
     metrics = [metric for metric in metrics if metric not in apart]
     if metrics and _equal(now, last, blocks[0], metrics):
-        return Change(state="unchanged", since=since)
+        return LineChange(state="unchanged", since=since)
     options = Options(metrics=tuple(metrics), cluster_by=cluster_by)
     found = table([now, last], blocks[0], [(1, 0)], options) if metrics else None
     if found is None or not found.cells:
@@ -73,12 +73,12 @@ def change(
         depths = [run.scores.depth for run in (last, now)]
         deep = f"k {depths[0]} -> {depths[1]}: " if depths[0] != depths[1] else ""
         reasons = [f"{deep}no metric in common"]
-        return Change(state="not comparable", since=since, reasons=reasons)
+        return LineChange(state="not comparable", since=since, reasons=reasons)
     results: dict[str, dict[str, MetricChange]] = {}
     for cell in found.cells:
         results.setdefault(cell.slice, {})[cell.metric] = _metric_change(cell)
     first = found.cells[0].pairs[0].found.difference
-    return Change(
+    return LineChange(
         state="compared",
         since=since,
         alpha=alpha,
@@ -170,7 +170,7 @@ def scored_line(
     series: Series,
     run: ScoredRun,
     block: Block,
-    change: Change,
+    change: LineChange,
     changed: Sequence[ChangedSetting],
 ) -> ScoredLine:
     """Makes the line of a run that was scored; `run` holds the main metrics of one protocol."""
@@ -191,7 +191,7 @@ def scored_line(
             failed=scores.queries.failed,
             unmeasurable=scores.hits.unmeasurable_queries if scores.hits else 0,
         ),
-        data=HistoryData(
+        data=LineDataset(
             name=data.name,
             granularity=data.granularity,
             text=data.text,

@@ -39,10 +39,10 @@ from harness.verdicts.board.entries import SLICES
 from harness.verdicts.compare.scored import Block, ScoredRun
 from harness.verdicts.history import (
     REMEDY,
-    Change,
     History,
     HistoryTimes,
     Line,
+    LineChange,
     ScoredLine,
     Series,
     open_history,
@@ -115,7 +115,7 @@ class NightlyRun:
             run, last, metrics, self.plan.alpha, self.plan.cluster_by, self.plan.max_drop
         )
         if damage:
-            compared = Change(state="not comparable", reasons=[damage])
+            compared = LineChange(state="not comparable", reasons=[damage])
         other = changed_settings(run, last) if last is not None else []
         self._add(scored_line(self.began, len(self.series), series, run, block, compared, other))
 

@@ -17,23 +17,23 @@ from harness.records.output import Output, OutputPart
 from harness.records.run import RunRecord
 from harness.records.scores import ScoreReport
 from harness.testing.nightly.plan import Plan
-from harness.verdicts.gate import Check
+from harness.verdicts.gate import GateResult
 from harness.verdicts.gate import status as gate_status
 from harness.verdicts.history import (
-    Change,
     ChangedSetting,
+    ChangeOutcomes,
     FailedLine,
-    HistoryData,
     HistoryQueries,
     HistoryTimes,
     HistoryVersions,
     IntervalNote,
     Line,
+    LineChange,
+    LineDataset,
     MetricChange,
     ScoredLine,
     Series,
     ShortMean,
-    Verdicts,
     drops,
     messages,
     verdicts,
@@ -80,14 +80,14 @@ class ScoredRunSummary(Record, tag="ok", tag_field="state"):
     run: str
     finished: str
     queries: HistoryQueries
-    data: HistoryData
+    data: LineDataset
     k: int
     protocol: str
     level: str
     versions: HistoryVersions
     intervals: IntervalNote | None
     metrics: dict[str, dict[str, MetricSummary]]
-    change: Change
+    change: LineChange
     changed_settings: list[ChangedSetting] = field(default_factory=list)
     times: HistoryTimes
     previous_times: HistoryTimes | None
@@ -201,7 +201,9 @@ def status(found: NightlySummary) -> int:
     1 where a metric dropped by more than it may, 2 where none did, but one fell so and no drop
     could have been shown.
     """
-    return gate_status([Check(one.rule, False, one.message, open=one.open) for one in found.drops])
+    return gate_status(
+        [GateResult(one.rule, False, one.message, open=one.open) for one in found.drops]
+    )
 
 
 def _run(
@@ -209,7 +211,7 @@ def _run(
     line: Line | None,
     reason: str | None,
     previous: HistoryTimes | None,
-    found: Verdicts,
+    found: ChangeOutcomes,
 ) -> RunSummary:
     dataset, system = series
     if line is None:
@@ -235,7 +237,7 @@ def _run(
     return ScoredRunSummary(**values)
 
 
-def _change(line: ScoredLine, part: str, metric: str, found: Verdicts) -> JudgedChange | None:
+def _change(line: ScoredLine, part: str, metric: str, found: ChangeOutcomes) -> JudgedChange | None:
     change = line.change.results.get(part, {}).get(metric)
     if change is None:
         return None

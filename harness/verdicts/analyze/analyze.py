@@ -40,7 +40,7 @@ from harness.verdicts.analyze.errata import (
     read_errata,
     results_of,
 )
-from harness.verdicts.analyze.likeness import Embed, SharedWords, similarities
+from harness.verdicts.analyze.likeness import Embed, WordSimilarity, similarities
 from harness.verdicts.analyze.pieces import EMPTY, Pieces, Taken, Versions, had_room, pieces, top
 
 PROTOCOL = "memory"
@@ -205,7 +205,7 @@ def explain(
     dataset = at.dataset
     judged = dataset.qrels()
     taken = Taken(dataset, missed, top(at.resolved, dataset.n_queries, at.k))
-    words = SharedWords(dataset, judged, missed)
+    words = WordSimilarity(dataset, judged, missed)
     versions = Versions(dataset, judged)
     newer, older = versions.above(missed, taken.rows)
     room = had_room(dataset, at.ranked, missed, at.depth)

@@ -21,7 +21,7 @@ Terms = frozenset[int]
 Embed = Callable[[Sequence[str]], npt.NDArray[np.floating[Any]]]
 
 
-class SharedWords:
+class WordSimilarity:
     """For each missed piece: `shared`, the query's words that a document of it has, as written.
 
     Arrays of shape (pieces,): `counts`, how many those are; `only_names`, there are some, and all

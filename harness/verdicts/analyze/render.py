@@ -26,7 +26,7 @@ LONGEST = 500
 """Characters of a text that are given; the dataset has the rest."""
 
 
-class Texts:
+class ReportTexts:
     """Texts of queries, of missed evidence, and of what a run returned.
 
     An analysis itself holds none, so that it can be shared where the dataset's texts cannot.
@@ -56,7 +56,7 @@ class Texts:
         return "" if row < 0 else _cut(self._dataset.documents[row].content)
 
 
-def as_dict(analysis: Analysis, texts: Texts | None) -> dict[str, Any]:
+def as_dict(analysis: Analysis, texts: ReportTexts | None) -> dict[str, Any]:
     """Everything for JSON, with texts; without (None) there is no word of the dataset in it."""
     found = analysis.as_dict()
     for query, record in zip(analysis.queries, found["queries"], strict=True):
@@ -77,7 +77,7 @@ def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else text[:LONGEST] + "…"
 
 
-def render(analysis: Analysis, texts: Texts | None, examples: int) -> str:
+def render(analysis: Analysis, texts: ReportTexts | None, examples: int) -> str:
     """Head, causes by ability, places, both answer keys, the worst queries, examples.
 
     Without `texts` no text of the dataset is shown.
@@ -261,7 +261,7 @@ def chosen(analysis: Analysis, n: int) -> list[tuple[QueryMisses, MissedPiece]]:
 
 
 def _example(
-    analysis: Analysis, query: QueryMisses, piece: MissedPiece, texts: Texts | None
+    analysis: Analysis, query: QueryMisses, piece: MissedPiece, texts: ReportTexts | None
 ) -> str:
     """A query, what it missed, and the first few of what stood in its place."""
     k = analysis.k

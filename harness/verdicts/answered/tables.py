@@ -36,7 +36,7 @@ _BESIDE = {
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnsweredTables:
     """A folder of answers that was scored."""
 
     folder: Path
@@ -46,7 +46,7 @@ class Answered:
     scores: ScoreReport
 
     @classmethod
-    def read(cls, folders: Sequence[Path]) -> list[Answered]:
+    def read(cls, folders: Sequence[Path]) -> list[AnsweredTables]:
         """Raises UsageError for what is no folder of answers."""
         records = [AnswersFolder(folder).record for folder in folders]
         return [
@@ -69,7 +69,7 @@ class Answered:
         return [name for name in self.results if name.startswith("judge:")]
 
 
-def leading(one: Answered) -> tuple[str, str]:
+def leading(one: AnsweredTables) -> tuple[str, str]:
     """The protocol and metric that answers are read by: the last judge's, LoCoMo's, else F1."""
     if one.judges:
         return one.judges[-1], "accuracy"
@@ -80,7 +80,7 @@ def leading(one: Answered) -> tuple[str, str]:
     )
 
 
-def overview(answered: Sequence[Answered]) -> str:
+def overview(answered: Sequence[AnsweredTables]) -> str:
     """A line a system: what it was shown and what came, over all questions; where some failed, a
     line of the others too."""
     judges = list(dict.fromkeys(name for one in answered for name in one.judges))
@@ -114,7 +114,7 @@ def overview(answered: Sequence[Answered]) -> str:
     return grid(rows, heads)
 
 
-def by_ability(answered: Sequence[Answered]) -> str:
+def by_ability(answered: Sequence[AnsweredTables]) -> str:
     """The leading number of each system by ability, with n once."""
     protocol, metric = leading(answered[0])
     parts = ["all", *map(str, Ability)]
@@ -134,7 +134,7 @@ def by_ability(answered: Sequence[Answered]) -> str:
     return f"{metric} of {protocol.removeprefix('judge:')}\n\n{grid(rows, ['', *shown])}"
 
 
-def error_attribution(answered: Sequence[Answered]) -> str:
+def error_attribution(answered: Sequence[AnsweredTables]) -> str:
     """Shows the error attribution of each system, by its last judge; empty without a judge or a
     known context."""
     where: list[list[str]] = []
@@ -154,7 +154,7 @@ def error_attribution(answered: Sequence[Answered]) -> str:
     )
 
 
-def judged(answered: Sequence[Answered]) -> str:
+def judged(answered: Sequence[AnsweredTables]) -> str:
     """Who judged, and what of it was no verdict; empty where nobody did."""
     found: dict[str, list[JudgementCounts]] = {}
     for one in answered:
@@ -173,7 +173,7 @@ def judged(answered: Sequence[Answered]) -> str:
     return "\n".join([*lines, *(line for one in answered for line in _human_agreement(one))])
 
 
-def _human_agreement(one: Answered) -> Iterator[str]:
+def _human_agreement(one: AnsweredTables) -> Iterator[str]:
     """Describes how each judge agrees with human labels of the same answers."""
     for judge, values in (one.scores.judge_agreement or {}).items():
         found = convert(values, JudgeAgreement, str(one.folder))
@@ -190,7 +190,7 @@ def _human_agreement(one: Answered) -> Iterator[str]:
             yield f"  accuracy, {label}: {_within(rate)}{note}"
 
 
-def repeated(answered: Sequence[Answered]) -> str:
+def repeated(answered: Sequence[AnsweredTables]) -> str:
     """What repetitions show, by the leading protocol of each system; empty without any."""
     lines = []
     for one in answered:

@@ -19,12 +19,12 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.files import write_bytes
 from harness.records.base import encode, read_json_record
-from harness.verdicts.board.records import Board, Leaderboard, Pairs, ShortBoard
+from harness.verdicts.board.records import Board, Leaderboard, PairedTests, ShortBoard
 from harness.verdicts.board.summary import board_id, summarize
 
 _REMEDY = "`harness leaderboard` makes it again from the runs"
 
-PairsByBoard = Mapping[str, Pairs | None]
+PairsByBoard = Mapping[str, PairedTests | None]
 """The pairs of each board by its id; None where no two of its systems compare."""
 
 

@@ -26,7 +26,7 @@ from harness.verdicts.board.records import (
     BoardProtocol,
     Entry,
     PairColumns,
-    Pairs,
+    PairedTests,
     ProtocolKey,
 )
 from harness.verdicts.compare.scored import Names, Values
@@ -40,7 +40,7 @@ _MAX_VALUES = 1 << 21
 Flags = npt.NDArray[np.bool_]
 
 
-def compare_pairs(results: Path, board: Board, only: Collection[str] = ()) -> Pairs | None:
+def compare_pairs(results: Path, board: Board, only: Collection[str] = ()) -> PairedTests | None:
     """Compares the systems of a board; None where fewer than two compare.
 
     `only` are two runs or more to compare, where not all are wanted; the others still count for
@@ -67,7 +67,7 @@ def compare_pairs(results: Path, board: Board, only: Collection[str] = ()) -> Pa
     pairs = list(combinations(chosen, 2))
     slices = _slices(protocols)
     masks = slice_masks(about, by_category=False)
-    return Pairs(
+    return PairedTests(
         schema_version=BOARD_VERSION,
         protocol=key.protocol,
         level=key.level,

@@ -319,7 +319,7 @@ class PairColumns(Record):
     ordered: list[bool | None]
 
 
-class Pairs(Record):
+class PairedTests(Record):
     """Every two systems of a board, compared query by query."""
 
     schema_version: Literal[1]

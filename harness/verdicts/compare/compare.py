@@ -178,7 +178,7 @@ WHY = "the runs scored different queries, so there is nothing to pair"
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """One metric over one slice; `p` is the permutation test's, Holm-corrected over slices.
 
     In `found`, a is the second run, the new one, and b the first: above 0 is an improvement.
@@ -193,7 +193,7 @@ class Row:
 
 def compare_split(
     folders: tuple[Path, Path], metrics: Sequence[str], protocol: str = "", seed: int = 0
-) -> list[Row]:
+) -> list[ComparisonRow]:
     """Compare the queries of an old run with those of a new one, by the first protocol they share.
 
     Raises UsageError for runs that differ in more than their queries, for queries that both scored,
@@ -252,13 +252,13 @@ def compare_split(
                 )
         corrected = holm([cell.permutation.p for _, cell in cells])
         found += [
-            Row(f"{block[0]}, {block[1]}", name, metric, cell, float(p))
+            ComparisonRow(f"{block[0]}, {block[1]}", name, metric, cell, float(p))
             for (name, cell), p in zip(cells, corrected, strict=True)
         ]
     return found
 
 
-def render_split(rows: Sequence[Row]) -> str:
+def render_split(rows: Sequence[ComparisonRow]) -> str:
     """As a person reads it."""
     lines = [
         [

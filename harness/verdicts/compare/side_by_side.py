@@ -86,7 +86,7 @@ def win_tie_loss(a: Path, b: Path, block: Block, metric: str) -> WinTieLoss:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class GoldDocument:
     """A relevant document, and at which rank each run returned it (None: not at all)."""
 
     document: str
@@ -103,7 +103,7 @@ class SideBySide:
     """
 
     difference: QueryDifference
-    evidence: tuple[Evidence, ...]
+    evidence: tuple[GoldDocument, ...]
     rankings: tuple[tuple[str, ...], tuple[str, ...]]
     relevant: frozenset[str]
 
@@ -116,7 +116,7 @@ def side_by_side(
 ) -> list[SideBySide]:
     """Lay two runs on this dataset beside each other, query by query; rankings down to rank k.
 
-    Evidence is that of the dataset's default key, with the ranks in the whole rankings.
+    GoldDocument is that of the dataset's default key, with the ranks in the whole rankings.
     """
     wanted = [one.query for one in queries]
     found = [_rankings(folder, set(wanted)) for folder in folders]
@@ -133,7 +133,7 @@ def side_by_side(
             SideBySide(
                 one,
                 tuple(
-                    Evidence(id_, grade, (ranks[0].get(id_), ranks[1].get(id_)))
+                    GoldDocument(id_, grade, (ranks[0].get(id_), ranks[1].get(id_)))
                     for id_, grade in zip(ids, grades, strict=True)
                 ),
                 (tuple(rankings[0][:k]), tuple(rankings[1][:k])),

@@ -8,14 +8,14 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.records.scores import ProtocolResult
-from harness.verdicts.verify.inputs import Document, Flags, Floats, Inputs
+from harness.verdicts.verify.inputs import DocumentFacts, Flags, Floats, Inputs
 from harness.verdicts.verify.levels import orders_of_ties, random_baselines, upper_bounds
-from harness.verdicts.verify.metrics import Metric, Metrics, Values, evaluate, ndcg
+from harness.verdicts.verify.metrics import MetricName, Metrics, Values, evaluate, ndcg
 
 SESSIONS = "turn>session"
 
 
-class Column(NamedTuple):
+class MetricValues(NamedTuple):
     """The value of a metric for each query; NaN of a `scored` one: it is not known.
 
     `levels`: the same of random baselines, upper bounds and orders of ties, by their key in
@@ -28,7 +28,7 @@ class Column(NamedTuple):
     recomputed: bool
 
 
-class Protocol(NamedTuple):
+class ProtocolRules(NamedTuple):
     """Which queries a protocol scores, by which qrels.
 
     `needs`: what a query must have, a `judgement` or `evidence` (of grade 1 or more). `empty`: the
@@ -44,19 +44,21 @@ class Protocol(NamedTuple):
 
 
 PROTOCOLS = {
-    "memory/1": Protocol(needs="evidence"),
-    "trec/1": Protocol(needs="judgement"),
-    "longmemeval-official/1": Protocol("longmemeval-official", False, "evidence", renamed=True),
-    "longmemeval-470/1": Protocol(
+    "memory/1": ProtocolRules(needs="evidence"),
+    "trec/1": ProtocolRules(needs="judgement"),
+    "longmemeval-official/1": ProtocolRules(
+        "longmemeval-official", False, "evidence", renamed=True
+    ),
+    "longmemeval-470/1": ProtocolRules(
         "longmemeval-official", False, empty={"recall_all": 1.0}, renamed=True
     ),
-    "locomo-official/1": Protocol("locomo-official", empty={"recall": 1.0}),
-    "locomo-official-aggregate/1": Protocol("locomo-official"),
-    "realmem-official/1": Protocol("realmem-official", False, "evidence"),
+    "locomo-official/1": ProtocolRules("locomo-official", empty={"recall": 1.0}),
+    "locomo-official-aggregate/1": ProtocolRules("locomo-official"),
+    "realmem-official/1": ProtocolRules("realmem-official", False, "evidence"),
 }
 
 
-def exclusions(protocol: Protocol, inputs: Inputs) -> list[str]:
+def exclusions(protocol: ProtocolRules, inputs: Inputs) -> list[str]:
     """Returns why the protocol does not score each query; empty where it does."""
     qrels = inputs.qrels(protocol.qrels)
     judged, evidence = np.array([[bool(q.grades), bool(q.relevant())] for q in qrels]).T
@@ -73,11 +75,11 @@ def exclusions(protocol: Protocol, inputs: Inputs) -> list[str]:
     return found
 
 
-def columns(inputs: Inputs, result: ProtocolResult, scored: Flags) -> dict[str, Column]:
+def columns(inputs: Inputs, result: ProtocolResult, scored: Flags) -> dict[str, MetricValues]:
     """Returns the metrics of a protocol that are computed here."""
     protocol = PROTOCOLS[result.name]
     results = [one for part in result.slices.values() for one in part.metrics.items()]
-    metrics = {name: m for name, _ in results if (m := Metric.parse(name)) is not None}
+    metrics = {name: m for name, _ in results if (m := MetricName.parse(name)) is not None}
     rows = np.flatnonzero(scored).tolist()
     if result.level == SESSIONS:
         metrics = {name: metric for name, metric in metrics.items() if metric.of_sessions}
@@ -91,12 +93,12 @@ def columns(inputs: Inputs, result: ProtocolResult, scored: Flags) -> dict[str, 
             if name in values:
                 levels[level] = np.full(len(scored), np.nan)
                 levels[level][rows] = values[name]
-        found[name] = Column(levels.pop("value"), scored, levels, True)
+        found[name] = MetricValues(levels.pop("value"), scored, levels, True)
     return found
 
 
 def _of_documents(
-    metrics: Metrics, inputs: Inputs, protocol: Protocol, rows: Sequence[int], ties: str
+    metrics: Metrics, inputs: Inputs, protocol: ProtocolRules, rows: Sequence[int], ties: str
 ) -> dict[str, Values]:
     qrels = [inputs.qrels(protocol.qrels)[row] for row in rows]
     rankings = [inputs.rankings[row] for row in rows]
@@ -117,7 +119,7 @@ def _of_documents(
 
 
 def _of_sessions(
-    metrics: Metrics, inputs: Inputs, protocol: Protocol, rows: Sequence[int], ties: str
+    metrics: Metrics, inputs: Inputs, protocol: ProtocolRules, rows: Sequence[int], ties: str
 ) -> dict[str, Values]:
     """Scores turns as sessions by LongMemEval's evaluate_retrieval_turn2session.
 
@@ -148,7 +150,7 @@ def _of_sessions(
     return {"value": values, "upper_bound": bounds}
 
 
-def _sessions(held: Mapping[str, Document]) -> Callable[[str], tuple[bool, str]]:
+def _sessions(held: Mapping[str, DocumentFacts]) -> Callable[[str], tuple[bool, str]]:
     """Returns a function from a document to its session; one without a session is alone."""
 
     def session(document: str) -> tuple[bool, str]:

@@ -26,7 +26,7 @@ _UNKNOWN_SIZE = 1 << 31
 """The size of haystacks whose documents are not known: more than any ranking holds."""
 
 
-class Ranking(NamedTuple):
+class QueryRanking(NamedTuple):
     """The documents of a query, best first, each once; no scores where the system gave none."""
 
     documents: list[str]
@@ -59,7 +59,7 @@ class Judgement(NamedTuple):
     present: bool
 
 
-class Qrels:
+class QueryQrels:
     """The qrels of one query: the highest grade of each document, and the pieces of evidence."""
 
     def __init__(self, lines: Sequence[Judgement]) -> None:
@@ -84,7 +84,7 @@ class Qrels:
         return [*found.values()]
 
 
-class Document(NamedTuple):
+class DocumentFacts(NamedTuple):
     """What numbers depend on in a document."""
 
     session: str | None
@@ -110,7 +110,7 @@ class Inputs:
         self.ranked, self.failed, self.answered, self.abstained = np.zeros((4, n), bool)
         self.confidence = np.full(n, np.nan)
         self._read_outcomes(folder)
-        self.rankings = [Ranking([], None)] * n
+        self.rankings = [QueryRanking([], None)] * n
         self.repeated_documents = self.unknown_queries = 0
         for id_, ranking in iter_rankings(file):
             query = self._number.get(id_)
@@ -124,7 +124,7 @@ class Inputs:
                     self.rankings[query] = best_first(ranking, excluded=own)
         self.skipped = skip_missing & ~(self.ranked | self.answered | self.failed)
         self.counted = self.asked & self.measurable & ~self.skipped
-        self._qrels: dict[str, list[Qrels]] = {}
+        self._qrels: dict[str, list[QueryQrels]] = {}
 
     def _read_outcomes(self, folder: Path) -> None:
         """Reads queries.parquet, without which every query was asked, and hits.parquet."""
@@ -159,7 +159,7 @@ class Inputs:
             return [False] * len(self.rankings)
         return [id_ in self.documents(query) for query, id_ in enumerate(self.dataset.query_ids)]
 
-    def qrels(self, name: str = "default") -> list[Qrels]:
+    def qrels(self, name: str = "default") -> list[QueryQrels]:
         """Returns the qrels of each query, from one of the dataset's sets of qrels."""
         if name not in self._qrels:
             found = self.dataset.qrels(name)
@@ -170,15 +170,15 @@ class Inputs:
             for document, query, row, grade, evidence in rows:
                 present = row >= 0 and (own is None or own[query] != document)
                 lines[query].append(Judgement(document, grade, evidence, present))
-            self._qrels[name] = [*map(Qrels, lines)]
+            self._qrels[name] = [*map(QueryQrels, lines)]
         return self._qrels[name]
 
-    def documents(self, query: int) -> Mapping[str, Document]:
+    def documents(self, query: int) -> Mapping[str, DocumentFacts]:
         """Returns the returned and judged documents that the haystack of a query holds, by id."""
         return self._documents[int(self.dataset.query_haystack[query])]
 
     @cached_property
-    def _documents(self) -> dict[int, dict[str, Document]]:
+    def _documents(self) -> dict[int, dict[str, DocumentFacts]]:
         dataset = self.dataset
         wanted: dict[int, set[str]] = {}
         for query, haystack in enumerate(dataset.query_haystack.tolist()):
@@ -191,20 +191,20 @@ class Inputs:
             at = np.flatnonzero(pc.is_in(dataset.documents.column("id", rows), named).to_numpy())
             there, sessions = (dataset.documents.column(c, rows[at]) for c in ("id", "session"))
             stamps = dataset.haystack_timestamps(haystack).take(pa.array(at))
-            values = map(Document, sessions.to_pylist(), stamps.to_pylist())
+            values = map(DocumentFacts, sessions.to_pylist(), stamps.to_pylist())
             found[haystack] = dict(zip(there.to_pylist(), values, strict=True))
         return found
 
 
-def iter_rankings(file: Path) -> Iterator[tuple[str, Ranking]]:
+def iter_rankings(file: Path) -> Iterator[tuple[str, QueryRanking]]:
     """Yields each query of a file and its ranking, in the order of the file."""
     rankings = read_rankings(file)
     for query, (start, end) in zip(rankings.query_ids, pairwise(rankings.starts), strict=True):
         scores = None if rankings.score is None else rankings.score[start:end]
-        yield query, Ranking(rankings.document[start:end].to_pylist(), scores)
+        yield query, QueryRanking(rankings.document[start:end].to_pylist(), scores)
 
 
-def best_first(ranking: Ranking, *, excluded: str | None = None) -> Ranking:
+def best_first(ranking: QueryRanking, *, excluded: str | None = None) -> QueryRanking:
     """Returns the ranking best first, each document once, where it is best."""
     rows = range(len(ranking.documents))
     if ranking.scores is not None:
@@ -215,4 +215,4 @@ def best_first(ranking: Ranking, *, excluded: str | None = None) -> Ranking:
     if excluded is not None:
         best.pop(excluded, None)
     kept = [*best.values()]
-    return Ranking([*best], None if ranking.scores is None else ranking.scores[kept])
+    return QueryRanking([*best], None if ranking.scores is None else ranking.scores[kept])

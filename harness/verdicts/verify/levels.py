@@ -12,14 +12,14 @@ from functools import cache
 
 import numpy as np
 
-from harness.verdicts.verify.inputs import Qrels, Ranking
-from harness.verdicts.verify.metrics import Metric, Metrics, Values, discounts, evaluate, ndcg
+from harness.verdicts.verify.inputs import QueryQrels, QueryRanking
+from harness.verdicts.verify.metrics import MetricName, Metrics, Values, discounts, evaluate, ndcg
 
 _LARGEST_HAYSTACK = 1_000_000
 """Documents, above which no baseline of a whole ranking is published."""
 
 
-def random_baselines(metrics: Metrics, qrels: Sequence[Qrels], sizes: Sequence[int]) -> Values:
+def random_baselines(metrics: Metrics, qrels: Sequence[QueryQrels], sizes: Sequence[int]) -> Values:
     """Returns the mean over all orders of haystacks of these sizes; NaN if it is not defined.
 
     Not of recall_all where evidence is shared, nor of whole rankings of large haystacks.
@@ -34,7 +34,7 @@ def random_baselines(metrics: Metrics, qrels: Sequence[Qrels], sizes: Sequence[i
     return found
 
 
-def _of_random_orders(metric: Metric, qrels: Qrels, size: int) -> float:
+def _of_random_orders(metric: MetricName, qrels: QueryQrels, size: int) -> float:
     if not metric.is_defined(qrels):
         return math.nan
     k = size if metric.k is None else min(metric.k, size)
@@ -95,7 +95,7 @@ def _precisions(size: int, relevant: int, k: int) -> float:
     return float((relevant / size * (1 + above) / ranks).sum()) if relevant else 0.0
 
 
-def upper_bounds(metrics: Metrics, qrels: Sequence[Qrels]) -> Values:
+def upper_bounds(metrics: Metrics, qrels: Sequence[QueryQrels]) -> Values:
     """Returns the best value of any ranking: that of the relevant documents alone, best first.
 
     Not of recall and recall_all where evidence is shared, whose best is hard to find.
@@ -116,7 +116,9 @@ def upper_bounds(metrics: Metrics, qrels: Sequence[Qrels]) -> Values:
     return found
 
 
-def orders_of_ties(ranking: Ranking, qrels: Qrels, ties: str) -> tuple[list[str], list[str]]:
+def orders_of_ties(
+    ranking: QueryRanking, qrels: QueryQrels, ties: str
+) -> tuple[list[str], list[str]]:
     """Returns the documents with the better ones last among equal scores, and first."""
     grades = [max(qrels.grades.get(document, -1), -1) for document in ranking.documents]
     rows = [*zip(ranking.documents, ranking.compared(ties), grades, strict=True)]

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.errors import UsageError, install
-from harness.verdicts.verify.inputs import Floats, Qrels
+from harness.verdicts.verify.inputs import Floats, QueryQrels
 
 _TREC_EVAL = {
     "recall": "recall",
@@ -28,7 +28,7 @@ _DEFINED = ("recall_all", "precision_returned", "f1", "judged", "ndcg_exp", "ndc
 _NAME = re.compile(r"([a-z_0-9]+?)(?:\(rel=(\d+)\))?(?:@(\d+))?")
 
 
-class Metric(NamedTuple):
+class MetricName(NamedTuple):
     """`recall(rel=2)@10`: a name, the least grade of a relevant document, a cutoff or none."""
 
     name: str
@@ -36,7 +36,7 @@ class Metric(NamedTuple):
     k: int | None
 
     @classmethod
-    def parse(cls, text: str) -> Metric | None:
+    def parse(cls, text: str) -> MetricName | None:
         """Returns None for a metric that is not computed here."""
         found = _NAME.fullmatch(text)
         if found is None or found[1] not in (*_TREC_EVAL, *_DEFINED):
@@ -66,7 +66,7 @@ class Metric(NamedTuple):
         """The least grade that the value depends on."""
         return 0 if self.name == "judged" else 1 if self.name.startswith("ndcg") else self.rel
 
-    def is_defined(self, qrels: Qrels) -> bool:
+    def is_defined(self, qrels: QueryQrels) -> bool:
         """Tests whether a query has what the metric is about: relevant documents, or judged."""
         return bool(qrels.grades if self.name == "judged" else qrels.relevant(self.least_grade))
 
@@ -77,12 +77,14 @@ class Metric(NamedTuple):
         return float(share > 0 if self.name == "hit" else share == 1)
 
 
-Metrics = Mapping[str, Metric]
+Metrics = Mapping[str, MetricName]
 Values = dict[str, Floats]
 """Metric as printed -> value of each query."""
 
 
-def evaluate(metrics: Metrics, qrels: Sequence[Qrels], rankings: Sequence[Sequence[str]]) -> Values:
+def evaluate(
+    metrics: Metrics, qrels: Sequence[QueryQrels], rankings: Sequence[Sequence[str]]
+) -> Values:
     """Returns the value of each query; NaN where the metric is not defined."""
     found = {name: np.full(len(qrels), np.nan) for name in metrics}
     for rel in {metric.rel for metric in metrics.values()}:
@@ -103,7 +105,10 @@ def evaluate(metrics: Metrics, qrels: Sequence[Qrels], rankings: Sequence[Sequen
 
 
 def _pytrec_eval(
-    measures: Iterable[str], rel: int, qrels: Sequence[Qrels], rankings: Sequence[Sequence[str]]
+    measures: Iterable[str],
+    rel: int,
+    qrels: Sequence[QueryQrels],
+    rankings: Sequence[Sequence[str]],
 ) -> list[Mapping[str, float]]:
     """Returns the measures of each query; nothing for one without a ranking or qrels.
 
@@ -130,7 +135,7 @@ def _pytrec_eval(
     return [found.get(str(i), {}) for i in range(len(qrels))]
 
 
-def _defined(metric: Metric, qrels: Qrels, ranking: Sequence[str]) -> float:
+def _defined(metric: MetricName, qrels: QueryQrels, ranking: Sequence[str]) -> float:
     """Returns a metric of one query by its definition."""
     top = ranking[: metric.k]
     if metric.of_evidence:
@@ -147,7 +152,7 @@ def _defined(metric: Metric, qrels: Qrels, ranking: Sequence[str]) -> float:
     return found / len(top) if top else 0.0
 
 
-def ndcg(name: str, qrels: Qrels, ranking: Sequence[str], k: int | None) -> float:
+def ndcg(name: str, qrels: QueryQrels, ranking: Sequence[str], k: int | None) -> float:
     """Returns DCG / DCG of the ideal order, both down to rank k.
 
     `ndcg_exp` has gains 2^grade - 1; `ndcg_b2` has discounts log2(rank), from rank 2 on.

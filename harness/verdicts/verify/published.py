@@ -18,7 +18,7 @@ from harness.rankings.arrow import read_parquet
 from harness.records.base import read_json_record, to_plain
 from harness.records.scores import ProtocolResult, ScoreReport
 from harness.records.submission import Submission, read_submission
-from harness.verdicts.verify.inputs import Inputs, Ranking, best_first, iter_rankings
+from harness.verdicts.verify.inputs import Inputs, QueryRanking, best_first, iter_rankings
 from harness.verdicts.verify.means import Place
 from harness.verdicts.verify.metrics import Values
 
@@ -27,12 +27,12 @@ _SETTINGS = ("version", "threshold", "ks", "requested", "matching", "interval_ba
 """Keys of numbers that are no results."""
 
 
-class _AnyRecord(ChecksummedRecord, forbid_unknown_fields=False):
+class _WithChecksums(ChecksummedRecord, forbid_unknown_fields=False):
     """The checksums of a record of any kind."""
 
 
 @dataclass(frozen=True)
-class Check:
+class FolderCheck:
     """Whether something is as it should be, and how it is."""
 
     what: str
@@ -107,7 +107,7 @@ def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, float]]:
         yield place, value
 
 
-def checks(folder: Folder, inputs: Inputs) -> Iterator[Check]:
+def checks(folder: Folder, inputs: Inputs) -> Iterator[FolderCheck]:
     """Yields whether the files are those that were written together, and say the same."""
     yield _checksums(folder)
     yield _content(folder, inputs)
@@ -118,21 +118,21 @@ def checks(folder: Folder, inputs: Inputs) -> Iterator[Check]:
         found = f"as in {first.name}, {len(one)} queries"
         if odd:
             found = f"not as in {first.name}; queries: {len(odd)}, first {odd[0]!r}"
-        yield Check(path.name, not odd, found)
+        yield FolderCheck(path.name, not odd, found)
     yield _signatures(folder, inputs)
 
 
-def _same(one: Ranking | None, other: Ranking | None) -> bool:
+def _same(one: QueryRanking | None, other: QueryRanking | None) -> bool:
     if one is None or other is None or one.documents != other.documents:
         return False
     return one.scores is None or other.scores is None or np.array_equal(one.scores, other.scores)
 
 
-def _checksums(folder: Folder) -> Check:
+def _checksums(folder: Folder) -> FolderCheck:
     wrong = []
     for name in ("run.json", "scores.json"):
         try:
-            record = read_with_checksums(folder.path / name, _AnyRecord)
+            record = read_with_checksums(folder.path / name, _WithChecksums)
             for file in record.checksums.files if record.checksums else ():
                 if (folder.path / file).is_file():
                     check_file(folder.path / file, record)
@@ -142,22 +142,22 @@ def _checksums(folder: Folder) -> Check:
         if (folder.path / name).is_file() and not has_digest(folder.path / name, sha256):
             wrong.append(f"{folder.path / name}: is not the file that was scored")
     found = wrong[0] if wrong else "the files are those that were written together"
-    return Check("checksums", not wrong, found)
+    return FolderCheck("checksums", not wrong, found)
 
 
-def _content(folder: Folder, inputs: Inputs) -> Check:
+def _content(folder: Folder, inputs: Inputs) -> FolderCheck:
     """Whether the prepared dataset is, byte by byte, the one that scores.json names."""
     content, manifest = verify_content(inputs.dataset)[0], inputs.dataset.manifest
     for name in ("name", "granularity", "text", "split", "fingerprint"):
         published, ours = getattr(folder.report.dataset, name), getattr(manifest, name)
         if published != ours:
             found = f"{name} is {published} in scores.json, {ours} in the data"
-            return Check("dataset", False, found)
+            return FolderCheck("dataset", False, found)
     found = f"{manifest.name}, content as its fingerprint {manifest.fingerprint[:8]} says"
-    return Check("dataset", content.ok, found if content.ok else content.message)
+    return FolderCheck("dataset", content.ok, found if content.ok else content.message)
 
 
-def _signatures(folder: Folder, inputs: Inputs) -> Check:
+def _signatures(folder: Folder, inputs: Inputs) -> FolderCheck:
     """Whether each section's signature names the data, depth and queries of the folder."""
     report, about = folder.report, folder.report.dataset
     counted = [inputs.dataset.query_ids[i] for i in np.flatnonzero(inputs.counted)]
@@ -183,5 +183,5 @@ def _signatures(folder: Folder, inputs: Inputs) -> Check:
         for name, value in wanted.items():
             if said.get(name) != value:
                 found = f"{name} is {said.get(name)}, not {value}, in {signature}"
-                return Check("signatures", False, found)
-    return Check("signatures", True, f"all {len(signatures)} say what the folder says")
+                return FolderCheck("signatures", False, found)
+    return FolderCheck("signatures", True, f"all {len(signatures)} say what the folder says")

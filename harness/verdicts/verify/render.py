@@ -7,13 +7,13 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.scoring.grid import grid
-from harness.verdicts.verify.verify import TOLERANCE, Difference, Verdict
+from harness.verdicts.verify.verify import TOLERANCE, Difference, Verification
 
 _SHOWN = 12
 """Metrics that differ, as text; all of them are in the JSON."""
 
 
-def lines(verdict: Verdict, *, quiet: bool = False) -> list[str]:
+def lines(verdict: Verification, *, quiet: bool = False) -> list[str]:
     """Returns what is printed; with `quiet` only what is wrong."""
     differences = _differences(verdict)
     if quiet:
@@ -35,7 +35,7 @@ def lines(verdict: Verdict, *, quiet: bool = False) -> list[str]:
     return [*found, _conclusion(verdict)]
 
 
-def as_json(verdict: Verdict) -> dict[str, Any]:
+def as_json(verdict: Verification) -> dict[str, Any]:
     """Returns everything as plain JSON values."""
     return {
         "run": str(verdict.folder.path),
@@ -50,7 +50,7 @@ def as_json(verdict: Verdict) -> dict[str, Any]:
     }
 
 
-def _differences(verdict: Verdict) -> list[str]:
+def _differences(verdict: Verification) -> list[str]:
     """Returns some lines for each metric: where it is furthest off, and which queries are."""
     by_metric: dict[tuple[str, str], list[Difference]] = {}
     for one in verdict.differences:
@@ -90,7 +90,7 @@ def _numbers(*pair: float | None) -> tuple[str, ...]:
     )
 
 
-def _conclusion(verdict: Verdict) -> str:
+def _conclusion(verdict: Verification) -> str:
     said = f"{verdict.folder.path}: {verdict.recomputed:,} numbers recomputed"
     if verdict.from_table:
         said += f" ({verdict.from_table:,} of them from scores.parquet only)"

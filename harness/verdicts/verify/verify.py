@@ -16,11 +16,11 @@ from harness.dataset.reader import Dataset
 from harness.errors import UsageError
 from harness.records.scores import ProtocolResult
 from harness.verdicts.verify import sections
-from harness.verdicts.verify.columns import PROTOCOLS, SESSIONS, Column, columns, exclusions
+from harness.verdicts.verify.columns import PROTOCOLS, SESSIONS, MetricValues, columns, exclusions
 from harness.verdicts.verify.inputs import Flags, Floats, Inputs
 from harness.verdicts.verify.means import Place, cell, mean
-from harness.verdicts.verify.metrics import Metric
-from harness.verdicts.verify.published import Check, Folder, checks
+from harness.verdicts.verify.metrics import MetricName
+from harness.verdicts.verify.published import Folder, FolderCheck, checks
 
 TOLERANCE = 1e-9
 """Sums of the same doubles in another order differ by less, another formula by more."""
@@ -52,7 +52,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """Everything that was found.
 
     `numbers`: in scores.json; `not_recomputed` counts some of them by kind, and `from_table` those
@@ -65,7 +65,7 @@ class Verdict:
     from_table: int
     values: Counter[str]
     compared: Counter[str]
-    checks: list[Check]
+    checks: list[FolderCheck]
     differences: list[Difference]
     not_recomputed: dict[str, int]
 
@@ -80,7 +80,7 @@ class Verdict:
         return not self.differences and all(check.ok for check in self.checks)
 
 
-def verify(path: Path, *, source: str | None = None) -> Verdict:
+def verify(path: Path, *, source: str | None = None) -> Verification:
     """Recomputes what a run folder, or a submission, publishes in scores.json.
 
     `source`: the raw files of its dataset, where they are not prepared here. Raises UsageError for
@@ -89,7 +89,7 @@ def verify(path: Path, *, source: str | None = None) -> Verdict:
     folder = Folder.read(path)
     file, skip = folder.rankings()[0], folder.report.missing == "skip"
     inputs = Inputs(path, file, _dataset(folder, source), folder.record.k, skip_missing=skip)
-    comparison = Comparison(folder, inputs)
+    comparison = Recomputation(folder, inputs)
     for index, protocol in enumerate(folder.report.protocols):
         comparison.protocol(index, protocol)
     comparison.sections()
@@ -116,7 +116,7 @@ def _dataset(folder: Folder, source: str | None) -> Dataset:
     return dataset
 
 
-class Comparison:
+class Recomputation:
     """Compares the numbers of a folder with recomputed ones; used once."""
 
     def __init__(self, folder: Folder, inputs: Inputs) -> None:
@@ -144,7 +144,7 @@ class Comparison:
         table = self._folder.by_query(result, self._inputs.dataset.query_ids)
         known = {name: ~np.isnan(values) for name, values in table.items()}
         found = {
-            name: Column(values, known[name], {}, recomputed=False)
+            name: MetricValues(values, known[name], {}, recomputed=False)
             for name, values in table.items()
             if known[name].any()
         }
@@ -172,7 +172,7 @@ class Comparison:
             self._compare((*place, "n"), n, section, "n", slice_)
 
     def _cell(
-        self, column: Column, rows: npt.NDArray[np.int64], slice_: str
+        self, column: MetricValues, rows: npt.NDArray[np.int64], slice_: str
     ) -> Iterator[tuple[Place, float | None]]:
         groups = self._inputs.dataset.query_shares
         yield from cell(
@@ -188,7 +188,9 @@ class Comparison:
             yield ("macro_category", "value"), mean(means)
             yield ("macro_category", "groups"), len(means)
 
-    def _compare_queries(self, section: str, metric: str, ours: Column, published: Floats) -> None:
+    def _compare_queries(
+        self, section: str, metric: str, ours: MetricValues, published: Floats
+    ) -> None:
         """Compares the values of the queries with those in scores.parquet."""
         self._values[section] += int(ours.scored.sum())
         pairs = np.stack([published, np.where(ours.scored, ours.values, np.nan)])
@@ -214,7 +216,7 @@ class Comparison:
             for part in protocol.slices.values()
             for metric in part.metrics
         ]
-        cutoffs = {metric.k for name in names if (metric := Metric.parse(name)) and metric.k}
+        cutoffs = {metric.k for name in names if (metric := MetricName.parse(name)) and metric.k}
         found = sections.counts(inputs, cutoffs)
         found["queries", "scorable", "n"] = int((inputs.asked & self._scorable).sum())
         updates = report.knowledge_update
@@ -230,10 +232,10 @@ class Comparison:
             optional = section == "returned" and report.returned is None
             self._compare(place, value, section, ".".join(rest or place), optional=optional)
 
-    def verdict(self) -> Verdict:
+    def verdict(self) -> Verification:
         """Returns everything that was found."""
         left = Counter(self._kind(p) for p in self._published if p not in self._recomputed)
-        return Verdict(
+        return Verification(
             self._folder,
             len(self._published),
             self._from_table,

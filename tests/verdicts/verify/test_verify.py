@@ -31,7 +31,7 @@ from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.verdicts.verify.render import lines
-from harness.verdicts.verify.verify import Verdict, verify
+from harness.verdicts.verify.verify import Verification, verify
 
 Runs = Callable[..., Path]
 
@@ -42,7 +42,7 @@ def folder(sample_run: Runs, tmp_path: Path) -> Path:
     return Path(shutil.copytree(sample_run("bm25", k=20, limit=40), tmp_path / "run"))
 
 
-def forge(folder: Path, edit: Callable[[Any], object]) -> Verdict:
+def forge(folder: Path, edit: Callable[[Any], object]) -> Verification:
     """Verifies a folder whose scores were edited, with checksums that fit."""
     edit_scores(folder, edit)
     path = folder / "scores.json"
@@ -50,7 +50,7 @@ def forge(folder: Path, edit: Callable[[Any], object]) -> Verdict:
     return verify(folder)
 
 
-def shown(verdict: Verdict) -> str:
+def shown(verdict: Verification) -> str:
     return "\n".join(lines(verdict))
 
 
@@ -58,16 +58,16 @@ def cell(scores: Any, metric: str = "recall@10", slice_: str = "all") -> Any:
     return scores["protocols"][0]["slices"][slice_]["metrics"][metric]
 
 
-def failed(verdict: Verdict) -> list[str]:
+def failed(verdict: Verification) -> list[str]:
     """The checks that failed."""
     return [check.what for check in verdict.checks if not check.ok]
 
 
-def different(verdict: Verdict) -> set[str]:
+def different(verdict: Verification) -> set[str]:
     return {one.what for one in verdict.differences}
 
 
-def queries(verdict: Verdict) -> set[str]:
+def queries(verdict: Verification) -> set[str]:
     return {query for one in verdict.differences for query, _, _ in one.queries}
 
 
