@@ -17,9 +17,9 @@ from harness.errors import HarnessError
 from harness.records.run import Params
 from harness.retrievers.contract import Retriever
 from harness.retrievers.timing import Clock
-from harness.runs.guards import CallTimeoutError, InlineCalls, counts, reported
+from harness.runs.guards import CallTimeoutError, InlineCalls, plain_report, report_counts
 from harness.runs.results import WorkResult
-from harness.runs.usage import Counts, counted, usage_delta
+from harness.runs.usage import Counts, counts_in, usage_delta
 from harness.runs.view import BlindedCorpus
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ class Bench:
 
     def counts(self) -> Counts:
         """What the retriever counts by now; nothing of one that is stuck and does not say."""
-        return self.told(partial(counts, self.retriever)) or {}
+        return self.told(partial(report_counts, self.retriever)) or {}
 
     def told(self, asked: Callable[[], T]) -> T | None:
         """What the retriever says of itself; None where it is stuck and does not say at once."""
@@ -114,9 +114,9 @@ class Watch:
         report = getattr(self._bench.retriever, "report", None)
         # Of an isolated one the process is at its documents, and hears nothing.
         if callable(report) and not isinstance(self._bench.retriever, ProcessRetriever):
-            said = reported(report)
+            said = plain_report(report)
             _put(said, self._bench, so_far)
-            so_far.ingestion_usage = usage_delta(counted(said), self._before)
+            so_far.ingestion_usage = usage_delta(counts_in(said), self._before)
         try:
             self._tell(so_far)
         except HarnessError as error:
@@ -153,13 +153,13 @@ def name_of(retriever: Retriever) -> str:
 def put_report(bench: Bench, result: WorkResult) -> None:
     """Put into the result what the retriever says of itself so far, where it says anything."""
     report = getattr(bench.retriever, "report", None)
-    if callable(report) and (said := bench.told(partial(reported, report))) is not None:
+    if callable(report) and (said := bench.told(partial(plain_report, report))) is not None:
         _put(said, bench, result)
 
 
 def _put(said: Params, bench: Bench, result: WorkResult) -> None:
     result.reported = said or None
-    result.usage = usage_delta(counted(said), bench.counted)
+    result.usage = usage_delta(counts_in(said), bench.counted)
 
 
 def seconds_of(retriever: Retriever, clock: Clock) -> float:

@@ -25,7 +25,7 @@ from harness.retrievers.corpus import CorpusShard
 from harness.retrievers.outputs import as_result, in_order, scores_of, within
 from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.guards import ToldError, close_quietly, reported, trace
+from harness.runs.guards import ToldError, close_quietly, plain_report, trace
 from harness.runs.usage import COUNTS
 
 T = TypeVar("T")
@@ -66,30 +66,30 @@ class Shard:
 
     def index(self) -> int | Exception:
         """Index the piece; how many documents it has."""
-        return _told(lambda: (self._indexed(), len(self._piece.positions))[1])
+        return _value_or_error(lambda: (self._indexed(), len(self._piece.positions))[1])
 
     def statistics(self, questions: Sequence[Question]) -> Mapping[str, int] | Exception:
         """What scores for these questions depend on, of this piece."""
-        return _told(lambda: getattr(self._indexed(), "statistics", _nothing)(questions))
+        return _value_or_error(lambda: getattr(self._indexed(), "statistics", _nothing)(questions))
 
     def search(
         self, questions: Sequence[Question], k: int, statistics: Mapping[str, int]
     ) -> ShardAnswer | Exception:
         """The best k of this piece, scored with the statistics of the whole collection."""
-        return _told(lambda: self._search(questions, k, statistics))
+        return _value_or_error(lambda: self._search(questions, k, statistics))
 
     def report(self) -> Params | Exception:
         """What the retriever says of itself; nothing where it says nothing."""
 
         def said() -> Params:
             report = getattr(self._indexed(), "report", None)
-            return reported(report) if callable(report) else {}
+            return plain_report(report) if callable(report) else {}
 
-        return _told(said)
+        return _value_or_error(said)
 
     def close(self) -> Exception | None:
         """No more will be asked."""
-        return _told(
+        return _value_or_error(
             lambda: close_quietly(self._retriever) if self._retriever is not None else None
         )
 
@@ -154,7 +154,7 @@ def can_be_cut(retriever: Retriever) -> bool:
     return said <= next(place for place, names in enumerate(line) if "search" in names)
 
 
-def added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+def add_statistics(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     """The statistics of the whole collection."""
     total: Counter[str] = Counter()
     for part in parts:
@@ -162,7 +162,7 @@ def added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
     return dict(total)
 
 
-def merged(parts: Sequence[ShardAnswer], k: int) -> list[Result]:
+def merge_answers(parts: Sequence[ShardAnswer], k: int) -> list[Result]:
     """For each question the best k of all shards, best first; equal scores by position."""
     results = []
     for number in range(len(parts[0].ends)):
@@ -178,7 +178,7 @@ def merged(parts: Sequence[ShardAnswer], k: int) -> list[Result]:
     return results
 
 
-def summed(reports: Sequence[Params]) -> Params:
+def add_reports(reports: Sequence[Params]) -> Params:
     """Returns the reports of shards as one: the sums of their counts, and each."""
     said = [report for report in reports if report]
     counts = {
@@ -193,7 +193,7 @@ def _nothing(questions: Sequence[Question]) -> dict[str, int]:
     return {}
 
 
-def _told(work: Callable[[], T]) -> T | Exception:
+def _value_or_error(work: Callable[[], T]) -> T | Exception:
     """What the work gives, or the error that it raised, in a form that can be sent."""
     try:
         return work()

@@ -33,7 +33,7 @@ from harness.runs.bench import (
     put_report,
     seconds_of,
 )
-from harness.runs.guards import CallTimeoutError, InlineCalls, close_quietly, counts, trace
+from harness.runs.guards import CallTimeoutError, InlineCalls, close_quietly, report_counts, trace
 from harness.runs.outputs import gold_of, to_query_result
 from harness.runs.results import QueryResult, WorkItem, WorkResult
 from harness.runs.settings import Limits
@@ -150,7 +150,7 @@ class Worker:
             built = caller(partial(built.build, self._options.seed))
         bench = Bench(self._place.open(), built, caller)
         if not isinstance(built, ProcessRetriever):  # which counts anew for each haystack
-            bench.counted = caller(partial(counts, built))
+            bench.counted = caller(partial(report_counts, built))
         return bench
 
     def _caller(self) -> InlineCalls | CallThread:
