@@ -50,8 +50,8 @@ class ToldError(Exception):
 
 
 def trace() -> str:
-    """The trace of the error that is being handled, as text that files can hold, and without the
-    secrets that a service or a package may have put into it."""
+    """Return the trace of the error that is being handled, as text that files can hold, and without
+    the secrets that a service or a package may have put into it."""
     error = sys.exception()
     said = error.trace if isinstance(error, ToldError) else traceback.format_exc()
     return shortened(masked(well_formed(said)), _LONGEST_TRACE)
@@ -69,14 +69,14 @@ def close_quietly(retriever: Retriever) -> None:
 
 
 def report_counts(retriever: Retriever) -> Counts:
-    """The counts in a system's report; empty where it has none or fails to give it."""
+    """Return the counts in a system's report; empty where it has none or fails to give it."""
     report = getattr(retriever, "report", None)
     return counts_in(plain_report(report)) if callable(report) else {}
 
 
 def plain_report(report: Callable[[], Any]) -> Params:
-    """What the system says of itself as plain JSON values without secrets, or the trace of its
-    failure to."""
+    """Return what the system says of itself as plain JSON values without secrets, or the trace of
+    its failure to."""
     import orjson
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS

@@ -96,7 +96,7 @@ class Remote:
 
 @contextmanager
 def connected_cluster(options: Mapping[str, object], of: Remote) -> Iterator[Cluster]:
-    """Ray, connected for as long as the block takes.
+    """Connect Ray for as long as the block takes.
 
     `options` are Ray's of a task or an actor, such as num_cpus, num_gpus, memory; `runtime_env` is
     that of all. Raises UsageError where Ray is not installed, finds no cluster, or knows no such
@@ -164,7 +164,7 @@ class Cluster:
         return max(1, self._room(1))
 
     def about(self) -> ClusterRecord:
-        """For a run's record."""
+        """Return what a run's record says of the cluster."""
         import ray
 
         nodes = sum(bool(node["Alive"]) for node in ray.nodes())
@@ -191,7 +191,7 @@ class Cluster:
                 )
 
     def _room(self, holds: int) -> int:
-        """For how many there is room, if nobody else uses the cluster; each `holds` so many
+        """Return for how many there is room, if nobody else uses the cluster; each `holds` so many
         processors if the user says nothing else."""
         import ray
 
@@ -243,7 +243,8 @@ _kept: dict[str, Worker] = {}
 
 
 def _run(name: str, held: Sequence[Any], said: Told, item: WorkItem) -> WorkResult | HarnessError:
-    """An item as a task of the run `name`; an error of ours is given back, Ray would wrap it."""
+    """Run an item as a task of the run `name`; an error of ours is given back, Ray would wrap
+    it."""
     import ray
 
     try:
@@ -267,7 +268,7 @@ TASK = Remote(_run, {"max_retries": 3, "scheduling_strategy": "SPREAD"}, 1, {"ma
 
 
 def put_object(given: Any) -> Any:
-    """What stands for something on the cluster, for as long as it is held here.
+    """Put something on the cluster, for as long as the result is held here.
 
     Raises UsageError for a retriever that cannot be sent.
     """
@@ -283,7 +284,8 @@ def put_object(given: Any) -> Any:
 
 
 def _new_cluster_options() -> dict[str, str]:
-    """That a new cluster is wanted, where what Ray remembers of the last one here is dead."""
+    """Return that a new cluster is wanted, where what Ray remembers of the last one here is
+    dead."""
     last = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
     if os.environ.get("RAY_ADDRESS") or not last.is_file():
         return {}
@@ -310,7 +312,7 @@ def _check_address(address: str) -> None:
 
 
 def raise_first_error(answers: Sequence[Any]) -> Sequence[Any]:
-    """The answers; raises the first that is an error."""
+    """Return the answers; raises the first that is an error."""
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
@@ -319,7 +321,7 @@ def raise_first_error(answers: Sequence[Any]) -> Sequence[Any]:
 
 @contextmanager
 def translated_errors(what: str) -> Iterator[None]:
-    """What Ray gives up becomes an error of ours."""
+    """Turn what Ray gives up into an error of ours."""
     import ray
 
     try:
@@ -334,7 +336,7 @@ def translated_errors(what: str) -> Iterator[None]:
 
 
 def _message(error: BaseException) -> str:
-    """What an error says first; of a trace from elsewhere its last line."""
+    """Return what an error says first; of a trace from elsewhere its last line."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
@@ -352,7 +354,7 @@ class Told:
 
     @classmethod
     def of(cls, builds: Any) -> Told:
-        """What to tell processes that build a retriever from `builds`."""
+        """Return what to tell processes that build a retriever from `builds`."""
         spec = builds if isinstance(builds, RetrieverSpec) else None
         environment = {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
         return cls(environment, versions(), spec, file_digests(spec) if spec else {})
@@ -411,7 +413,7 @@ class Shards:
                 bar.update(sum(raise_first_error(ray.get(done))))
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The best of all shards."""
+        """Return the best of all shards."""
         import ray
 
         with translated_errors("shard"):
@@ -426,7 +428,7 @@ class Shards:
         return found
 
     def report(self) -> Params:
-        """What the shards say of themselves: sums, and each."""
+        """Return what the shards say of themselves: sums, and each."""
         with translated_errors("shard"):
             return add_reports(self._all(self._ask("report")))
 

@@ -96,7 +96,7 @@ def _resolve_hits(folder: Path, outcome: RunOutcome) -> HitsRecord:
 
 
 def _rankings(answers: Sequence[QueryResult]) -> list[Ranking]:
-    """The answers' rankings; failed queries have none."""
+    """Return the answers' rankings; failed queries have none."""
     return [Ranking(a.query, a.rows, a.scores) for a in answers if a.error is None]
 
 
@@ -276,7 +276,7 @@ def _has_output(result: QueryResult) -> bool:
 
 
 def _dropped_scores(answers: Sequence[QueryResult]) -> int:
-    """QueryResults with scores, where others came without: see `as_rankings`."""
+    """Count results with scores, where others came without: see `as_rankings`."""
     given = sum(a.scores is not None for a in answers if len(a.rows))
     return given if given < sum(len(a.rows) > 0 for a in answers) else 0
 

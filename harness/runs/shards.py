@@ -69,17 +69,17 @@ class Shard:
         return _value_or_error(lambda: (self._indexed(), len(self._piece.positions))[1])
 
     def statistics(self, questions: Sequence[Question]) -> Mapping[str, int] | Exception:
-        """What scores for these questions depend on, of this piece."""
+        """Return what scores for these questions depend on, of this piece."""
         return _value_or_error(lambda: getattr(self._indexed(), "statistics", _nothing)(questions))
 
     def search(
         self, questions: Sequence[Question], k: int, statistics: Mapping[str, int]
     ) -> ShardAnswer | Exception:
-        """The best k of this piece, scored with the statistics of the whole collection."""
+        """Return the best k of this piece, scored with the statistics of the whole collection."""
         return _value_or_error(lambda: self._search(questions, k, statistics))
 
     def report(self) -> Params | Exception:
-        """What the retriever says of itself; nothing where it says nothing."""
+        """Return what the retriever says of itself; nothing where it says nothing."""
 
         def said() -> Params:
             report = getattr(self._indexed(), "report", None)
@@ -88,7 +88,7 @@ class Shard:
         return _value_or_error(said)
 
     def close(self) -> Exception | None:
-        """No more will be asked."""
+        """Close the retriever: no more will be asked."""
         return _value_or_error(
             lambda: close_quietly(self._retriever) if self._retriever is not None else None
         )
@@ -121,7 +121,7 @@ class Shard:
         return ShardAnswer(ends, positions, single if (single == scores).all() else scores)
 
     def _columns(self, result: Result) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-        """Positions in the whole corpus and scores, as a worker takes an answer."""
+        """Return positions in the whole corpus and scores, as a worker takes an answer."""
         alone = result.hits, result.confidence, result.answer
         if any(one is not None for one in alone) or result.abstain:
             raise TypeError("a shard must answer with documents and scores, and nothing else")
@@ -155,7 +155,7 @@ def can_be_cut(retriever: Retriever) -> bool:
 
 
 def add_statistics(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The statistics of the whole collection."""
+    """Return the statistics of the whole collection."""
     total: Counter[str] = Counter()
     for part in parts:
         total.update(part)
@@ -163,7 +163,7 @@ def add_statistics(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def merge_answers(parts: Sequence[ShardAnswer], k: int) -> list[Result]:
-    """For each question the best k of all shards, best first; equal scores by position."""
+    """Return for each question the best k of all shards, best first; equal scores by position."""
     results = []
     for number in range(len(parts[0].ends)):
         rows = [slice(p.ends[number - 1] if number else 0, p.ends[number]) for p in parts]
@@ -194,7 +194,7 @@ def _nothing(questions: Sequence[Question]) -> dict[str, int]:
 
 
 def _value_or_error(work: Callable[[], T]) -> T | Exception:
-    """What the work gives, or the error that it raised, in a form that can be sent."""
+    """Return what the work gives, or the error that it raised, in a form that can be sent."""
     try:
         return work()
     except HarnessError as error:

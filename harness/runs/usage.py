@@ -42,7 +42,7 @@ _MILLION = 1_000_000
 
 
 def counts_in(report: Any) -> Counts:
-    """The counts in a report, of systems that stand inside another too."""
+    """Return the counts in a report, of systems that stand inside another too."""
     if isinstance(report, list):
         return add_counts(map(counts_in, report))
     if not isinstance(report, Mapping):
@@ -64,7 +64,7 @@ def counts_in(report: Any) -> Counts:
 
 
 def add_counts(parts: Iterable[Counts]) -> Counts:
-    """The sum of counts."""
+    """Return the sum of counts."""
     found: Counts = {}
     for part in parts:
         for name, n in part.items():
@@ -73,18 +73,18 @@ def add_counts(parts: Iterable[Counts]) -> Counts:
 
 
 def usage_delta(after: Counts, before: Counts) -> Counts:
-    """By how much counts rose."""
+    """Return by how much counts rose."""
     return {name: n - before.get(name, 0) for name, n in after.items()}
 
 
 def counts_by_name(counts: Counts) -> Counts:
-    """Without the models: calls, tokens and dollars, in that order."""
+    """Return counts without the models: calls, tokens and dollars, in that order."""
     found = add_counts({name.partition("@")[0]: n} for name, n in counts.items())
     return {name: found[name] for name in COUNTS if name in found}
 
 
 def cost_usd(counts: Counts, prices: Prices) -> float | None:
-    """US dollars: what the system says, and the priced rest.
+    """Return US dollars: what the system says, and the priced rest.
 
     None where nothing says, or tokens of some model have no price; calls need none.
     """
@@ -97,7 +97,7 @@ def cost_usd(counts: Counts, prices: Prices) -> float | None:
 
 
 def without_price(counts: Counts, prices: Prices) -> list[str]:
-    """Tokens that were used and have no price, as `prompt_tokens of MODEL`."""
+    """Return tokens that were used and have no price, as `prompt_tokens of MODEL`."""
     return [
         name.replace("@", " of ")
         for name, n in counts.items()
@@ -137,7 +137,8 @@ def usage_record(counts: Counts, prices: Prices) -> Usage | None:
 
 
 def checked_prices(table: Any, where: str) -> Prices:
-    """A table of prices. Raises UsageError for what is none; `where` says which table it is."""
+    """Return a table of prices. Raises UsageError for what is none; `where` says which table it
+    is."""
     if not isinstance(table, Mapping):
         raise UsageError(f"{where} must be a table of models")
     for model, prices in table.items():
