@@ -17,9 +17,9 @@ from harness.errors import HarnessError
 from harness.records.run import Params
 from harness.retrievers.contract import Retriever
 from harness.retrievers.timing import Clock
-from harness.runs.guards import CallTimeoutError, InlineCalls, counts, reported
+from harness.runs.guards import CallTimeoutError, InlineCalls, plain_report, report_counts
 from harness.runs.results import WorkResult
-from harness.runs.usage import Counts, counted, usage_delta
+from harness.runs.usage import Counts, counts_in, usage_delta
 from harness.runs.view import BlindedCorpus
 
 if TYPE_CHECKING:
@@ -69,11 +69,13 @@ class Bench:
         return self.call.stuck or any(one.stuck for one in self.late)
 
     def counts(self) -> Counts:
-        """What the retriever counts by now; nothing of one that is stuck and does not say."""
-        return self.told(partial(counts, self.retriever)) or {}
+        """Return what the retriever counts by now; nothing of one that is stuck and does not
+        say."""
+        return self.told(partial(report_counts, self.retriever)) or {}
 
     def told(self, asked: Callable[[], T]) -> T | None:
-        """What the retriever says of itself; None where it is stuck and does not say at once."""
+        """Return what the retriever says of itself; None where it is stuck and does not say at
+        once."""
         if not self.stuck:
             return self.call(asked)
         from harness.runs.timeouts import CallThread
@@ -99,7 +101,7 @@ class Watch:
         self.stopped: HarnessError | None = None
 
     def taken_in(self, documents: int) -> None:
-        """So many more documents. Raises what who is told raises."""
+        """Count so many more documents. Raises what who is told raises."""
         self._n += documents
         now = monotonic()
         if self._tell is None or now - self._told < SECONDS_A_REPORT:
@@ -114,9 +116,9 @@ class Watch:
         report = getattr(self._bench.retriever, "report", None)
         # Of an isolated one the process is at its documents, and hears nothing.
         if callable(report) and not isinstance(self._bench.retriever, ProcessRetriever):
-            said = reported(report)
+            said = plain_report(report)
             _put(said, self._bench, so_far)
-            so_far.ingestion_usage = usage_delta(counted(said), self._before)
+            so_far.ingestion_usage = usage_delta(counts_in(said), self._before)
         try:
             self._tell(so_far)
         except HarnessError as error:
@@ -128,7 +130,8 @@ _numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
 def number_of(retriever: Retriever) -> int:
-    """A number that no other retriever has, of another process or of an earlier run neither."""
+    """Return a number that no other retriever has, of another process or of an earlier run
+    neither."""
     try:
         number = _numbers.setdefault(retriever, int.from_bytes(os.urandom(5)))
     except TypeError:  # it cannot be referred to weakly, or is not hashable
@@ -138,13 +141,14 @@ def number_of(retriever: Retriever) -> int:
 
 
 def account_of(bench: Bench) -> int:
-    """Whose counts these are: of an isolated one, which counts anew in each process, that one's."""
+    """Return whose counts these are: of an isolated one, which counts anew in each process, that
+    one's."""
     isolated = isinstance(bench.retriever, ProcessRetriever)
     return number_of(bench.retriever) if isolated else bench.number
 
 
 def name_of(retriever: Retriever) -> str:
-    """What errors call it."""
+    """Return what errors call it."""
     if isinstance(retriever, ProcessRetriever):
         return retriever.name.rpartition(":")[2]
     return type(retriever).__qualname__
@@ -153,17 +157,17 @@ def name_of(retriever: Retriever) -> str:
 def put_report(bench: Bench, result: WorkResult) -> None:
     """Put into the result what the retriever says of itself so far, where it says anything."""
     report = getattr(bench.retriever, "report", None)
-    if callable(report) and (said := bench.told(partial(reported, report))) is not None:
+    if callable(report) and (said := bench.told(partial(plain_report, report))) is not None:
         _put(said, bench, result)
 
 
 def _put(said: Params, bench: Bench, result: WorkResult) -> None:
     result.reported = said or None
-    result.usage = usage_delta(counted(said), bench.counted)
+    result.usage = usage_delta(counts_in(said), bench.counted)
 
 
 def seconds_of(retriever: Retriever, clock: Clock) -> float:
-    """What a call took; of an isolated one without starting and sending."""
+    """Return what a call took; of an isolated one without starting and sending."""
     if isinstance(retriever, ProcessRetriever) and retriever.seconds is not None:
         return retriever.seconds
     return clock.seconds

@@ -24,7 +24,7 @@ _SECONDS = 10
 
 
 def git_state() -> GitState | None:
-    """Commit of the working folder, and whether it has changes; None outside a git checkout.
+    """Return the commit of the working folder, and whether it has changes; None outside a checkout.
 
     A repository may come from anywhere, and its configuration can name commands: a monitor of
     files, hooks, filters of contents. None is run. So a file of a filter (git LFS) counts as
@@ -45,7 +45,7 @@ def git_state() -> GitState | None:
 
 
 def _git(settings: Mapping[str, str], *arguments: str) -> str:
-    """What git says under these settings, which stand above all of its files'."""
+    """Return what git says under these settings, which stand above all of its files'."""
     given = {"GIT_CONFIG_COUNT": str(len(settings))}
     for n, (name, value) in enumerate(settings.items()):
         given |= {f"GIT_CONFIG_KEY_{n}": name, f"GIT_CONFIG_VALUE_{n}": value}

@@ -15,7 +15,7 @@ from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
 from harness.retrievers.outputs import well_formed
 from harness.retrievers.plugins import FAILURES, raised_at
-from harness.runs.usage import Counts, counted
+from harness.runs.usage import Counts, counts_in
 
 _log = logging.getLogger(__name__)
 
@@ -50,8 +50,8 @@ class ToldError(Exception):
 
 
 def trace() -> str:
-    """The trace of the error that is being handled, as text that files can hold, and without the
-    secrets that a service or a package may have put into it."""
+    """Return the trace of the error that is being handled, as text that files can hold, and without
+    the secrets that a service or a package may have put into it."""
     error = sys.exception()
     said = error.trace if isinstance(error, ToldError) else traceback.format_exc()
     return shortened(masked(well_formed(said)), _LONGEST_TRACE)
@@ -68,15 +68,15 @@ def close_quietly(retriever: Retriever) -> None:
         _log.warning(f"note: the retriever's close() failed: {raised_at(error)}")
 
 
-def counts(retriever: Retriever) -> Counts:
-    """The counts in a system's report; empty where it has none or fails to give it."""
+def report_counts(retriever: Retriever) -> Counts:
+    """Return the counts in a system's report; empty where it has none or fails to give it."""
     report = getattr(retriever, "report", None)
-    return counted(reported(report)) if callable(report) else {}
+    return counts_in(plain_report(report)) if callable(report) else {}
 
 
-def reported(report: Callable[[], Any]) -> Params:
-    """What the system says of itself as plain JSON values without secrets, or the trace of its
-    failure to."""
+def plain_report(report: Callable[[], Any]) -> Params:
+    """Return what the system says of itself as plain JSON values without secrets, or the trace of
+    its failure to."""
     import orjson
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS

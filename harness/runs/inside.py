@@ -23,7 +23,7 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import rate_limit
 from harness.retrievers.timing import Clock, timed
 from harness.runs import messages
-from harness.runs.guards import close_quietly, reported, trace
+from harness.runs.guards import close_quietly, plain_report, trace
 from harness.runs.messages import (
     BuildRequest,
     Ended,
@@ -92,7 +92,7 @@ class _Bench:
                 found = calls.search(self.retriever, questions, message.k)
             seconds = clock.seconds
             return SearchReply(results=[_raw(one) for one in found], seconds=seconds)
-        return Reported(report=reported(self.retriever.report))  # type: ignore[attr-defined]
+        return Reported(report=plain_report(self.retriever.report))  # type: ignore[attr-defined]
 
     def close(self) -> None:
         """Tell the retriever that no more will be asked."""

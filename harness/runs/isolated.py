@@ -76,7 +76,7 @@ class Isolation(RetrieverSpec):
 def isolation(
     spec: RetrieverSpec, files: Sequence[str], dataset: Dataset, out: Path, seed: int
 ) -> Isolation:
-    """The sandbox for a retriever over `dataset`, which is asked in it what it is.
+    """Return the sandbox for a retriever over `dataset`, which is asked in it what it is.
 
     Hidden are the cache, the dataset's raw files with the folder they came from, what ir_datasets
     keeps, and the results. `files` are Python files that the retriever is made of. Raises

@@ -14,7 +14,7 @@ QUERIES_PER_ITEM = 512
 
 
 def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArray[np.int64]:
-    """Rows of the queries to run, in the dataset's order.
+    """Return rows of the queries to run, in the dataset's order.
 
     With a limit: a seeded sample, stratified by ability (the files are grouped by type, so the
     first N would be one ability). Each ability gets its share, rounded by largest remainder, and at

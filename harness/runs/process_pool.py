@@ -95,7 +95,8 @@ class ProcessPool:
 
 
 def chains(items: Iterable[WorkItem]) -> Iterator[list[WorkItem]]:
-    """Units that one process is to run, one after the other: those of a chain, else one alone."""
+    """Yield units that one process is to run, one after the other: those of a chain, else one
+    alone."""
     for chain, some in groupby(items, key=lambda item: item.chain):
         if chain is None:
             yield from ([item] for item in some)
@@ -114,7 +115,7 @@ def _start(process: BaseProcess) -> None:
 
 
 def _death(crew: list[BaseProcess]) -> str:
-    """What is known of a process that went away."""
+    """Return what is known of a process that went away."""
     for process in crew:
         process.join(1)
         if process.exitcode is not None:

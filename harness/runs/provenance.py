@@ -37,7 +37,7 @@ _PACKAGES = ("numpy", "pyarrow", "orjson", "PyStemmer")
 
 
 def versions() -> dict[str, str]:
-    """Versions of the harness, Python and the packages that numbers depend on."""
+    """Return versions of the harness, Python and the packages that numbers depend on."""
     found = {"harness": harness.__version__, "python": platform.python_version()}
     for package in _PACKAGES:
         found[package] = metadata.version(package)
@@ -45,7 +45,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> Machine:
-    """System, processor and number of cores; no host name."""
+    """Return system, processor and number of cores; no host name."""
     return Machine(
         system=f"{platform.system()} {platform.machine()}",
         processor=_processor(),
@@ -54,7 +54,8 @@ def machine() -> Machine:
 
 
 def peak_memory(*, workers: bool) -> PeakMemory | None:
-    """Largest resident size so far, in bytes, of this process, and of the largest of its `workers`.
+    """Return the largest resident size so far, in bytes, of this process, and of the largest of its
+    `workers`.
 
     None where the system does not tell.
     """
@@ -108,7 +109,8 @@ def known_by(about: RetrieverRecord, built: Retriever) -> dict[str, object]:
 
 
 def code_of(kind: type) -> dict[str, str]:
-    """The sha256 of the class's own file and of what it imports of one's own (see sources.py).
+    """Return the sha256 of the class's own file and of what it imports of one's own (see
+    sources.py).
 
     Nothing for what is installed, which has a version.
     """
@@ -117,18 +119,18 @@ def code_of(kind: type) -> dict[str, str]:
 
 
 def named_files(spec: RetrieverSpec) -> list[str]:
-    """Python files that a spec names: plug-ins, and `file.py:name` anywhere in it."""
+    """Return the Python files that a spec names: plug-ins, and `file.py:name` anywhere in it."""
     return [*spec.plugins, *_files([spec.name, spec.params])]
 
 
 def file_digests(spec: RetrieverSpec) -> dict[str, str]:
-    """The sha256 of every Python file that a spec names, and of those that they import."""
+    """Return the sha256 of every Python file that a spec names, and of those that they import."""
     return digests(_own_files(spec))
 
 
 def _own_files(spec: RetrieverSpec) -> list[Path]:
-    """Files that a spec names by their paths, and those of `package.module:Class`, which may stand
-    behind a name that a package brought."""
+    """Return files that a spec names by their paths, and those of `package.module:Class`, which may
+    stand behind a name that a package brought."""
     given = [*iter_strings([spec.name, spec.params])]
     given += [entry.value for one in given if (entry := plugin_entry_point(one)) is not None]
     modules = (one.partition(":")[0] for one in given if ":" in one)
@@ -139,7 +141,7 @@ def _own_files(spec: RetrieverSpec) -> list[Path]:
 def repeat_command(
     dataset: Dataset, retriever: RetrieverSpec | Retriever, k: int, settings: Settings
 ) -> str | None:
-    """The command that makes the same run again; None for an object that a program built.
+    """Return the command that makes the same run again; None for an object that a program built.
 
     Where the raw files are not the published ones, SOURCE stands for the place where they are.
     """
@@ -189,7 +191,8 @@ def _processor() -> str:
 
 
 def _files(given: Any) -> Iterator[str]:
-    """Files of code that shapes the run: of `file.py:name`, and of plain names taken from one."""
+    """Yield files of code that shapes the run: of `file.py:name`, and of plain names taken from
+    one."""
     for one in iter_strings(given):
         file, colon, _ = one.rpartition(":")
         if colon and file.endswith(".py") and Path(file).expanduser().is_file():
@@ -227,7 +230,8 @@ def _defaults(factory: Any) -> Params:
 
 
 def _version(thing: Any, code: Any) -> str | None:
-    """What the retriever says, else the version of the package it comes from; None: not known."""
+    """Return what the retriever says, else the version of the package it comes from; None: not
+    known."""
     said = getattr(thing, "version", None)
     if isinstance(said, str):
         return said

@@ -33,7 +33,7 @@ from harness.runs.plan import QUERIES_PER_ITEM
 from harness.runs.processes import WorkerDiedError
 from harness.runs.provenance import file_digests, versions
 from harness.runs.results import WorkItem, WorkResult
-from harness.runs.shards import Shard, added, can_be_cut, merged, summed
+from harness.runs.shards import Shard, add_reports, add_statistics, can_be_cut, merge_answers
 from harness.runs.worker import Worker
 
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ def ray_cluster(workload: Workload) -> Iterator[Execution]:
     location, builds = DatasetLocation.of(dataset), workload.builds
     haystacks = {item.haystack for item in workload.items}
     in_shards = len(haystacks) == 1 and can_be_cut(workload.built)
-    with cluster(settings.ray_options, SHARD if in_shards else TASK) as ray:
+    with connected_cluster(settings.ray_options, SHARD if in_shards else TASK) as ray:
         location.put()
         n = settings.workers or ray.processors
         if not in_shards:
@@ -95,8 +95,8 @@ class Remote:
 
 
 @contextmanager
-def cluster(options: Mapping[str, object], of: Remote) -> Iterator[Cluster]:
-    """Ray, connected for as long as the block takes.
+def connected_cluster(options: Mapping[str, object], of: Remote) -> Iterator[Cluster]:
+    """Connect Ray for as long as the block takes.
 
     `options` are Ray's of a task or an actor, such as num_cpus, num_gpus, memory; `runtime_env` is
     that of all. Raises UsageError where Ray is not installed, finds no cluster, or knows no such
@@ -116,8 +116,10 @@ def cluster(options: Mapping[str, object], of: Remote) -> Iterator[Cluster]:
     found = Cluster(own, of)
     try:
         if mine:
-            _refuse_dead(os.environ.get("RAY_ADDRESS", ""))
-            _connect({**_begun_here(), **({"runtime_env": environment} if environment else {})})
+            _check_address(os.environ.get("RAY_ADDRESS", ""))
+            _connect(
+                {**_new_cluster_options(), **({"runtime_env": environment} if environment else {})}
+            )
         yield found
     finally:
         if mine:
@@ -131,7 +133,7 @@ def _connect(given: Mapping[str, object]) -> None:
         ray.init(logging_level=logging.ERROR, log_to_driver=False, **given)
     except (ConnectionError, ValueError, TypeError, RuntimeError, OSError) as error:
         at = os.environ.get("RAY_ADDRESS", "one on this machine")
-        raise UsageError(f"--backend ray: no cluster ({at}): {_said(error)}") from None
+        raise UsageError(f"--backend ray: no cluster ({at}): {_message(error)}") from None
 
 
 class Cluster:
@@ -150,7 +152,7 @@ class Cluster:
         try:
             self.remote: Any = made.options(**{**of.options, **options})
         except (ValueError, TypeError) as error:
-            said = _said(error).partition(" Valid ones are")[0]
+            said = _message(error).partition(" Valid ones are")[0]
             kind = type(made)
             raise UsageError(
                 f"--ray-options: {said} They are those of {kind.__module__}.{kind.__name__}.options"
@@ -162,7 +164,7 @@ class Cluster:
         return max(1, self._room(1))
 
     def about(self) -> ClusterRecord:
-        """For a run's record."""
+        """Return what a run's record says of the cluster."""
         import ray
 
         nodes = sum(bool(node["Alive"]) for node in ray.nodes())
@@ -189,7 +191,7 @@ class Cluster:
                 )
 
     def _room(self, holds: int) -> int:
-        """For how many there is room, if nobody else uses the cluster; each `holds` so many
+        """Return for how many there is room, if nobody else uses the cluster; each `holds` so many
         processors if the user says nothing else."""
         import ray
 
@@ -219,18 +221,18 @@ class Haystacks:
         import ray
 
         todo = iter(items)
-        held = uuid.uuid4().hex, [sent(worker)], Told.of(worker.builds)
+        held = uuid.uuid4().hex, [put_object(worker)], Told.of(worker.builds)
 
         def begin(n: int) -> list[Any]:
             return [self._cluster.remote.remote(*held, item) for item in islice(todo, n)]
 
-        with lost("worker"):
+        with translated_errors("worker"):
             asked = begin(self._n)
             try:
                 while asked:
                     done, asked = self._cluster.some(asked, 1)
                     asked += begin(len(done))
-                    yield from good(ray.get(done))
+                    yield from raise_first_error(ray.get(done))
             finally:
                 for one in asked:
                     ray.cancel(one, force=True)
@@ -241,7 +243,8 @@ _kept: dict[str, Worker] = {}
 
 
 def _run(name: str, held: Sequence[Any], said: Told, item: WorkItem) -> WorkResult | HarnessError:
-    """An item as a task of the run `name`; an error of ours is given back, Ray would wrap it."""
+    """Run an item as a task of the run `name`; an error of ours is given back, Ray would wrap
+    it."""
     import ray
 
     try:
@@ -264,8 +267,8 @@ TASK = Remote(_run, {"max_retries": 3, "scheduling_strategy": "SPREAD"}, 1, {"ma
 """Items as tasks: begun anew where a process died; one process serves many, with a GPU too."""
 
 
-def sent(given: Any) -> Any:
-    """What stands for something on the cluster, for as long as it is held here.
+def put_object(given: Any) -> Any:
+    """Put something on the cluster, for as long as the result is held here.
 
     Raises UsageError for a retriever that cannot be sent.
     """
@@ -275,24 +278,25 @@ def sent(given: Any) -> Any:
         return ray.put(given)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise UsageError(
-            f"the retriever cannot be sent to other processes ({_said(error)}); name it as "
+            f"the retriever cannot be sent to other processes ({_message(error)}); name it as "
             "file.py:Class"
         ) from None
 
 
-def _begun_here() -> dict[str, str]:
-    """That a new cluster is wanted, where what Ray remembers of the last one here is dead."""
+def _new_cluster_options() -> dict[str, str]:
+    """Return that a new cluster is wanted, where what Ray remembers of the last one here is
+    dead."""
     last = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
     if os.environ.get("RAY_ADDRESS") or not last.is_file():
         return {}
     try:
-        _refuse_dead(last.read_text().strip())
+        _check_address(last.read_text().strip())
     except UsageError:
         return {"address": "local"}
     return {}
 
 
-def _refuse_dead(address: str) -> None:
+def _check_address(address: str) -> None:
     """Raises UsageError where nobody listens: Ray itself would go on trying for ten minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     host = host.strip("[]")  # of IPv6
@@ -307,8 +311,8 @@ def _refuse_dead(address: str) -> None:
         ) from None
 
 
-def good(answers: Sequence[Any]) -> Sequence[Any]:
-    """The answers; raises the first that is an error."""
+def raise_first_error(answers: Sequence[Any]) -> Sequence[Any]:
+    """Return the answers; raises the first that is an error."""
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
@@ -316,23 +320,23 @@ def good(answers: Sequence[Any]) -> Sequence[Any]:
 
 
 @contextmanager
-def lost(what: str) -> Iterator[None]:
-    """What Ray gives up becomes an error of ours."""
+def translated_errors(what: str) -> Iterator[None]:
+    """Turn what Ray gives up into an error of ours."""
     import ray
 
     try:
         yield
     except (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError) as error:
         raise UsageError(
-            f"--backend ray: a {what} cannot begin ({_said(error)}): install the harness with its "
-            "extras on the machines, or name it in runtime_env"
+            f"--backend ray: a {what} cannot begin ({_message(error)}): install the harness with "
+            "its extras on the machines, or name it in runtime_env"
         ) from None
     except ray.exceptions.RayError as error:
-        raise WorkerDiedError(f"a {what} on the cluster was lost: {_said(error)}") from None
+        raise WorkerDiedError(f"a {what} on the cluster was lost: {_message(error)}") from None
 
 
-def _said(error: BaseException) -> str:
-    """What an error says first; of a trace from elsewhere its last line."""
+def _message(error: BaseException) -> str:
+    """Return what an error says first; of a trace from elsewhere its last line."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
@@ -350,7 +354,7 @@ class Told:
 
     @classmethod
     def of(cls, builds: Any) -> Told:
-        """What to tell processes that build a retriever from `builds`."""
+        """Return what to tell processes that build a retriever from `builds`."""
         spec = builds if isinstance(builds, RetrieverSpec) else None
         environment = {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
         return cls(environment, versions(), spec, file_digests(spec) if spec else {})
@@ -397,33 +401,36 @@ class Shards:
         self.close()
         for piece in corpus.pieces(self._n):
             # Held here for as long as the shard may have to be restarted.
-            held = [sent((*self._given, piece))], self._told
+            held = [put_object((*self._given, piece))], self._told
             self._crew.append((self._cluster.remote.remote(), held))
-        with lost("shard"), progress(len(corpus), "documents", "index the shards") as bar:
+        with (
+            translated_errors("shard"),
+            progress(len(corpus), "documents", "index the shards") as bar,
+        ):
             asked = self._ask("index")
             while asked:
                 done, asked = self._cluster.some(asked, self._n)
-                bar.update(sum(good(ray.get(done))))
+                bar.update(sum(raise_first_error(ray.get(done))))
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The best of all shards."""
+        """Return the best of all shards."""
         import ray
 
-        with lost("shard"):
-            statistics = ray.put(added(self._all(self._ask("statistics", queries))))
+        with translated_errors("shard"):
+            statistics = ray.put(add_statistics(self._all(self._ask("statistics", queries))))
             asked = [
                 self._ask("search", queries[start : start + self._at_once], k, statistics)
                 for start in range(0, len(queries), self._at_once)
             ]
             found = []
             for answers in asked:
-                found += merged(self._all(answers), k)
+                found += merge_answers(self._all(answers), k)
         return found
 
     def report(self) -> Params:
-        """What the shards say of themselves: sums, and each."""
-        with lost("shard"):
-            return summed(self._all(self._ask("report")))
+        """Return what the shards say of themselves: sums, and each."""
+        with translated_errors("shard"):
+            return add_reports(self._all(self._ask("report")))
 
     def close(self) -> None:
         """Let the shards go."""
@@ -445,7 +452,7 @@ class Shards:
         rest = [*asked]
         while rest:
             _, rest = self._cluster.some(rest, self._n, every=True)
-        return good(ray.get([*asked]))
+        return raise_first_error(ray.get([*asked]))
 
 
 class _Shard:

@@ -38,7 +38,7 @@ from harness.runs.git import git_state
 from harness.runs.provenance import machine, peak_memory, repeat_command, versions
 from harness.runs.request import RunRequest
 from harness.runs.results import QueryResult, WorkResult
-from harness.runs.usage import Prices, total, usage, usage_delta
+from harness.runs.usage import Prices, add_counts, usage_delta, usage_record
 
 if TYPE_CHECKING:
     from harness.scoring.matching.hits import TextHit
@@ -96,7 +96,7 @@ def _resolve_hits(folder: Path, outcome: RunOutcome) -> HitsRecord:
 
 
 def _rankings(answers: Sequence[QueryResult]) -> list[Ranking]:
-    """The answers' rankings; failed queries have none."""
+    """Return the answers' rankings; failed queries have none."""
     return [Ranking(a.query, a.rows, a.scores) for a in answers if a.error is None]
 
 
@@ -276,7 +276,7 @@ def _has_output(result: QueryResult) -> bool:
 
 
 def _dropped_scores(answers: Sequence[QueryResult]) -> int:
-    """QueryResults with scores, where others came without: see `as_rankings`."""
+    """Count results with scores, where others came without: see `as_rankings`."""
     given = sum(a.scores is not None for a in answers if len(a.rows))
     return given if given < sum(len(a.rows) > 0 for a in answers) else 0
 
@@ -301,11 +301,11 @@ def _usage(
     """Returns what the system counted while it indexed, and while it searched."""
     # What was reported in the midst of a haystack is part of what is reported at its end.
     last = {(one.account, one.item): one.ingestion_usage for one in results if one.ingestion_usage}
-    ingestion = total(last.values())
+    ingestion = add_counts(last.values())
     by_account = {one.account: one.usage for one in results if one.usage is not None}
-    used = total(by_account.values())
+    used = add_counts(by_account.values())
     searching = {name: n for name, n in usage_delta(used, ingestion).items() if n > 0}
-    found = usage(searching, prices)
+    found = usage_record(searching, prices)
     if found is not None and found.usd is not None and queries:
         found = replace(found, usd_per_1000_queries=found.usd / queries * 1000)
-    return usage(ingestion, prices), found
+    return usage_record(ingestion, prices), found

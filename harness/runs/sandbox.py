@@ -29,7 +29,7 @@ class Sandbox:
     by: str
 
     def command(self, inner: Sequence[str]) -> list[str]:
-        """The command that runs `inner` inside; it dies with the thread that starts it."""
+        """Return the command that runs `inner` inside; it dies with the thread that starts it."""
         there = [path for path in self.hidden if path.exists()]
         # What stands below a folder that is hidden is gone with it.
         outermost = [path for path in there if not any(one in path.parents for one in there)]
@@ -39,7 +39,7 @@ class Sandbox:
 
 
 def find(hidden: Iterable[Path], needed: Iterable[Path]) -> Sandbox:
-    """The first sandbox that works here.
+    """Return the first sandbox that works here.
 
     Raises UsageError where none does, and where a path that is `needed` inside would be hidden.
     """
@@ -73,7 +73,7 @@ def find(hidden: Iterable[Path], needed: Iterable[Path]) -> Sandbox:
 
 
 def _tried(command: list[str]) -> str | None:
-    """Why a command does not run; None where it does."""
+    """Return why a command does not run; None where it does."""
     try:
         done = subprocess.run(
             command,

@@ -37,7 +37,7 @@ class Limits:
         return self.query is not None or self.index is not None
 
     def record(self) -> dict[str, float]:
-        """What is chosen of it, as settings are called."""
+        """Return what is chosen of it, as settings are called."""
         return {
             name: value
             for name, value in (

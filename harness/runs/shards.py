@@ -25,7 +25,7 @@ from harness.retrievers.corpus import CorpusShard
 from harness.retrievers.outputs import as_result, in_order, scores_of, within
 from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.guards import ToldError, close_quietly, reported, trace
+from harness.runs.guards import ToldError, close_quietly, plain_report, trace
 from harness.runs.usage import COUNTS
 
 T = TypeVar("T")
@@ -86,30 +86,30 @@ class Shard:
 
     def index(self) -> int | Exception:
         """Index the piece; how many documents it has."""
-        return _told(lambda: (self._indexed(), len(self._piece.positions))[1])
+        return _value_or_error(lambda: (self._indexed(), len(self._piece.positions))[1])
 
     def statistics(self, questions: Sequence[Question]) -> Mapping[str, int] | Exception:
-        """What scores for these questions depend on, of this piece."""
-        return _told(lambda: getattr(self._indexed(), "statistics", _nothing)(questions))
+        """Return what scores for these questions depend on, of this piece."""
+        return _value_or_error(lambda: getattr(self._indexed(), "statistics", _nothing)(questions))
 
     def search(
         self, questions: Sequence[Question], k: int, statistics: Mapping[str, int]
     ) -> ShardAnswer | Exception:
-        """The best k of this piece, scored with the statistics of the whole collection."""
-        return _told(lambda: self._search(questions, k, statistics))
+        """Return the best k of this piece, scored with the statistics of the whole collection."""
+        return _value_or_error(lambda: self._search(questions, k, statistics))
 
     def report(self) -> Params | Exception:
-        """What the retriever says of itself; nothing where it says nothing."""
+        """Return what the retriever says of itself; nothing where it says nothing."""
 
         def said() -> Params:
             report = getattr(self._indexed(), "report", None)
-            return reported(report) if callable(report) else {}
+            return plain_report(report) if callable(report) else {}
 
-        return _told(said)
+        return _value_or_error(said)
 
     def close(self) -> Exception | None:
-        """No more will be asked."""
-        return _told(
+        """Close the retriever: no more will be asked."""
+        return _value_or_error(
             lambda: close_quietly(self._retriever) if self._retriever is not None else None
         )
 
@@ -141,7 +141,7 @@ class Shard:
         return ShardAnswer(ends, positions, single if (single == scores).all() else scores)
 
     def _columns(self, result: Result) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-        """Positions in the whole corpus and scores, as a worker takes an answer."""
+        """Return positions in the whole corpus and scores, as a worker takes an answer."""
         alone = result.hits, result.confidence, result.answer
         if any(one is not None for one in alone) or result.abstain:
             raise TypeError("a shard must answer with documents and scores, and nothing else")
@@ -174,16 +174,16 @@ def can_be_cut(retriever: Retriever) -> bool:
     return said <= next(place for place, names in enumerate(line) if "search" in names)
 
 
-def added(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """The statistics of the whole collection."""
+def add_statistics(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
+    """Return the statistics of the whole collection."""
     total: Counter[str] = Counter()
     for part in parts:
         total.update(part)
     return dict(total)
 
 
-def merged(parts: Sequence[ShardAnswer], k: int) -> list[Result]:
-    """For each question the best k of all shards, best first; equal scores by position."""
+def merge_answers(parts: Sequence[ShardAnswer], k: int) -> list[Result]:
+    """Return for each question the best k of all shards, best first; equal scores by position."""
     results = []
     for number in range(len(parts[0].ends)):
         rows = [slice(p.ends[number - 1] if number else 0, p.ends[number]) for p in parts]
@@ -198,7 +198,7 @@ def merged(parts: Sequence[ShardAnswer], k: int) -> list[Result]:
     return results
 
 
-def summed(reports: Sequence[Params]) -> Params:
+def add_reports(reports: Sequence[Params]) -> Params:
     """Returns the reports of shards as one: the sums of their counts, and each."""
     said = [report for report in reports if report]
     counts = {
@@ -213,8 +213,8 @@ def _nothing(questions: Sequence[Question]) -> dict[str, int]:
     return {}
 
 
-def _told(work: Callable[[], T]) -> T | Exception:
-    """What the work gives, or the error that it raised, in a form that can be sent."""
+def _value_or_error(work: Callable[[], T]) -> T | Exception:
+    """Return what the work gives, or the error that it raised, in a form that can be sent."""
     try:
         return work()
     except HarnessError as error:

@@ -79,7 +79,7 @@ class CallThread:
 
 
 def side_by_side(work: Callable[[P], T], parts: Sequence[P], n: int) -> Iterator[T]:
-    """What comes of each part, in their order, n at once. Raises what the work raises.
+    """Yield what comes of each part, in their order, n at once. Raises what the work raises.
 
     What is begun when nobody wants more of it (Ctrl-C) is left to itself.
     """

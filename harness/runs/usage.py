@@ -41,30 +41,30 @@ MODEL_PRICES: Prices = {
 _MILLION = 1_000_000
 
 
-def counted(report: Any) -> Counts:
-    """The counts in a report, of systems that stand inside another too."""
+def counts_in(report: Any) -> Counts:
+    """Return the counts in a report, of systems that stand inside another too."""
     if isinstance(report, list):
-        return total(map(counted, report))
+        return add_counts(map(counts_in, report))
     if not isinstance(report, Mapping):
         return {}
-    own = _numbers(report)
+    own = _own_counts(report)
     if not own and not isinstance(report.get("models"), Mapping):
-        return total(map(counted, report.values()))
+        return add_counts(map(counts_in, report.values()))
     if "usd" in own:
         return {name if name == "usd" else f"{name}@": n for name, n in own.items()}
     by_model = {
         f"{name}@{model}": n
         for model, used in (report.get("models") or {}).items()
-        for name, n in _numbers(used).items()
+        for name, n in _own_counts(used).items()
         if name in USED
     }
-    named = totals(by_model)
+    named = counts_by_name(by_model)
     rest = {name: n - named.get(name, 0) for name, n in own.items()}
     return {**by_model, **{name: n for name, n in rest.items() if n > 0 or name not in named}}
 
 
-def total(parts: Iterable[Counts]) -> Counts:
-    """The sum of counts."""
+def add_counts(parts: Iterable[Counts]) -> Counts:
+    """Return the sum of counts."""
     found: Counts = {}
     for part in parts:
         for name, n in part.items():
@@ -73,18 +73,18 @@ def total(parts: Iterable[Counts]) -> Counts:
 
 
 def usage_delta(after: Counts, before: Counts) -> Counts:
-    """By how much counts rose."""
+    """Return by how much counts rose."""
     return {name: n - before.get(name, 0) for name, n in after.items()}
 
 
-def totals(counts: Counts) -> Counts:
-    """Without the models: calls, tokens and dollars, in that order."""
-    found = total({name.partition("@")[0]: n} for name, n in counts.items())
+def counts_by_name(counts: Counts) -> Counts:
+    """Return counts without the models: calls, tokens and dollars, in that order."""
+    found = add_counts({name.partition("@")[0]: n} for name, n in counts.items())
     return {name: found[name] for name in COUNTS if name in found}
 
 
-def usd(counts: Counts, prices: Prices) -> float | None:
-    """US dollars: what the system says, and the priced rest.
+def cost_usd(counts: Counts, prices: Prices) -> float | None:
+    """Return US dollars: what the system says, and the priced rest.
 
     None where nothing says, or tokens of some model have no price; calls need none.
     """
@@ -97,7 +97,7 @@ def usd(counts: Counts, prices: Prices) -> float | None:
 
 
 def without_price(counts: Counts, prices: Prices) -> list[str]:
-    """Tokens that were used and have no price, as `prompt_tokens of MODEL`."""
+    """Return tokens that were used and have no price, as `prompt_tokens of MODEL`."""
     return [
         name.replace("@", " of ")
         for name, n in counts.items()
@@ -112,7 +112,7 @@ def _price(name: str, prices: Prices) -> float | None:
     return prices.get(model, prices.get("*", {})).get(what)
 
 
-def _numbers(values: Any) -> Counts:
+def _own_counts(values: Any) -> Counts:
     if not isinstance(values, Mapping):
         return {}
     kinds = (int, float)
@@ -123,7 +123,7 @@ def _numbers(values: Any) -> Counts:
     }
 
 
-def usage(counts: Counts, prices: Prices) -> Usage | None:
+def usage_record(counts: Counts, prices: Prices) -> Usage | None:
     """Summarises counts: sums, dollars where they are known, and the counts of each model."""
     if not counts:
         return None
@@ -132,12 +132,13 @@ def usage(counts: Counts, prices: Prices) -> Usage | None:
         what, _, model = name.partition("@")
         if model and n:
             models.setdefault(model, {})[what] = n
-    sums = {name: n for name, n in totals(counts).items() if name != "usd"}
-    return Usage(**sums, usd=usd(counts, prices), models=models)
+    sums = {name: n for name, n in counts_by_name(counts).items() if name != "usd"}
+    return Usage(**sums, usd=cost_usd(counts, prices), models=models)
 
 
 def checked_prices(table: Any, where: str) -> Prices:
-    """A table of prices. Raises UsageError for what is none; `where` says which table it is."""
+    """Return a table of prices. Raises UsageError for what is none; `where` says which table it
+    is."""
     if not isinstance(table, Mapping):
         raise UsageError(f"{where} must be a table of models")
     for model, prices in table.items():
@@ -272,8 +273,8 @@ class RunUsage:
             return
         before = self._budget.spent
         self._by_account[result.account] = result.usage
-        self._budget.spent = usd(total(self._by_account.values()), self._prices) or 0.0
-        ingested = usd(result.ingestion_usage or {}, self._prices) or 0.0
+        self._budget.spent = cost_usd(add_counts(self._by_account.values()), self._prices) or 0.0
+        ingested = cost_usd(result.ingestion_usage or {}, self._prices) or 0.0
         if result.index_seconds is not None:  # the rest was searched
             self._max_ingest = max(self._max_ingest, ingested)
             before += ingested - self._partial.pop(result.account, 0.0)
@@ -285,12 +286,12 @@ class RunUsage:
         """Checks the budget; `ingests` tells whether a haystack will be ingested next."""
         if self._budget.limit is None or not self._by_account or self._queries <= 0:
             return
-        counts = total(self._by_account.values())
+        counts = add_counts(self._by_account.values())
         if lacking := without_price(counts, self._prices):
             raise BudgetExceededError(
                 f"--max-usd cannot be kept: {lacking[0]} have no price; see --prices"
             )
-        silent = not counts or (any(counts.values()) and usd(counts, self._prices) is None)
+        silent = not counts or (any(counts.values()) and cost_usd(counts, self._prices) is None)
         if silent and self._answered:
             raise BudgetExceededError(
                 "--max-usd cannot be kept: the system reports neither usd nor tokens; see report()"
@@ -303,11 +304,11 @@ class RunUsage:
         parts = []
         if result.indexed is not None:
             parts.append(f"{result.indexed:,} of {result.documents:,} documents handed over")
-        counts = total(self._by_account.values())
-        dollars = usd(counts, self._prices)
+        counts = add_counts(self._by_account.values())
+        dollars = cost_usd(counts, self._prices)
         parts += [
             f"{n:,.0f} {name.replace('_', ' ')}"
-            for name, n in totals(counts).items()
+            for name, n in counts_by_name(counts).items()
             if n and name != "usd"
         ]
         if dollars is not None:

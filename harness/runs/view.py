@@ -76,8 +76,8 @@ class BlindedCorpus:
         )
 
     def _changes(self, haystack: int) -> list[Changed]:
-        """What became of the documents that are shown, by their handles; not what the answer key
-        alone knows."""
+        """Return what became of the documents that are shown, by their handles; not what the answer
+        key alone knows."""
         numbers = self._numbers.tolist()
         name = {row: handle(n) for row, n in zip(self.rows.tolist(), numbers, strict=True)}
         return [
@@ -114,7 +114,7 @@ class BlindedCorpus:
         return np.lexsort((shuffle, place, _renamed(sessions, rng), stamps))
 
     def question(self, query: int) -> Question:
-        """What is shown of a query."""
+        """Return what is shown of a query."""
         table = self._dataset.query_table
         return Question(table["text"][query].as_py(), table["timestamp"][query].as_py())
 
@@ -130,7 +130,8 @@ class BlindedCorpus:
         return {id_: position for position, id_ in enumerate(ids)}
 
     def positions(self, ids: Iterable[Any], *, returns_dataset_ids: bool) -> npt.NDArray[np.int64]:
-        """Positions that handles, positions or (`returns_dataset_ids`) the dataset's ids stand for.
+        """Return positions that handles, positions or (`returns_dataset_ids`) the dataset's ids
+        stand for.
 
         Raises ValueError for one that is not in the haystack.
         """
@@ -138,7 +139,7 @@ class BlindedCorpus:
         return within(named, len(self.rows), lambda one: self._position(one, returns_dataset_ids))
 
     def known(self, ids: Iterable[Any], *, returns_dataset_ids: bool) -> tuple[list[int], int]:
-        """Positions of those that are in the haystack, each once, and how many are not.
+        """Return positions of those that are in the haystack, each once, and how many are not.
 
         Raises ValueError for the handle of another haystack: that is no memory's own name.
         """
@@ -168,12 +169,12 @@ class BlindedCorpus:
         return index(id_)
 
     def gold_positions(self, gold_rows: Sequence[int]) -> npt.NDArray[np.int64]:
-        """Positions of document rows, in their order; for the oracle alone."""
+        """Return positions of document rows, in their order; for the oracle alone."""
         at = {row: position for position, row in enumerate(self.rows.tolist())}
         return np.array([at[row] for row in gold_rows if row in at], np.int64)
 
 
 def _renamed(sessions: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Session codes renumbered at random; -1, no session, stays."""
+    """Return session codes renumbered at random; -1, no session, stays."""
     names = rng.permutation(int(sessions.max()) + 1)
     return np.where(sessions < 0, -1, names[sessions])

@@ -33,7 +33,7 @@ from harness.runs.bench import (
     put_report,
     seconds_of,
 )
-from harness.runs.guards import CallTimeoutError, InlineCalls, close_quietly, counts, trace
+from harness.runs.guards import CallTimeoutError, InlineCalls, close_quietly, report_counts, trace
 from harness.runs.outputs import gold_of, to_query_result
 from harness.runs.results import QueryResult, WorkItem, WorkResult
 from harness.runs.settings import Limits
@@ -135,7 +135,7 @@ class Worker:
         return first
 
     def _searched(self, bench: Bench, parts: Sequence[list[int]]) -> Iterator[list[QueryResult]]:
-        """The answers to each part, in their order, so many at once as were asked for."""
+        """Yield the answers to each part, in their order, so many at once as were asked for."""
         if self._options.concurrency == 1:
             yield from (self._search(bench, part) for part in parts)
             return
@@ -144,13 +144,13 @@ class Worker:
         yield from side_by_side(partial(self._search, bench), parts, self._options.concurrency)
 
     def _built(self) -> Bench:
-        """What items are run with, built where its calls will be made."""
+        """Build what items are run with, where its calls will be made."""
         caller, built = self._caller(), self.builds
         if isinstance(built, RetrieverSpec):
             built = caller(partial(built.build, self._options.seed))
         bench = Bench(self._place.open(), built, caller)
         if not isinstance(built, ProcessRetriever):  # which counts anew for each haystack
-            bench.counted = caller(partial(counts, built))
+            bench.counted = caller(partial(report_counts, built))
         return bench
 
     def _caller(self) -> InlineCalls | CallThread:
@@ -162,7 +162,8 @@ class Worker:
         return CallThread()
 
     def _is_lost(self, bench: Bench, item: WorkItem) -> bool:
-        """Whether a call has not come back, and another retriever can be built for what follows.
+        """Return whether a call has not come back, and another retriever can be built for what
+        follows.
 
         Of a haystack as of several times the next one follows, and is not told anew.
         """
@@ -281,7 +282,7 @@ class Worker:
         ]
 
     def _late(self, bench: Bench, called: str, error: BaseException) -> str:
-        """What is said of a call that took too long; an isolated process is ended for it."""
+        """Return what is said of a call that took too long; an isolated process is ended for it."""
         if isinstance(bench.retriever, ProcessRetriever):
             bench.retriever.close()
         option = "--index-timeout" if called == "index" else "--query-timeout"
@@ -289,7 +290,8 @@ class Worker:
 
 
 def _may_help(error: Exception) -> bool:
-    """Whether to ask again may help: not where the answer or the request is wrong, nor late."""
+    """Return whether to ask again may help: not where the answer or the request is wrong, nor
+    late."""
     return not isinstance(
         error, HarnessError | NotAnAnswerError | WrongNumberError | CallTimeoutError
     )

@@ -27,7 +27,7 @@ from harness.dataset.remote_store import DatasetLocation
 from harness.retrievers.contract import Question
 from harness.retrievers.index_cache import folder as indexes
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.shards import Shard, ShardAnswer, added, merged
+from harness.runs.shards import Shard, ShardAnswer, add_statistics, merge_answers
 from harness.runs.view import BlindedCorpus
 from tests.benchmarks.measure import machine, markdown
 
@@ -102,7 +102,7 @@ def merging(n: int) -> float:
         at = rng.integers(0, 1 << 30, asked * TOP, dtype=np.int32)
         parts.append(ShardAnswer(np.arange(1, asked + 1) * TOP, at, scores.ravel()))
     start = time.process_time()
-    merged(parts, TOP)
+    merge_answers(parts, TOP)
     return (time.process_time() - start) / asked
 
 
@@ -110,7 +110,7 @@ def gathering(n: int) -> float:
     """Seconds to add up what n shards say of the terms of a batch of questions."""
     parts = [{f"having term {i}": i for i in range(BATCH * 4)} for _ in range(n)]
     start = time.process_time()
-    added(parts)
+    add_statistics(parts)
     return time.process_time() - start
 
 

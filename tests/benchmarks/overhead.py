@@ -75,13 +75,13 @@ def measure(dataset: Any, retriever: AtOnce, out: Path) -> dict[str, float]:
     from harness.runs.plan import choose_queries, work_items
     from harness.runs.run import run
     from harness.runs.settings import Settings
-    from harness.runs.worker import Worker
+    from harness.runs.worker import Worker, WorkerOptions
 
     start = process_time()
     run(dataset, retriever, Settings(k=10), out=out)
     whole = process_time() - start
     retriever.calls.clear()
-    worker = Worker(DatasetLocation.of(dataset), retriever, 10, 0, False, None)
+    worker = Worker(DatasetLocation.of(dataset), retriever, WorkerOptions(k=10))
     planned = work_items(dataset, choose_queries(dataset, None, 0), 0)
     worker.whole(planned[0])  # opens the dataset
     retriever.spent = before = after = read = 0.0

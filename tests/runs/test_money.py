@@ -22,7 +22,7 @@ from harness.runs.folder.scored import score_run
 from harness.runs.folder.store import Mode
 from harness.runs.run import run
 from harness.runs.settings import Settings
-from harness.runs.usage import counted, usage, usd
+from harness.runs.usage import cost_usd, counts_in, usage_record
 
 PRICES = {"big": {"prompt_tokens": 2.0, "completion_tokens": 8.0}, "*": {"embedded_tokens": 0.02}}
 
@@ -90,16 +90,16 @@ def test_tokens_cost_what_their_model_does_and_dollars_of_the_system_are_not_cou
             {"retriever": {"embedded_tokens": 5e6, "seconds": 3.0}},
         ]
     }
-    counts = counted(report)
-    assert usd(counts, PRICES) is None  # two million tokens of who knows which model
+    counts = counts_in(report)
+    assert cost_usd(counts, PRICES) is None  # two million tokens of who knows which model
     prices = {**PRICES, "*": {"prompt_tokens": 1.0, "embedded_tokens": 0.02}}
-    assert usd(counts, prices) == pytest.approx(2.0 + 2.0 + 0.5 + 0.1, abs=1e-12)
-    found = usage(counts, prices)
+    assert cost_usd(counts, prices) == pytest.approx(2.0 + 2.0 + 0.5 + 0.1, abs=1e-12)
+    found = usage_record(counts, prices)
     assert found is not None
     assert found.prompt_tokens == 3e6 + 9e9
     assert found.models == {"big": {"prompt_tokens": 1e6}}
-    assert usd(counted({"calls": 7}), PRICES) is None
-    assert usd(counted({"usd": 0}), {}) == 0
+    assert cost_usd(counts_in({"calls": 7}), PRICES) is None
+    assert cost_usd(counts_in({"usd": 0}), {}) == 0
 
 
 def test_taking_in_and_searching_are_priced_apart_by_model_and_stand_on_the_board(

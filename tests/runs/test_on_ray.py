@@ -28,7 +28,7 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.store import Mode
 from harness.runs.processes import WorkerDiedError
 from harness.runs.provenance import versions
-from harness.runs.ray_executor import SHARD, TASK, Remote, _begun_here, cluster
+from harness.runs.ray_executor import SHARD, TASK, Remote, _new_cluster_options, connected_cluster
 from harness.runs.run import run
 from harness.runs.settings import Settings
 
@@ -284,7 +284,7 @@ def test_a_head_that_dies_leaves_what_is_done_and_resume_goes_on(
 def test_what_has_room_is_counted_node_by_node(
     address: str, options: dict[str, Any], of: Remote, fit: int, workers: int
 ) -> None:
-    with cluster(options, of) as found:
+    with connected_cluster(options, of) as found:
         assert min(9, found._room(of.holds)) == fit
         assert found.processors == workers
 
@@ -369,7 +369,7 @@ def test_a_cluster_that_died_here_is_not_waited_for(
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path))
     (tmp_path / "ray").mkdir()
     (tmp_path / "ray" / "ray_current_cluster").write_text("127.0.0.1:9")
-    assert _begun_here() == {"address": "local"}
+    assert _new_cluster_options() == {"address": "local"}
 
 
 def test_an_object_that_cannot_be_sent_says_so(

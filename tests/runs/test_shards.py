@@ -25,7 +25,7 @@ from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.guards import ToldError
 from harness.runs.run import run
-from harness.runs.shards import Shard, ShardAnswer, added, can_be_cut, merged
+from harness.runs.shards import Shard, ShardAnswer, add_statistics, can_be_cut, merge_answers
 from harness.runs.view import BlindedCorpus
 
 WORDS = [f"w{n}" for n in range(8)]
@@ -39,8 +39,8 @@ def in_shards(
     place = DatasetLocation.of(dataset)
     pieces = BlindedCorpus(dataset, 0, 0).corpus.pieces(n)
     shards = [Shard(builds, 0, 3, place, piece) for piece in pieces]
-    statistics = added([_good(shard.statistics(questions)) for shard in shards])
-    return merged([_good(shard.search(questions, k, statistics)) for shard in shards], k)
+    statistics = add_statistics([_good(shard.statistics(questions)) for shard in shards])
+    return merge_answers([_good(shard.search(questions, k, statistics)) for shard in shards], k)
 
 
 def _good(answer: Any) -> Any:
@@ -104,7 +104,7 @@ def test_merging_keeps_the_best_and_of_equal_ones_the_first(
         order = np.lexsort((own, -np.array(scores, float)))
         parts.append(ShardAnswer(np.array([len(own)]), own[order], np.array(scores, float)[order]))
         everything += [*zip(np.negative(scores).tolist(), own.tolist(), strict=True)]
-    (found,) = merged(parts, k)
+    (found,) = merge_answers(parts, k)
     assert [int(i) for i in found.ids] == [place for _, place in sorted(everything)[:k]]
 
 

@@ -41,7 +41,7 @@ from harness.runs.answering.records import (
 )
 from harness.runs.answering.replies import Call
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
-from harness.runs.usage import Prices, usd, with_model_prices
+from harness.runs.usage import Prices, cost_usd, with_model_prices
 from harness.scoring.budget import TOKENIZER
 from harness.scoring.signature import digest as digest_of_ids
 
@@ -274,7 +274,7 @@ def call_usage(
         f"prompt_tokens@{model}": prompt,
         f"completion_tokens@{model}": completion,
     }
-    return msgspec.structs.replace(usage, usd=usd(counts, with_model_prices(prices)))
+    return msgspec.structs.replace(usage, usd=cost_usd(counts, with_model_prices(prices)))
 
 
 def now() -> str:

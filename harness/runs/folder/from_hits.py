@@ -65,7 +65,8 @@ def resolve_into(
 
 
 def resolve_again(folder: Path, dataset: Dataset, matching: Matching) -> Path:
-    """A copy of a run whose texts are resolved by other settings, beside it; its texts are kept.
+    """Make a copy of a run whose texts are resolved by other settings, beside it; its texts are
+    kept.
 
     Raises UsageError for a run without texts of the system's own.
     """

@@ -122,7 +122,7 @@ def import_rankings(
 
 
 def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankings, list[str]]:
-    """The rankings as they are scored, and what is odd about them.
+    """Return the rankings as they are scored, and what is odd about them.
 
     Raises UsageError where none of the queries, or none of the documents, is the dataset's.
     """
@@ -201,7 +201,7 @@ class HitsFile:
 
 
 def is_hits_file(path: Path) -> bool:
-    """Whether a file holds hits, by its name and its first line."""
+    """Return whether a file holds hits, by its name and its first line."""
     if not path.name.endswith((".jsonl", ".jsonl.gz")):
         return False
     return b'"hits"' in read_bytes(path, 1 << 16).partition(b"\n")[0]
@@ -283,7 +283,7 @@ def _import_hits(source: Path, dataset: Dataset, options: ImportOptions) -> Path
 
 
 def unasked_rows(asked: Container[int], dataset: Dataset) -> list[int]:
-    """Queries that nobody asked, for those who count them as answered with nothing.
+    """Return queries that nobody asked, for those who count them as answered with nothing.
 
     Those without an answer are left out: for them silence would be right.
     """

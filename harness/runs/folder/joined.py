@@ -84,7 +84,8 @@ class _Questions:
         self._met = Counter[tuple[str, str]]()
 
     def find(self, question: QuestionRef) -> int | None:
-        """The row of a question; None where there is none, -1 where it may be one of several."""
+        """Return the row of a question; None where there is none, -1 where it may be one of
+        several."""
         if question.id is not None:
             return self._by_id.get(question.id)
         haystack, text = self._words(question)

@@ -120,7 +120,8 @@ def unfinished(
 
 
 def find_run(given: str, results: Path, what: str = "run folder") -> Path:
-    """The run folder that `given` stands for: a path, or a name or a unique beginning of one.
+    """Return the run folder that `given` stands for: a path, or a name or a unique beginning of
+    one.
 
     A name is looked for below `results`: what a run is called (`mine`, `mine@locomo`), its folder's
     name, or its id. A path that there is not is given back as it is. Raises UsageError for a name
@@ -182,7 +183,7 @@ def _refuse_unfinished(given: str, results: Path) -> None:
 
 
 def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
-    """A finished run as it stands in a list; `broken` where its files cannot be read."""
+    """Return a finished run as it stands in a list; `broken` where its files cannot be read."""
     try:
         record = read_with_checksums(folder / RUN_RECORD, RunRecord)
         scores = folder / "scores.json"
@@ -211,7 +212,7 @@ _BROKEN = (UsageError, LookupError, TypeError, ValueError, AttributeError)
 
 
 def _broken(folder: Path, record: Path, error: Exception) -> ListedRun:
-    """A run of which `record` cannot be read, or what lies beside it."""
+    """Return a run of which `record` cannot be read, or what lies beside it."""
     when = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="seconds")
     name = RunStore.of(folder).name
     why = str(error) if isinstance(error, UsageError) else _not_ours(record, error)
@@ -263,7 +264,7 @@ def _unfinished(store: RunStore, reader: CheckpointReader) -> ListedRun:
 
 
 def damage(folder: Path) -> list[str]:
-    """What is wrong with a run's sealed files, a line each; empty where all are as they were
+    """Return what is wrong with a run's sealed files, a line each; empty where all are as they were
     written: rankings, queries, hits, answers, scores, and what belongs to them."""
     told = []
 

@@ -64,7 +64,7 @@ def write_log(folder: Path, out: Path, source: str | None = None) -> int:
 
 
 def _ranked(run: RunFolder, dataset: Dataset) -> tuple[dict[str, list[tuple[str, str]]], int]:
-    """Of each question that was asked: ids as the script writes them, with the texts."""
+    """Return, of each question that was asked, ids as the script writes them, with the texts."""
     rankings = read_rankings(run.rankings)
     resolved = resolve(rankings, dataset)
     texts = dataset.documents.contents(np.maximum(resolved.row, 0))
@@ -89,7 +89,8 @@ def _ranked(run: RunFolder, dataset: Dataset) -> tuple[dict[str, list[tuple[str,
 
 
 def original_id(id_: str, session: str) -> str:
-    """The id of a session's copy (`ID#2`, or its turn `ID#2_7`) as the dataset's file has it."""
+    """Return the id of a session's copy (`ID#2`, or its turn `ID#2_7`) as the dataset's file has
+    it."""
     copy = id_.removeprefix(f"{session}#")
     return id_ if copy == id_ else session + copy.lstrip("0123456789")
 
@@ -97,7 +98,8 @@ def original_id(id_: str, session: str) -> str:
 def _items(
     ranked: list[tuple[str, str]], sessions: list[str], said_at: list[str]
 ) -> Iterator[dict[str, str]]:
-    """ranked_items; the second place of a session's id has the second date of that session."""
+    """Yield ranked_items; the second place of a session's id has the second date of that
+    session."""
     dates: dict[str, list[str]] = {}
     for session, date in zip(sessions, said_at, strict=True):
         dates.setdefault(session, []).append(date)
@@ -111,7 +113,8 @@ def _items(
 
 
 def _metrics(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
-    """By question and level, as the official script calls them; empty for a run without scores."""
+    """Return metrics by question and level, as the official script calls them; empty for a run
+    without scores."""
     if not (folder / "scores.json").is_file():
         return {}
     path = scores_by_query(folder, read_scores(folder))

@@ -82,7 +82,8 @@ def published(
     unasked: bool = False,
     cut: int | None = None,
 ) -> Published:
-    """The file, and which of its rankings is meant: by name, or the first of the granularity.
+    """Return the file, and which of its rankings is meant: by name, or the first of the
+    granularity.
 
     Raises UsageError for an unknown name or rule, and where no ranking is of the granularity.
     """
@@ -178,7 +179,7 @@ def import_published(file: Published, dataset: Dataset, options: ImportOptions) 
 
 
 def fits(file: Published, dataset: Dataset) -> bool:
-    """Whether any document that the file names is in the haystack of its question."""
+    """Return whether any document that the file names is in the haystack of its question."""
     if file.form.texts:
         return True  # texts are held against documents of any granularity
     joined = join(file.records.answers, dataset, "latest", file.path)
@@ -187,7 +188,7 @@ def fits(file: Published, dataset: Dataset) -> bool:
 
 
 def _first_of(found: list[str], texts: bool, cut: int) -> list[str]:
-    """The first so many texts, or different documents."""
+    """Return the first so many texts, or different documents."""
     return found[:cut] if texts else [*dict.fromkeys(found)][:cut]
 
 

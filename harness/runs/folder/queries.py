@@ -22,7 +22,8 @@ def write_asked(
     abstained: Sequence[bool] | None = None,
     failed: Sequence[bool] | None = None,
 ) -> None:
-    """queries.parquet, as a run of the harness leaves it; what nobody says is null, or false."""
+    """Write queries.parquet, as a run of the harness leaves it; what nobody says is null, or
+    false."""
     import pyarrow.parquet as pq
 
     n = len(ids)

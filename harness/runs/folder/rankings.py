@@ -31,7 +31,7 @@ class Ranking:
 
 
 def as_rankings(dataset: Dataset, ranked: Sequence[Ranking]) -> Rankings:
-    """The rankings as columns, with the dataset's ids.
+    """Return the rankings as columns, with the dataset's ids.
 
     Where some came with scores and others without, all are kept by order alone.
     """
@@ -58,7 +58,7 @@ def write_rankings(rankings: Rankings, folder: Path, system: str) -> None:
 
 
 def trec_tag(system: str) -> str:
-    """What a system is called at the end of the lines of a TREC run file."""
+    """Return what a system is called at the end of the lines of a TREC run file."""
     return "_".join(system.split())
 
 

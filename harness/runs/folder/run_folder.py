@@ -148,14 +148,15 @@ def _inputs(folder: Path, checksums: Checksums | None) -> dict[str, str]:
 
 
 def scores_by_query(folder: Path, scores: ScoreReport, name: str = "scores.parquet") -> Path:
-    """scores.parquet, or another of BESIDE_SCORES. Raises UsageError where it is not that of these
-    scores."""
+    """Return scores.parquet, or another of BESIDE_SCORES. Raises UsageError where it is not that of
+    these scores."""
     again = f"`harness score {folder}` makes it again"
     return check_file(folder / name, scores, again)
 
 
 def run_name(text: str) -> str:
-    """What a run may be called: a line that no path and no option looks like. Raises UsageError."""
+    """Return what a run may be called: a line that no path and no option looks like. Raises
+    UsageError."""
     plain = text.isprintable() and text == text.strip() and 0 < len(text) <= 80
     if not plain or text[0] in "-." or "/" in text or "\\" in text:
         raise UsageError(
@@ -207,7 +208,7 @@ def folder_name(dataset: Dataset, system: str, identity: object) -> str:
 
 
 def dataset_ref(dataset: Dataset) -> DatasetRef:
-    """The reference to a dataset in a record."""
+    """Return the reference to a dataset in a record."""
     manifest = dataset.manifest
     return DatasetRef(
         name=manifest.name,

@@ -100,7 +100,8 @@ def _parquet(table: pa.Table) -> bytes:
 
 
 def answered(run: RunFolder, dataset: Dataset) -> QueryStatus:
-    """What became of each query of a run, and what is known of texts that its system returned."""
+    """Return what became of each query of a run, and what is known of texts that its system
+    returned."""
     known = asked_in(run, dataset)
     if not run.hits.is_file():
         return known
@@ -125,7 +126,8 @@ def answered(run: RunFolder, dataset: Dataset) -> QueryStatus:
 
 
 def _texts(hits: list[TextHit], dataset: Dataset) -> list[list[str]]:
-    """What each query was answered with; a hit without a text is the text of its documents."""
+    """Return what each query was answered with; a hit without a text is the text of its
+    documents."""
     from harness.scoring.matching.hits import by_query
 
     texts: list[list[str]] = [[] for _ in range(dataset.n_queries)]
@@ -141,13 +143,13 @@ def _texts(hits: list[TextHit], dataset: Dataset) -> list[list[str]]:
 
 
 def _said(matching: MatchingRecord) -> str:
-    """How texts were resolved, for signatures; sources and containment always come first."""
+    """Return how texts were resolved, for signatures; sources and containment always come first."""
     said = f"token-f1>={matching.f1:g}"
     return said if matching.semantic is None else f"{said},semantic>={matching.semantic:g}"
 
 
 def asked_in(run: RunFolder, dataset: Dataset) -> QueryStatus:
-    """What queries.parquet says; a run from elsewhere was asked everything."""
+    """Return what queries.parquet says; a run from elsewhere was asked everything."""
     table = run.queries
     if table is None:
         return QueryStatus.everything(dataset.n_queries)

@@ -43,7 +43,7 @@ KS = (1, 5, 10)
 
 
 def minilm() -> SimilarityModel:
-    """The packaged all-MiniLM-L6-v2, with its cache; texts are cut at 256 word pieces.
+    """Return the packaged all-MiniLM-L6-v2, with its cache; texts are cut at 256 word pieces.
 
     Raises UsageError, with the command that helps, where it is not installed.
     """
@@ -66,7 +66,7 @@ def semantic_accuracy(
     model: str = "",
     haystack: Sequence[str] | None = None,
 ) -> SemanticAccuracy:
-    """How similar what was retrieved is to what should have been, by vectors of texts.
+    """Return how similar what was retrieved is to what should have been, by vectors of texts.
 
     `retrieved_texts` has a list of texts, best first, for each query, `gold_texts` the texts that
     should be found; a query without any is left out. `embed` gives vectors of shape (texts,
@@ -108,7 +108,7 @@ def semantic_of_run(
     choices: Choices,
     threshold: float,
 ) -> tuple[SemanticResult, pa.Table]:
-    """The `semantic` section of scores.json, and the values of each query.
+    """Return the `semantic` section of scores.json, and the values of each query.
 
     What stands in a place of a ranking is the text that the system returned there, or else that of
     the document. Gold texts are those of the documents of the default answer key; pieces of
@@ -158,7 +158,7 @@ def semantic_of_run(
 
 
 def _texts_of_documents(dataset: Dataset, rankings: Any, deepest: int) -> list[list[str]]:
-    """The text in each place of each query's ranking; blank for an unknown document."""
+    """Return the text in each place of each query's ranking; blank for an unknown document."""
     resolved = resolve(rankings, dataset)
     top = np.flatnonzero(resolved.rank <= deepest)
     row = resolved.row[top]
@@ -172,7 +172,8 @@ def _texts_of_documents(dataset: Dataset, rankings: Any, deepest: int) -> list[l
 
 
 def _texts_of_hits(dataset: Dataset, run: RunFolder, depth: int, deepest: int) -> list[list[str]]:
-    """The same where the system returned texts; one of several documents has their places."""
+    """Return the same where the system returned texts; one of several documents has their
+    places."""
     returned: list[list[str]] = [[] for _ in range(dataset.n_queries)]
     for query, mine in by_query(read_hits(dataset, run.hits)):
         for row in expand(mine, depth)[0][:deepest]:
@@ -186,7 +187,7 @@ def _texts_of_hits(dataset: Dataset, run: RunFolder, depth: int, deepest: int) -
 def _asked(
     dataset: Dataset, returned: Sequence[Sequence[str]], counted: npt.NDArray[np.bool_]
 ) -> list[Asked]:
-    """What is compared, of every query; no gold text where the query does not count."""
+    """Return what is compared, of every query; no gold text where the query does not count."""
     judged = dataset.qrels()
     relevant = np.flatnonzero((judged.grade >= 1) & counted[judged.query])
     ends = np.searchsorted(judged.query[relevant], np.arange(dataset.n_queries + 1))
@@ -234,7 +235,8 @@ def _template(
 def _table(
     dataset: Dataset, counted: npt.NDArray[np.bool_], columns: dict[str, Values]
 ) -> pa.Table:
-    """One row a query that counts: its id, ability, and every value; null where it has none."""
+    """Return one row a query that counts: its id, ability, and every value; null where it has
+    none."""
     rows = np.flatnonzero(counted)
     return pa.table(
         {

@@ -17,7 +17,7 @@ from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
 from harness.retrievers.outputs import WrongNumberError, as_result
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.shards import Shard, added, merged
+from harness.runs.shards import Shard, add_statistics, merge_answers
 from harness.runs.view import BlindedCorpus
 from harness.scoring.matching.matcher import Matcher
 
@@ -151,13 +151,13 @@ def scores_in_shards(spec: RetrieverSpec, n: int) -> list[dict[int, float]]:
     questions = [view.question(int(query)) for query in asked]
     shards = [Shard(spec, 0, 1, place, piece) for piece in view.corpus.pieces(n)]
     try:
-        statistics = added([_good(shard.statistics(questions)) for shard in shards])
+        statistics = add_statistics([_good(shard.statistics(questions)) for shard in shards])
         k = len(view.corpus)
         found = [_good(shard.search(questions, k, statistics)) for shard in shards]
     finally:
         for shard in shards:
             shard.close()
-    results = merged(found, k)
+    results = merge_answers(found, k)
     pairs = ((map(int, r.ids), np.asarray(r.scores).tolist()) for r in results)
     return [dict(zip(ids, scores, strict=True)) for ids, scores in pairs]
 

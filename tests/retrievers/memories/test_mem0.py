@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.memories.mem0_memory import Mem0
 from harness.retrievers.timing import Clock, timed
-from harness.runs.usage import counted, usd
+from harness.runs.usage import cost_usd, counts_in
 
 pytestmark = pytest.mark.systems
 
@@ -122,10 +122,10 @@ def test_what_was_used_is_what_the_endpoint_says(make: Make, endpoint: OpenAIEnd
     assert {name: report[name] for name in endpoint.counted()} == endpoint.counted()
     assert report["calls"] == 2
     assert report["memories"] == 5
-    counts = counted(report)
+    counts = counts_in(report)
     prices = {"gpt-4.1-mini": {"prompt_tokens": 1e6, "completion_tokens": 1e6}}
-    assert usd(counts, prices) is None  # nobody knows what the other model costs
-    dollars = usd(counts, {**prices, "words": {"embedded_tokens": 1e6}})
+    assert cost_usd(counts, prices) is None  # nobody knows what the other model costs
+    dollars = cost_usd(counts, {**prices, "words": {"embedded_tokens": 1e6}})
     assert dollars == sum(report[n] for n in endpoint.counted() if n.endswith("tokens"))
     assert "calls_without_usage" not in report
 
