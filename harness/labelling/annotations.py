@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,14 +140,6 @@ class Annotations:
     last: tuple[str, str | None] | None = None
     """Query, and document if any, of the newest line."""
 
-    @classmethod
-    def replay(cls, lines: Iterable[Annotation]) -> Annotations:
-        """Applies the lines of a log in order."""
-        found = cls()
-        for line in lines:
-            found.add(line)
-        return found
-
     def add(self, line: Annotation) -> None:
         """Applies one line."""
         values, key, empty = self._slot(line)
@@ -180,18 +172,13 @@ class Annotations:
             case "note":
                 return self.notes, pair, ""
 
-    def query_grades(self, query: str, documents: Iterable[str]) -> dict[str, int]:
-        """Returns the grades of these documents for a query; ungraded ones have no entry."""
-        found = ((document, self.grades.get((query, document))) for document in documents)
-        return {document: grade for document, grade in found if grade is not None}
-
 
 class AnnotationLog:
     """The annotations in one file, a JSON line each. The file need not exist yet.
 
-    A line is on the disk before it counts. Several processes may write the file (two
-    pages): each line is written under a lock. A crash can cut off the last line only,
-    which was never acknowledged; it is dropped with a note. A damaged line elsewhere is an error.
+    A line is on the disk before it counts. Several processes may write the file (two pages): each
+    line is written under a lock. A crash can cut off the last line only, which was never
+    acknowledged; it is dropped with a warning. A damaged line elsewhere is an error.
 
     `current` are the annotations after all lines; `append` and `refresh` include the lines of other
     processes.

@@ -99,7 +99,9 @@ def test_two_writers_do_not_lose_a_line(log: AnnotationLog) -> None:
 
 def test_undo_restores_the_earlier_value() -> None:
     temporal = Annotation(query="q1", ability=Ability.TEMPORAL)
-    current = Annotations.replay([grade(1), grade(2), temporal])
+    current = Annotations()
+    for line in (grade(1), grade(2), temporal):
+        current.add(line)
     assert current.undo_stack[-1] == Annotation(query="q1", ability=None)
     current.add(replace(current.undo_stack[-1], undo=True))
     current.add(replace(current.undo_stack[-1], undo=True))

@@ -132,6 +132,7 @@ def _generate(
         else GenerationBatch(queries=0, templates=[one.text for one in options.templates])
     )
     project = write_project.write(earlier, documents, placed, settings, batch)
+    written = from_project(project)
     reasons_of = Counter(str(reason) for query, _ in placed for reason in query.proposed.values())
     return GenerateReport(
         folder=str(project.folder),
@@ -141,12 +142,12 @@ def _generate(
         new_queries=len(placed) - len(old),
         requested=options.number,
         multi_document_queries=sum(len(query.golds) > 1 for query, _ in placed),
-        proposals=write_project.unjudged_proposals(project),
+        proposals=sum(len(query.proposed) for query in written.queries),
         proposals_by_reason=dict(reasons_of),
         largest_group=largest_group,
         excluded=dict(excluded),
         endpoint=usage,
-        leakage=check(from_project(project)),
+        leakage=check(written),
     )
 
 

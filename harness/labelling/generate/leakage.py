@@ -26,6 +26,7 @@ from harness.dataset.adapters import labelled_fields, labelled_files
 from harness.dataset.adapters.formats.jsonl import optional_string, string
 from harness.dataset.reader import Dataset
 from harness.errors import UsageError
+from harness.labelling.consensus import apply_policy, read_consensus
 from harness.labelling.generate.records import (
     BenchmarkOverlap,
     LeakageReport,
@@ -36,7 +37,7 @@ from harness.labelling.generate.records import (
 )
 from harness.labelling.generate.write_project import GeneratedQuery, normalised, rows_of
 from harness.labelling.inputs import read_documents
-from harness.labelling.project import CONSTRUCTION, Project
+from harness.labelling.project import Project
 from harness.labelling.records import RELEVANCE_LEVEL, LabelDocument
 from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD, plain
@@ -109,32 +110,22 @@ def read_set(folder: Path) -> CheckedSet:
 
 
 def from_project(project: Project) -> CheckedSet:
-    """Returns a project as it is judged now: relevant is what anybody graded 1 or more."""
+    """Returns a project as it is judged now; open conflicts count as the higher grade."""
     rows = rows_of(project.documents)
-    grades: dict[tuple[str, str], int] = {}
-    for name in (CONSTRUCTION, *project.annotators()):
-        for pair, grade in project.annotation_log(name).current.grades.items():
-            grades[pair] = max(grade, grades.get(pair, grade))
-    relevant: dict[str, list[int]] = {}
-    for (id_, document), grade in grades.items():
-        haystack = project.query[id_].haystack or None if id_ in project.query else None
-        row = rows.get((haystack, document))
-        if grade >= RELEVANCE_LEVEL and row is not None:
-            relevant.setdefault(id_, []).append(row)
+    grades = apply_policy(project, read_consensus(project), "higher").grades
     queries = []
     for query in project.queries:
         haystack = query.haystack or None
-        proposed = [
-            rows[haystack, one.document]
-            for one in project.candidates[query.id]
-            if one.proposal is not None and (query.id, one.document) not in grades
-        ]
-        rows_relevant = tuple(sorted(relevant.get(query.id, ())))
-        queries.append(
-            CheckedQuery(
-                query.id, query.text, haystack, query.split, rows_relevant, tuple(sorted(proposed))
-            )
-        )
+        relevant, proposed = [], []
+        for one in project.candidates[query.id]:
+            grade = grades.get((query.id, one.document))
+            row = rows[haystack, one.document]
+            if grade is None and one.proposal is not None:
+                proposed.append(row)
+            elif grade is not None and grade >= project.settings.relevance_level:
+                relevant.append(row)
+        found = (tuple(sorted(relevant)), tuple(sorted(proposed)))
+        queries.append(CheckedQuery(query.id, query.text, haystack, query.split, *found))
     return CheckedSet(project.documents, queries)
 
 

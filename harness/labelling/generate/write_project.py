@@ -223,16 +223,6 @@ def _pool(
     return pool
 
 
-def unjudged_proposals(project: Project) -> int:
-    """Counts the proposed candidates that nobody judged: the export excludes them."""
-    judged: set[tuple[str, str]] = set()
-    for name in (CONSTRUCTION, *project.annotators()):
-        judged.update(project.annotation_log(name).current.grades)
-    return sum(
-        one.proposal is not None and (one.query, one.document) not in judged for one in project.pool
-    )
-
-
 def _record(query: GeneratedQuery, split: Split, documents: Sequence[LabelDocument]) -> LabelQuery:
     """Returns a line of queries.jsonl; no retriever sees its `generated`."""
     golds = [documents[row].id for row in query.golds]
