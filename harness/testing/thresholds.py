@@ -182,7 +182,7 @@ def metric_of(name: str, protocol: str = "") -> str:
     return str(Metric.parse(text))
 
 
-def limits(thresholds: Mapping[str, object], protocol: str = "") -> list[Limit]:
+def parse_limits(thresholds: Mapping[str, object], protocol: str = "") -> list[Limit]:
     """Limits from keywords. Raises UsageError for unknown names, and for values that are none."""
     if not thresholds:
         raise UsageError("assert_quality asks for nothing; name a threshold: recall_at_10=0.7")

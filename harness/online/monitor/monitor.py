@@ -38,7 +38,7 @@ from harness.online.monitor.state import (
     snapshot,
     write_state,
 )
-from harness.online.monitor.window import Columns, Scorer, as_columns, observed
+from harness.online.monitor.window import Columns, Scorer, as_columns, observations
 
 _TOGETHER = 64  # requests scored in one step
 _WAIT = 0.5  # seconds that one waits for others
@@ -264,7 +264,7 @@ class Monitor(MonitorState):
         if self.words is not None:
             unlabelled = [r.query if row < 0 else None for row, r in zip(rows, events, strict=True)]
             self.words.add(unlabelled)
-        new = observed(columns, values, rows, self.metrics, clock.time() + SLACK)
+        new = observations(columns, values, rows, self.metrics, clock.time() + SLACK)
         self.rules.changes(new, self.stats, self._moment(), hold=self._hold)
         if self.window.total - self._looked >= max(_TOGETHER, self.window.size // 100):
             self._look()

@@ -175,7 +175,7 @@ def as_columns(
     return {name: np.array(found[name], kind) for name, (kind, _) in COLUMNS.items()}
 
 
-def observed(
+def observations(
     columns: Columns, values: Values, rows: Sequence[int], metrics: Sequence[str], latest: float
 ) -> dict[str, Observed]:
     """The values of every metric and rate, over the requests that each is about (see `measure`).

@@ -74,7 +74,7 @@ def corpus(texts: Sequence[str], order: npt.NDArray[np.int64] | None = None) -> 
     return Corpus(Documents(pa.table(columns)), rows.astype(np.int32), numbers, stamps, sessions)
 
 
-def indexed(retriever: Retriever, texts: Sequence[str]) -> Corpus:
+def index_texts(retriever: Retriever, texts: Sequence[str]) -> Corpus:
     """Indexes texts; returns the corpus."""
     notes = corpus(texts)
     calls.index(retriever, notes)
