@@ -147,8 +147,8 @@ _WANTED = "ids, best first, or (id, score) pairs"
 class CaseResult:
     """What was returned for one case: ids best first, at most k, each once.
 
-    `top` is the score of the best, None without scores. `repeated` results stood there already,
-    `beyond` stood below k; both are left out.
+    `top` is the score of the best, None without scores. `repeated` results had a better rank
+    already, `beyond` were below k; both are left out.
     """
 
     ids: tuple[str, ...]

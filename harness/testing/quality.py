@@ -1,4 +1,4 @@
-"""`assert_quality`: a run held against thresholds, and against a baseline, in a test."""
+"""`assert_quality`: checks a run against thresholds and against a baseline, in a test."""
 
 from __future__ import annotations
 

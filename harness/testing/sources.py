@@ -124,7 +124,7 @@ class OfScoredRun:
         return _checked(limit, name, found, passed=threshold_check(self.run, rule).passed)
 
     def _beside(self, limit: Limit) -> Measurement:
-        """What stands beside the protocols: false evidence, and times of search."""
+        """Measures what no protocol has: the false positive rate, and times of search."""
         if limit.name == FALSE_POSITIVE_RATE:
             found = self.run.scores.abstention
             if found is None:
@@ -202,7 +202,7 @@ class OfEvaluation:
         return ", ".join(said)
 
     def failed(self) -> tuple[int, int]:
-        """Nothing is known of failures: a query without a ranking counts as evaluate was told."""
+        """Returns no failure: a query without a ranking counts as `evaluate` was asked to."""
         return 0, self.evaluation.n
 
     def check_limit(self, limit: Limit) -> Checked:

@@ -222,7 +222,7 @@ def read_blocks(path: Path) -> Iterator[bytes]:
 def split_objects(data: bytes) -> tuple[list[tuple[int, bytes]], int, int]:
     """JSON objects in `data`: (line from 0, text) of each; bytes and ends of lines that they take.
 
-    An object stands on one line, or over several where its braces stand alone at their beginning,
+    An object is on one line, or on several if its braces are alone at the start of a line,
     as ConsoleSpanExporter writes it. What is not finished is not taken: neither a last line that is
     no whole object yet, nor one that lacks its closing brace.
     """

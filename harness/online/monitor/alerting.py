@@ -202,7 +202,7 @@ class RuleEvaluator:
         return {rule.key: test.state() for rule, test in self.tests}
 
     def resume(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Continues from decoded states; tests of other rules begin anew."""
+        """Continues from decoded states; tests of other rules start again."""
         for rule, test in self.tests:
             if rule.key in states:
                 test.resume(states[rule.key])

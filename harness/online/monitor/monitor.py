@@ -47,7 +47,7 @@ _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 
 
 class RequestFields(TypedDict, total=False):
-    """What a program records of a request, beside its query; see `RetrievalEvent`."""
+    """Keywords of a request that a program records; see `RetrievalEvent`."""
 
     query_id: str | None
     returned: Sequence[str] | None
@@ -183,8 +183,7 @@ class Monitor(MonitorState):
 
     @property
     def errors(self) -> list[str]:
-        """What does not work at present, beside the counting: to write or deliver alerts, to write
-        the state. It is retried."""
+        """What fails at present and is retried: writing or delivering alerts, writing the state."""
         return [one for one in (self.rules.alerts.error, self._save_error) if one]
 
     def undecided(self) -> list[str]:

@@ -35,7 +35,7 @@ PASSED, FAILED, NOTED = "pass", "FAIL", "note"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one check: `state` is pass, FAIL or note (worth knowing, and allowed)."""
+    """The result of one check: `state` is pass, FAIL or note (worth knowing, and allowed)."""
 
     name: str
     state: str
@@ -47,8 +47,8 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
     """Run every check on a retriever; each outcome as soon as it is there.
 
     Where `search` answers easy questions with what is no answer at all, nothing else is tried.
-    Raises UsageError for retrievers that cannot be checked: unknown ones, such that answer with a
-    dataset's own ids, and such that are shown the answer key.
+    Raises UsageError for retrievers that cannot be checked: unknown ones, those that answer with a
+    dataset's own ids, and those that are shown the answer key.
     """
     retriever: Any = spec.build()
     for trait, reason in (
@@ -73,7 +73,7 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
 def _outcome(
     name: str, function: Callable[[Any, RetrieverSpec], str], retriever: Any, spec: RetrieverSpec
 ) -> tuple[Outcome, bool]:
-    """What came of a check, and whether `search` returned answers at all."""
+    """Runs a check; also returns whether `search` returned answers at all."""
     start, is_answer = perf_counter(), True
     try:
         said = function(retriever, spec)

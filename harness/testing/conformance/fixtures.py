@@ -177,10 +177,11 @@ _N_QUESTIONS = 24
 
 
 def equal_texts(retriever: Any, spec: RetrieverSpec) -> str:
-    """Where every document has the same text, nothing but the answer key can tell the gold.
+    """Checks that among equal texts the relevant one is found no more often than by chance.
 
-    The gold stands first in the file, and the documents come shuffled under random handles, as in a
-    run. A retriever that is right at rank 1 more often than chance reads something else.
+    The relevant document is the first in the file, and the documents come shuffled under random
+    handles, as in a run. A retriever that is right at rank 1 more often than chance reads something
+    else.
     """
     rng = np.random.default_rng(0)
     right = 0

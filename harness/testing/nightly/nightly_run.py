@@ -1,4 +1,4 @@
-"""One list of runs while it goes on: a history line after each run, a summary at the end.
+"""Runs one list: a history line after each run, a summary at the end.
 
 Of the last run of each series the rankings and the values by query of the main metrics are stored,
 so that the next one has a partner: the run's own folder is overwritten every night. `last/NAME` is
@@ -95,7 +95,7 @@ class NightlyRun:
     ) -> None:
         """Take in a run that was scored: compare it with the last time, and add its line.
 
-        `block` is the protocol whose metrics are followed, `asked` metrics beside the main ones.
+        `block` is the protocol whose metrics are followed, `asked` are further metrics.
         A run that has its line in this night already gets no second one.
         """
         whole = ScoredRun.read(folder)
@@ -154,9 +154,9 @@ class NightlyRun:
 def open_nightly_run(
     plan: Plan, series: Sequence[Series], *, resume: bool = False
 ) -> Iterator[NightlyRun]:
-    """Begin a list of runs; with `resume` go on with the last one of this history.
+    """Begin a list of runs; with `resume` continue the last one of this history.
 
-    The history is held against other lists until the block ends. Raises UsageError as
+    The history is locked against other lists until the block ends. Raises UsageError as
     `open_history` does.
     """
     with open_history(plan.folder) as (history, note):
@@ -255,7 +255,7 @@ def store_run(folder: Path, series: Series, run: ScoredRun, name: str) -> None:
 
 
 def measurement(record: RunRecord) -> tuple[str, str]:
-    """What tells one measurement from another: the run's folder, and when it was finished."""
+    """Identifies a measurement: the run's folder, and when it was finished."""
     return record.run or "", record.finished
 
 
