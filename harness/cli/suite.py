@@ -236,7 +236,7 @@ def run_all(
                 traceback.print_exc()
             print(f"harness: {title}: {error}", file=sys.stderr, flush=True)
             if night is not None and not options.published:
-                night.failed(options.series, error)
+                night.add_failure(options.series, error)
             done.append(Done(dataset, system, None, None, None, why))
             continue
         empty = "" if options.allow_empty else empty_haystacks(record.empty_haystacks)
@@ -256,7 +256,7 @@ def _tell(
     if main is None:
         raise RunError(f"{folder}: no protocol fits the dataset, so nothing was scored")
     asked = [str(metric) for metric in scoring_choices(options).metrics]
-    night.ran(options.series, folder, (main.protocol, main.level), asked)
+    night.add_run(options.series, folder, (main.protocol, main.level), asked)
 
 
 def status(done: list[Done]) -> int:

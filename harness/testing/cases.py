@@ -32,7 +32,7 @@ class QueryCase:
         return any(grade >= 1 for grade in self.relevant.values())
 
     def __str__(self) -> str:
-        return f"case {self.id} ({shown(self.query)})"
+        return f"case {self.id} ({quote_query(self.query)})"
 
 
 def read_cases(cases: Iterable[Any]) -> tuple[QueryCase, ...]:
@@ -75,7 +75,7 @@ def id_text(value: Any) -> str | None:
         return None
 
 
-def shown(query: Any) -> str:
+def quote_query(query: Any) -> str:
     """A query in quotes, in one line, cut."""
     text = " ".join(str(query).split())
     return f'"{text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."}"'
@@ -147,8 +147,8 @@ _WANTED = "ids, best first, or (id, score) pairs"
 class CaseResult:
     """What was returned for one case: ids best first, at most k, each once.
 
-    `top` is the score of the best, None without scores. `repeated` results stood there already,
-    `beyond` stood below k; both are left out.
+    `top` is the score of the best, None without scores. `repeated` results had a better rank
+    already, `beyond` were below k; both are left out.
     """
 
     ids: tuple[str, ...]
@@ -157,7 +157,7 @@ class CaseResult:
     beyond: int
 
 
-def asking(retrieve: Callable[..., Any], k: int) -> Callable[[Any], Any]:
+def query_function(retrieve: Callable[..., Any], k: int) -> Callable[[Any], Any]:
     """The function, of a query alone.
 
     k is given to an argument called k, top_k or limit, or to a second one without a default.

@@ -1,4 +1,4 @@
-"""`assert_quality`: a run held against thresholds, and against a baseline, in a test."""
+"""`assert_quality`: checks a run against thresholds and against a baseline, in a test."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from harness.errors import HarnessError, UsageError
 from harness.testing import LISTENING
 from harness.testing.report import Report
 from harness.testing.sources import OfReport, OfScoredRun, QualitySource, source_of
-from harness.testing.thresholds import Checked, Limit, Measurement, limits
+from harness.testing.thresholds import Checked, Limit, Measurement, parse_limits
 from harness.verdicts.drops import drops_of
 from harness.verdicts.gate import GateRules, NoDrop, drop_check, gate
 
@@ -56,9 +56,9 @@ def assert_quality(
             raise UsageError(f"max_failed must be a number of queries, not {max_failed!r}")
         if not isinstance(max_drop, int | float) or not 0 <= max_drop <= 1:
             raise UsageError(f"max_drop must be from 0 to 1, not {max_drop!r}")
-        wanted = limits(thresholds, protocol)
+        wanted = parse_limits(thresholds, protocol)
         source = source_of(run, qrels, wanted, ability, protocol, level)
-        found = [_failed(source, max_failed), *(source.held(limit) for limit in wanted)]
+        found = [_failed(source, max_failed), *(source.check_limit(limit) for limit in wanted)]
         if baseline is not None:
             found += _no_drops(source, run, baseline, wanted, max_drop)
     except HarnessError as error:

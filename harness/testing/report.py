@@ -15,7 +15,14 @@ from harness.scoring.evaluate import evaluate as evaluate_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
 from harness.statistics.intervals import MeanInterval, mean_intervals
-from harness.testing.cases import CaseResult, QueryCase, asking, read_answer, read_cases, shown
+from harness.testing.cases import (
+    CaseResult,
+    QueryCase,
+    query_function,
+    quote_query,
+    read_answer,
+    read_cases,
+)
 from harness.testing.thresholds import FALSE_POSITIVE_RATE, TIMES, metric_of
 
 CaseRow = dict[str, str | float | None]
@@ -64,7 +71,7 @@ def _evaluate(
     for name in names:
         if (Metric.parse(name).k or 1) > k:
             raise UsageError(f"{name} needs rankings that are deeper than k = {k}; give a larger k")
-    ask = asking(retrieve, k)
+    ask = query_function(retrieve, k)
     read = read_cases(cases)
     answers: list[CaseResult | None] = []
     failed: dict[str, str] = {}
@@ -285,9 +292,9 @@ class Report:
         )
 
 
-def named(case: QueryCase) -> str:
+def case_label(case: QueryCase) -> str:
     """A case in a list of the worst."""
-    return f"{case.id} {shown(case.query)}"
+    return f"{case.id} {quote_query(case.query)}"
 
 
 def _best(case: QueryCase) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from harness.records.run import RunRecord
 from harness.scoring.evaluate import Evaluation, evaluate
 from harness.scoring.scores import Scores
 from harness.statistics.intervals import MeanInterval, mean_intervals
-from harness.testing.report import Report, named
+from harness.testing.report import Report, case_label
 from harness.testing.thresholds import (
     FALSE_POSITIVE_RATE,
     TIMES,
@@ -88,7 +88,7 @@ class OfScoredRun:
         queries = self.run.scores.queries
         return queries.failed, queries.asked
 
-    def held(self, limit: Limit) -> Checked:
+    def check_limit(self, limit: Limit) -> Checked:
         """By the first protocol at the run's granularity that has it, unless one is named."""
         if limit.name in TIMES or limit.name == FALSE_POSITIVE_RATE:
             if self.slice != "all":
@@ -124,7 +124,7 @@ class OfScoredRun:
         return _checked(limit, name, found, passed=threshold_check(self.run, rule).passed)
 
     def _beside(self, limit: Limit) -> Measurement:
-        """What stands beside the protocols: false evidence, and times of search."""
+        """Measures what no protocol has: the false positive rate, and times of search."""
         if limit.name == FALSE_POSITIVE_RATE:
             found = self.run.scores.abstention
             if found is None:
@@ -160,7 +160,7 @@ class OfReport:
         """Cases for which the function raised."""
         return len(self.report.failed), len(self.report.cases)
 
-    def held(self, limit: Limit) -> Checked:
+    def check_limit(self, limit: Limit) -> Checked:
         """The metric over the cases of the ability, or all."""
         report = self.report
         if limit.name in TIMES:
@@ -172,9 +172,9 @@ class OfReport:
         if self.ability is not None:
             values[[case.ability != self.ability for case in report.cases]] = np.nan
         if limit.above:
-            worst, as_low = worst_first([named(case) for case in report.cases], values)
+            worst, as_low = worst_first([case_label(case) for case in report.cases], values)
         else:
-            worst, as_low = worst_first([named(case) for case in report.cases], -values)
+            worst, as_low = worst_first([case_label(case) for case in report.cases], -values)
             worst = tuple((name, -value) for name, value in worst)
         kind = "with" if limit.above else "without"
         why = f"no case {kind} an answer"
@@ -202,10 +202,10 @@ class OfEvaluation:
         return ", ".join(said)
 
     def failed(self) -> tuple[int, int]:
-        """Nothing is known of failures: a query without a ranking counts as evaluate was told."""
+        """Returns no failure: a query without a ranking counts as `evaluate` was asked to."""
         return 0, self.evaluation.n
 
-    def held(self, limit: Limit) -> Checked:
+    def check_limit(self, limit: Limit) -> Checked:
         """One of the metrics that were computed."""
         per_query = self.evaluation.per_query
         if limit.name not in per_query:
@@ -223,7 +223,7 @@ class OfEvaluation:
 
 
 QualitySource = OfScoredRun | OfReport | OfEvaluation
-"""What has `about`, `failed` queries, and a check (`held`) of each limit."""
+"""What has `about`, `failed` queries, and a check (`check_limit`) of each limit."""
 
 
 def _found(interval: MeanInterval, how: str, why: str, worst: Any, as_low: int) -> Measurement:

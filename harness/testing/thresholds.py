@@ -1,4 +1,4 @@
-"""Thresholds as keywords (`recall_at_10=0.7`), what they were held against, and the lines on it."""
+"""Thresholds as keywords (`recall_at_10=0.7`), checks of them, and the lines that report these."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Checked:
-    """One threshold held against one number. `name` has the metric and, in brackets, the ability.
+    """One check of a number. `name` has the metric and, in brackets, the ability.
 
     `above`: the number must reach the threshold; else it must not exceed it. `said` is what there
     is to say instead, where the check is not of one number (failed queries, a drop).
@@ -56,7 +56,7 @@ class Checked:
 
     @property
     def within_noise(self) -> bool:
-        """Whether the 95% interval holds the threshold: these queries cannot tell the two apart."""
+        """True if the 95% interval contains the threshold: the two cannot be separated."""
         low, high = self.found.low, self.found.high
         return low is not None and high is not None and low <= self.threshold <= high
 
@@ -183,7 +183,7 @@ def metric_of(name: str, protocol: str = "") -> str:
     return str(Metric.parse(text))
 
 
-def limits(thresholds: Mapping[str, object], protocol: str = "") -> list[Limit]:
+def parse_limits(thresholds: Mapping[str, object], protocol: str = "") -> list[Limit]:
     """Limits from keywords. Raises UsageError for unknown names, and for values that are none."""
     if not thresholds:
         raise UsageError("assert_quality asks for nothing; name a threshold: recall_at_10=0.7")

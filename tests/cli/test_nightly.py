@@ -21,8 +21,8 @@ from polling import HANGS, wait_until
 from harness.dataset.prepare import open_dataset
 from harness.pages.history import history_data
 from harness.retrievers.plugins import PLUGIN_MODULE
-from harness.testing.nightly.change import change
-from harness.testing.nightly.nightly_run import core
+from harness.testing.nightly.change import compare_with_last
+from harness.testing.nightly.nightly_run import main_part
 from harness.verdicts.compare.scored import ScoredRun
 
 MINE = """
@@ -483,10 +483,10 @@ def test_a_run_of_another_depth_is_compared_by_what_depth_could_not_change(
 ) -> None:
     metrics = ("ndcg@10", "mrr")
     runs = [ScoredRun.read(sample_run(name, k=k)) for name, k in (("bm25", 20), ("random", 100))]
-    last, now = (core(run, ("trec", "turn"), metrics) for run in runs)
-    found = change(now, last, metrics, 0.05, "auto")
+    last, now = (main_part(run, ("trec", "turn"), metrics) for run in runs)
+    found = compare_with_last(now, last, metrics, 0.05, "auto")
     assert (found.state, {*found.results["all"]}) == ("compared", {"ndcg@10"})
-    found = change(now, last, metrics[1:], 0.05, "auto")
+    found = compare_with_last(now, last, metrics[1:], 0.05, "auto")
     assert (found.state, found.reasons) == ("not comparable", ["k 20 -> 100"])
 
 
@@ -495,9 +495,9 @@ def test_a_night_without_a_metric_in_common_is_not_comparable(
     sample_run: Callable[..., Path], k: int, before: str
 ) -> None:
     block = ("memory", "turn")
-    last = core(ScoredRun.read(sample_run("bm25", k=20)), block, ["recall@10", "hit@10"])
-    now = core(ScoredRun.read(sample_run("recency", k=k)), block, ["recall@5", "hit@5"])
-    found = change(now, last, ["recall@5", "hit@5"], 0.05, "auto")
+    last = main_part(ScoredRun.read(sample_run("bm25", k=20)), block, ["recall@10", "hit@10"])
+    now = main_part(ScoredRun.read(sample_run("recency", k=k)), block, ["recall@5", "hit@5"])
+    found = compare_with_last(now, last, ["recall@5", "hit@5"], 0.05, "auto")
     expected = ("not comparable", [f"{before}no metric in common"])
     assert (found.state, found.reasons) == expected
 

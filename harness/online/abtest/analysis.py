@@ -10,8 +10,14 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.online.abtest.event_log import Flags, MetricColumn, Observations
 from harness.online.abtest.plan import ABTestPlan, Bounds
-from harness.online.abtest.report import FAILED, MAX_PERMUTED, SplitMetric, SplitReport, completed
-from harness.online.abtest.text import by_arm, known
+from harness.online.abtest.report import (
+    FAILED,
+    MAX_PERMUTED,
+    SplitMetric,
+    SplitReport,
+    with_conclusion,
+)
+from harness.online.abtest.text import finite_or_none, group_by_arm
 from harness.statistics.betting import balanced, betting_interval, betting_p
 from harness.statistics.clusters import Ints, Values
 from harness.statistics.corrections import holm
@@ -53,7 +59,7 @@ def split_report(plan: ABTestPlan, records: Observations, level: float) -> Split
         share = _metric(plan, name, every, records, level, (0, 1))
         # Where one arm never fails the mixture has no spread; the test of who failed is exact.
         metrics.append(replace(share, anytime_p=failing.anytime_p if failing else None))
-    return completed(
+    return with_conclusion(
         SplitReport(
             plan=plan,
             level=level,
@@ -67,7 +73,7 @@ def split_report(plan: ABTestPlan, records: Observations, level: float) -> Split
             misrouted=int(((routed & seen_b) | (~routed & seen_a)).sum()),
             repeated=repeated,
             damaged_lines=records.damaged,
-            failures=by_arm(records.errors),
+            failures=group_by_arm(records.errors),
             failure_ratio=failing,
             metrics=_corrected(metrics),
             errors=[],
@@ -139,30 +145,30 @@ def _metric(
     permuted = few and not math.isnan(fixed.permutation.p)
     return SplitMetric(
         name=name,
-        mean_a=known(fixed.mean_a),
-        mean_b=known(fixed.mean_b),
+        mean_a=finite_or_none(fixed.mean_a),
+        mean_b=finite_or_none(fixed.mean_b),
         units_a=len(a),
         units_b=len(b),
         records_a=int(in_a.sum()),
         records_b=int((~in_a).sum()),
-        difference=known(fixed.difference),
-        low=known(fixed.low),
-        high=known(fixed.high),
+        difference=finite_or_none(fixed.difference),
+        low=finite_or_none(fixed.low),
+        high=finite_or_none(fixed.high),
         method=fixed.method,
-        p=known(fixed.p),
+        p=finite_or_none(fixed.p),
         p_holm=None,
         permutation_p=fixed.permutation.p if permuted else None,
-        effect_size=known(fixed.effect_size),
-        anytime_low=known(low),
-        anytime_high=known(high),
-        anytime_p=known(anytime_p),
+        effect_size=finite_or_none(fixed.effect_size),
+        anytime_low=finite_or_none(low),
+        anytime_high=finite_or_none(high),
+        anytime_p=finite_or_none(anytime_p),
         anytime_p_holm=None,
         exact=exact,
         min_effect=effect,
         required_n=_required_n(power, name, effect),
         required_n_anytime=_required_n(power, name, effect, any_time=True),
-        min_detectable_effect=known(power.detectable(units)),
-        min_detectable_effect_anytime=known(power.detectable(units, any_time=True)),
+        min_detectable_effect=finite_or_none(power.detectable(units)),
+        min_detectable_effect_anytime=finite_or_none(power.detectable(units, any_time=True)),
         note=fixed.note.replace("observations", "units"),
         failures_excluded=int(records.failed.sum() - records.failed[column.rows].sum()),
     )
@@ -197,6 +203,6 @@ def _corrected(metrics: list[SplitMetric]) -> list[SplitMetric]:
         for ps in ([m.p for m in metrics], [m.anytime_p for m in metrics])
     ]
     return [
-        replace(m, p_holm=known(p), anytime_p_holm=known(anytime))
+        replace(m, p_holm=finite_or_none(p), anytime_p_holm=finite_or_none(anytime))
         for m, p, anytime in zip(metrics, *map(np.ndarray.tolist, columns), strict=True)
     ]

@@ -11,16 +11,16 @@ from msgspec.structs import replace
 from harness.online.abtest.event_log import Impressions
 from harness.online.abtest.plan import ABTestPlan
 from harness.online.abtest.text import (
-    between,
-    by_arm,
     failures_text,
+    finite_or_none,
+    format_interval,
+    group_by_arm,
     heading,
-    known,
     no_longer_shown,
     number,
     p_value,
     single_look,
-    wrapped,
+    wrap_text,
 )
 from harness.records.base import Record
 from harness.scoring.grid import grid
@@ -114,18 +114,18 @@ def interleaving_report(plan: ABTestPlan, clicks: Impressions, level: float) -> 
         for_b=for_b,
         for_none=len(codes) - for_a - for_b,
         p=binomial_p(for_a, for_a + for_b),
-        preference=known(interval.value),
-        low=known(interval.low),
-        high=known(interval.high),
+        preference=finite_or_none(interval.value),
+        low=finite_or_none(interval.low),
+        high=finite_or_none(interval.high),
         method=interval.how,
         anytime_p=anytime_p,
-        anytime_low=known(low / 2),
-        anytime_high=known(high / 2),
+        anytime_low=finite_or_none(low / 2),
+        anytime_high=finite_or_none(high / 2),
         exact=plan.one_observation_per_unit,
-        min_detectable_preference=known(power.detectable),
+        min_detectable_preference=finite_or_none(power.detectable),
         repeated=len(clicks) - len(outcome),
         damaged_lines=clicks.damaged,
-        failures=by_arm(clicks.errors),
+        failures=group_by_arm(clicks.errors),
         conclusion="",
     )
     return replace(report, conclusion=_conclusion(report))
@@ -166,7 +166,7 @@ def _conclusion(report: InterleavingReport) -> str:
 
 def _lines(report: InterleavingReport) -> Iterator[str]:
     plan = report.plan
-    yield from wrapped(heading(plan, "team-draft interleaving", report.first, report.last))
+    yield from wrap_text(heading(plan, "team-draft interleaving", report.first, report.last))
     yield f"{report.impressions:,} impressions, {report.units:,} units ({plan.randomization_unit})"
     if report.damaged_lines:
         yield f"note: {len(report.damaged_lines)} lines of the log are not whole and were excluded"
@@ -174,7 +174,7 @@ def _lines(report: InterleavingReport) -> Iterator[str]:
         yield (f"note: {report.repeated} impressions are second ones of a unit; excluded")
     if report.failures:
         text = failures_text(plan, report.failures)
-        yield from wrapped(f"note: {text}; an impression in which a system failed is lost by it")
+        yield from wrap_text(f"note: {text}; an impression in which a system failed is lost by it")
     yield ""
     rows = [
         ["impressions", *(f"{n:,}" for n in (report.wins_a, report.wins_b, report.ties))],
@@ -188,9 +188,10 @@ def _lines(report: InterleavingReport) -> Iterator[str]:
         f"preference for a {number(report.preference, sign=True)} (from -0.5, always b, to 0.5); "
         f"detectable {number(report.min_detectable_preference)}"
     )
-    yield f"  looked at once  {size} {between(report.low, report.high)}, p {p_value(report.p)}"
+    once = format_interval(report.low, report.high)
+    yield f"  looked at once  {size} {once}, p {p_value(report.p)}"
     yield (
-        f"  at any time     {size} {between(report.anytime_low, report.anytime_high)}, "
+        f"  at any time     {size} {format_interval(report.anytime_low, report.anytime_high)}, "
         f"p {p_value(report.anytime_p)}"
     )
     yield ""
@@ -199,10 +200,10 @@ def _lines(report: InterleavingReport) -> Iterator[str]:
         if report.exact
         else f"the normal mixture over units (asymptotic, from {MINIMUM} units)"
     )
-    yield from wrapped(
+    yield from wrap_text(
         "A unit counts once, by the mean of its impressions. Once: sign test on units, without "
         f"ties (exact); interval by {report.method}; right only if looked at a single time, at a "
         f"number of units fixed before. Any time: {always}. Detectable: with 80% power."
     )
     yield ""
-    yield from wrapped(report.conclusion)
+    yield from wrap_text(report.conclusion)

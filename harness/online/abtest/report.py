@@ -8,14 +8,14 @@ from msgspec.structs import replace
 
 from harness.online.abtest.plan import ABTestPlan
 from harness.online.abtest.text import (
-    between,
     failures_text,
+    format_interval,
     heading,
     no_longer_shown,
     number,
     p_value,
     single_look,
-    wrapped,
+    wrap_text,
 )
 from harness.records.base import Record
 from harness.scoring.grid import grid
@@ -104,7 +104,7 @@ class SplitReport(Record, omit_defaults=False, tag="split"):
         return split_text(self)
 
 
-def completed(report: SplitReport) -> SplitReport:
+def with_conclusion(report: SplitReport) -> SplitReport:
     """Adds the errors and the conclusion to a report."""
     report = replace(report, errors=[*_errors(report)])
     return replace(report, conclusion=_conclusion(report))
@@ -153,15 +153,15 @@ def _conclusion(report: SplitReport) -> str:
 def _lines(report: SplitReport) -> Iterator[str]:
     plan, ratio = report.plan, report.ratio
     share = f"{100 * plan.split:g}/{100 - 100 * plan.split:g}"
-    yield from wrapped(heading(plan, f"split {share}", report.first, report.last))
-    yield from wrapped(
+    yield from wrap_text(heading(plan, f"split {share}", report.first, report.last))
+    yield from wrap_text(
         f"{report.records:,} records of {ratio.units_a + ratio.units_b:,} units "
         f"({plan.randomization_unit}): {ratio.units_a:,} in a, {ratio.units_b:,} in b; sample "
         f"ratio {'MISMATCH' if ratio.mismatch else 'as planned'} (p {p_value(ratio.anytime_p)} at "
         f"any time; {p_value(ratio.p)} if looked at this single time)"
     )
     for note in _notes(report):
-        yield from wrapped(f"note: {note}")
+        yield from wrap_text(f"note: {note}")
     if report.metrics:
         size = f"{100 * report.level:g}%"
         yield ""
@@ -171,9 +171,9 @@ def _lines(report: SplitReport) -> Iterator[str]:
         yield ""
         yield from _sizes(report)
         yield ""
-        yield from wrapped(_method(report))
+        yield from wrap_text(_method(report))
     yield ""
-    yield from wrapped(report.conclusion)
+    yield from wrap_text(report.conclusion)
 
 
 def _row(m: SplitMetric) -> list[str]:
@@ -183,9 +183,9 @@ def _row(m: SplitMetric) -> list[str]:
         number(m.mean_b),
         number(m.difference, sign=True),
         "-" if m.effect_size is None else f"{m.effect_size:+.2f}",
-        between(m.low, m.high),
+        format_interval(m.low, m.high),
         p_value(m.p_holm),
-        between(m.anytime_low, m.anytime_high),
+        format_interval(m.anytime_low, m.anytime_high),
         p_value(m.anytime_p_holm),
     ]
 
@@ -285,7 +285,7 @@ def _difference(report: SplitReport, m: SplitMetric) -> str:
     if report.failure_ratio is not None and m is report.metrics[-1]:
         p = f"p {p_value(m.anytime_p_holm)} at any time"
         return f"Shown: {high} fails more often than {low} ({p})."
-    interval = between(m.anytime_low, m.anytime_high)
+    interval = format_interval(m.anytime_low, m.anytime_high)
     if m.anytime_low is None or m.anytime_high is None or m.anytime_low <= 0 <= m.anytime_high:
         what = f"A difference in {m.name}"
         return no_longer_shown(what, m.anytime_p_holm, m.anytime_low, m.anytime_high)

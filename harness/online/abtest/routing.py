@@ -89,7 +89,7 @@ def team_draft(
     first and is of no team: a click there is no preference (two equal rankings always tie). The
     draft ends where one team has nothing left to pick, or would have nothing if the other picked
     first; what is left is shown, of no team. So on every place, in the mean over coins, both teams
-    stand equally often. A document that a ranking repeats counts where it first stands. Raises
+    are equally often. A document that a ranking repeats counts at its best rank. Raises
     UsageError for k below 1 and ids that are no text.
     """
     if not isinstance(k, int) or k < 1:

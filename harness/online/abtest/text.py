@@ -25,12 +25,12 @@ def heading(plan: ABTestPlan, method: str, first: float | None, last: float | No
     return f"A/B test {plan.name}: a = {plan.a}, b = {plan.b}, {method}{when}"
 
 
-def wrapped(text: str) -> list[str]:
+def wrap_text(text: str) -> list[str]:
     """Wraps a text; later lines are indented."""
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
-def known(value: float) -> float | None:
+def finite_or_none(value: float) -> float | None:
     """Returns None for a number that is not measurable."""
     return value if math.isfinite(value) else None
 
@@ -50,7 +50,7 @@ def number(value: float | None, *, sign: bool = False) -> str:
     return f"{value:{plus}.3f}"
 
 
-def between(low: float | None, high: float | None) -> str:
+def format_interval(low: float | None, high: float | None) -> str:
     """Formats an interval."""
     if low is None or high is None:
         return "-"
@@ -66,7 +66,7 @@ def p_value(p: float | None) -> str:
     return f"{p:.4f}" if p < 0.01 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"
 
 
-def by_arm(kinds: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+def group_by_arm(kinds: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
     """Groups counts of failures by arm and kind of error; empty if nothing failed."""
     found: dict[str, dict[str, int]] = {"a": {}, "b": {}} if kinds else {}
     for (arm, kind), n in sorted(kinds.items()):
@@ -88,7 +88,7 @@ def no_longer_shown(what: str, p: float | None, low: float | None, high: float |
     """Says that something was shown once, and that the present interval contains 0."""
     return (
         f"{what} was shown at an earlier moment (p {p_value(p)}), but the present interval, "
-        f"{between(low, high)}, contains 0 again: did something change on the way?"
+        f"{format_interval(low, high)}, contains 0 again: did something change on the way?"
     )
 
 

@@ -65,7 +65,7 @@ class RateStats(Record):
 
 
 class FeedbackStats(Record):
-    """Clicks and ratings, with what they cannot tell.
+    """Clicks and ratings, and their limits.
 
     `click_rate` is over requests whose log says what was clicked, be it nothing; `first_click_mrr`
     over those with a click on a document that was returned.

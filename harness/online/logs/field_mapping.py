@@ -142,7 +142,7 @@ def _flat(table: dict[str, object], before: str = "") -> dict[str, object]:
 # -- Dotted paths into JSON: `request.text`, `results[].id`, `choices[0].text` ---------------------
 
 MISSING: Any = object()
-"""What a path gives that leads nowhere; None is a null that stands there."""
+"""The value of a path that leads nowhere; None is a null in the line."""
 
 Get = Callable[[Any], Any]
 
@@ -150,7 +150,7 @@ _STEP = re.compile(r"([^\[\]]*)((?:\[\d*\])*)", re.ASCII)
 
 
 def compile_path(text: str) -> Get:
-    """A function from a JSON value to what stands at the path, or MISSING.
+    """Returns a function from a JSON value to the value at the path, or MISSING.
 
     `a.b` is a field of a field; where an object has a key `a.b`, with the point in it, that is
     taken first (OpenTelemetry names attributes so). `[]` takes each item of a list and gives a list

@@ -257,7 +257,7 @@ def log_lines(source: ImportedLog, n_scored: int, feedback: FeedbackSummary | No
 
 
 def feedback_lines(feedback: FeedbackStats) -> list[str]:
-    """Describes clicks and ratings, with what they cannot tell."""
+    """Describes clicks and ratings, and their limits."""
     rates = (
         (feedback.click_rate, "requests with a click"),
         (feedback.first_click_mrr, "reciprocal rank of the first click"),

@@ -68,7 +68,7 @@ class QueryIndex:
         self._by_id = {name: row for row, name in enumerate(ids)}
         self._by_text: dict[str, int] = {}
         for row, text in enumerate(texts):
-            key = normalised(text)
+            key = normalise_text(text)
             if key:
                 self._by_text[key] = AMBIGUOUS if key in self._by_text else row
 
@@ -81,10 +81,10 @@ class QueryIndex:
         row = UNKNOWN if name is None else self._by_id.get(name, UNKNOWN)
         if row != UNKNOWN or query is None:
             return row, True
-        return self._by_text.get(normalised(query), UNKNOWN), False
+        return self._by_text.get(normalise_text(query), UNKNOWN), False
 
 
-def normalised(text: str) -> str:
+def normalise_text(text: str) -> str:
     """A text in Unicode's composed form (NFC) with single spaces; letters and case stay."""
     if text.isascii() and text.isprintable() and "  " not in text:
         return text.strip()

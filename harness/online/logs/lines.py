@@ -134,7 +134,7 @@ class EventReader:
         return plan
 
     def _lacks(self, record: dict[str, object]) -> str:
-        """What a line without documents is told."""
+        """Describes what a line without documents lacks."""
         path = self._mapping.fields.get("returned")
         wanted = repr(path) if path else "with the returned documents (returned, results, ...)"
         return f"no field {wanted}; the line has {_shown(record)}"
@@ -163,7 +163,7 @@ class EventReader:
 
 
 def _look(record: dict[str, object], gets: list[tuple[str, Get]]) -> tuple[str, object] | None:
-    """The first path that leads to something but null, and what stands there."""
+    """Returns the first path with a value that is not null, and the value."""
     for path, get in gets:
         found = get(record)
         if found is not MISSING and found is not None:

@@ -83,9 +83,9 @@ def read_log(
 
 def _read(file: Path, parser: LogParser) -> Iterator[RetrievalEvent | Feedback]:
     rest, line = b"", 1
-    for block in blocks(file):
+    for block in read_blocks(file):
         data = rest + block if rest or line > 1 else block.removeprefix(BOM)
-        found, taken, lines = split(data)
+        found, taken, lines = split_objects(data)
         for at, text in found:
             yield from parser.events(str(file), line + at, text)
         rest, line = data[taken:], line + lines
@@ -154,10 +154,10 @@ def is_request_log(path: Path) -> bool:
 
     parser = LogParser()
     try:
-        block = next(blocks(path), b"").removeprefix(BOM)
+        block = next(read_blocks(path), b"").removeprefix(BOM)
     except UsageError:
         return False
-    for at, text in split(block)[0][:_LOOKED_AT]:
+    for at, text in split_objects(block)[0][:_LOOKED_AT]:
         for one in parser.events("", at, text):
             if isinstance(one, RetrievalEvent) and (one.returned or one.texts):
                 return not _is_run([*orjson.loads(text)])
@@ -187,13 +187,13 @@ def log_files(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         raise UsageError(f"{path}: no such log file or folder")
-    found = [one for one in sorted(path.iterdir(), key=by_age) if is_log(one)]
+    found = [one for one in sorted(path.iterdir(), key=age_key) if is_log(one)]
     if not found:
         raise UsageError(f"{path}: no log in this folder (*{', *'.join(_KINDS)}, also rotated)")
     return found
 
 
-def by_age(path: Path) -> tuple[str, bool, int, str]:
+def age_key(path: Path) -> tuple[str, bool, int, str]:
     """Sorts files by name, oldest first: app.log.2.gz, app.log.1, app.log; dates as they count."""
     found = _NAME.fullmatch(path.name)
     if found is None:
@@ -209,7 +209,7 @@ def is_log(path: Path) -> bool:
     return not path.name.startswith(".") and not kinds.isdisjoint(_KINDS) and path.is_file()
 
 
-def blocks(path: Path) -> Iterator[bytes]:
+def read_blocks(path: Path) -> Iterator[bytes]:
     """The bytes of a file, unpacked where it is. Raises UsageError where it cannot be read."""
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
@@ -219,10 +219,10 @@ def blocks(path: Path) -> Iterator[bytes]:
         raise UsageError(f"{path}: cannot be read ({error})") from None
 
 
-def split(data: bytes) -> tuple[list[tuple[int, bytes]], int, int]:
+def split_objects(data: bytes) -> tuple[list[tuple[int, bytes]], int, int]:
     """JSON objects in `data`: (line from 0, text) of each; bytes and ends of lines that they take.
 
-    An object stands on one line, or over several where its braces stand alone at their beginning,
+    An object is on one line, or on several if its braces are alone at the start of a line,
     as ConsoleSpanExporter writes it. What is not finished is not taken: neither a last line that is
     no whole object yet, nor one that lacks its closing brace.
     """

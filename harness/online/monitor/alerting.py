@@ -14,7 +14,7 @@ from harness.online.monitor.alerts import Alerts
 from harness.online.monitor.calendar import PERIODS
 from harness.online.monitor.change import ChangeEvent, MeanTest, Observed, Values
 from harness.online.monitor.labels import Labels
-from harness.online.monitor.measure import measured
+from harness.online.monitor.measure import measure_rule
 from harness.online.monitor.paired_test import REQUESTS, PairedTest
 from harness.online.monitor.period_test import PeriodTest
 from harness.online.monitor.records import (
@@ -28,7 +28,7 @@ from harness.online.monitor.rules import (
     REFERENCE_REQUESTS,
     AlertRules,
     ChangeRule,
-    checked,
+    check_types,
 )
 from harness.online.monitor.validate_rules import is_metric, validate_rules
 
@@ -52,7 +52,7 @@ class RuleEvaluator:
         drifts: bool,
     ) -> None:
         """Raises UsageError for a rule that can never fire; see `validate_rules`."""
-        self._thresholds = [checked(rule) for rule in rules.thresholds]
+        self._thresholds = [check_types(rule) for rule in rules.thresholds]
         self.alerts = alerts
         if rules.changes is None:
             changes = [ChangeRule(metric=name) for name in (metrics[0], "no_result")]
@@ -60,7 +60,7 @@ class RuleEvaluator:
                 changes = [rule for rule in changes if not is_metric(rule.metric)]
         else:
             changes = list(rules.changes)
-        changes = [checked(rule) for rule in changes]
+        changes = [check_types(rule) for rule in changes]
         validate_rules([*self._thresholds, *changes], metrics, labels, window, drifts)
         self.tests: list[tuple[ChangeRule, Test]] = [
             (rule, _test(rule, labels)) for rule in changes
@@ -85,7 +85,7 @@ class RuleEvaluator:
     def thresholds(self, stats: WindowStats, moment: Moment) -> None:
         """Evaluates the thresholds on the numbers of the window."""
         for rule in self._thresholds:
-            found = measured(rule.metric, rule.slice, stats)
+            found = measure_rule(rule.metric, rule.slice, stats)
             active = rule.name in self.alerts.active
             if found.value is None or found.n < rule.min_n:
                 continue
@@ -100,7 +100,7 @@ class RuleEvaluator:
         """Describes the thresholds that too few requests have a number for."""
         lines = []
         for rule in self._thresholds:
-            found = measured(rule.metric, rule.slice, stats)
+            found = measure_rule(rule.metric, rule.slice, stats)
             if found.value is None or found.n < rule.min_n:
                 lines.append(
                     f"{rule.name}: not evaluated yet, {found.n} of {rule.min_n} requests have it"
@@ -133,7 +133,7 @@ class RuleEvaluator:
     ) -> None:
         about, found, over = test.about, RateStats(value=event.value, n=event.n), event.over
         if found.value is None:
-            found = measured(rule.metric, "all", stats())
+            found = measure_rule(rule.metric, "all", stats())
             over = f"over {found.n} requests of the window"
         value = f"{found.value:.4g} {over}"
         if event.alert:
@@ -202,7 +202,7 @@ class RuleEvaluator:
         return {rule.key: test.state() for rule, test in self.tests}
 
     def resume(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Continues from decoded states; tests of other rules begin anew."""
+        """Continues from decoded states; tests of other rules start again."""
         for rule, test in self.tests:
             if rule.key in states:
                 test.resume(states[rule.key])

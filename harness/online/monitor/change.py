@@ -1,23 +1,21 @@
-"""Tests at any time whether the mean of an endless stream is worse than a reference.
+"""Tests, at any time, whether the mean of an endless stream is worse than a reference.
 
-The null is that the coming value, given all before it, has a mean no worse than the reference. Who
-doubts it bets on each value being worse: a share c of a capital of 1 becomes
-prod(1 + c ((1 - x) / (1 - m) - 1)) for values x in [0, 1], a reference m and worse meaning lower,
-with the shares of `statistics/betting.py`. When to begin is not known, so players enter all the
-time: `statistics/detector.py`, where also stands why the chance of any false alarm, over the whole
-stream and however often one looks, is at most alpha.
+The null hypothesis: the next value, given all values before it, has a mean no worse than the
+reference. A bet on each value being worse multiplies a capital of 1 by 1 + c ((1 - x) / (1 - m) -
+1) for a share c, values x in [0, 1], a reference m and worse meaning lower; the shares are those of
+`statistics/betting.py`. The time of a change is unknown, so new bets start all the time. The chance
+of any false alarm, over the whole stream and however often it is looked at, is at most alpha
+(`statistics/detector.py`).
 
-A reference that was measured is not known exactly. Half of alpha is for it: m is the end of the
-betting interval of its batches, so a true mean worse than m has at most that chance, and the other
-half is for the stream. After an alert that was cleared the test begins again with less alpha:
-episode r has 1 / (r (r + 1)) of it, which sums to 1 over all.
+A measured reference is uncertain. Half of alpha is for it: m is the end of the betting interval of
+its batches. After an alert is resolved the test begins again with less alpha: episode r has 1 / (r
+(r + 1)) of it, which sums to 1 over all.
 
-What it cannot tell: why. Harder questions make a mean fall as a broken index does (see drift). And
-the null is about every next value, given those before: where values come in bouts (one user's ten
-hard questions in a row, a night, a weekend) it does not hold value by value, and alpha is exceeded
-by far. So means over `batch` values are tested, and `batch` has to be as long as the bouts are; for
-the calendar's bouts there is `by_period.py` (`tests/benchmarks/change_detection.md` has the false
-alarms of both).
+Limits: a test does not say why a mean fell; harder questions do it as a broken index does (see
+`drift.py`). Where values come in bouts (ten hard questions of one user, a night, a weekend) the
+null does not hold value by value, and there are far more false alarms than alpha. So means over
+`batch` values are tested, and `batch` must be as long as the bouts. `period_test.py` is for the
+calendar's bouts; `tests/benchmarks/change_detection.md` has the false alarms of both.
 """
 
 from __future__ import annotations
@@ -110,7 +108,7 @@ class MeanTest(Saved):
     batch: int = 10
     entry: int = ENTRY
     recovery: int = RECOVERY
-    n: int = 0  # values tested since the test began (anew)
+    n: int = 0  # values tested since the test began or was resolved
     episode: int = 1
     active: bool = False
     pending: list[float] = field(default_factory=list)  # of the reference, a batch or a recovery

@@ -1,19 +1,16 @@
-"""Are the queries that nobody labelled like the labelled ones? Words alone, no model.
-
-Of the window, those queries are looked at that join no label; the others are labelled ones.
+"""Compares the words of unlabelled queries in the window with those of the labelled queries.
 
 * **Divergence**: the Jensen-Shannon divergence, in bits from 0 (the same words as often) to 1 (none
-  in common), between their words and those of the labelled queries. A small sample of the very
-  same queries diverges too, so the number stands beside its *level*: the labelled queries are cut
-  into halves at random `SPLITS` times; as many queries, drawn from one half, are held against the
-  other, and so are the new ones. The level is the 95% point of the former, the divergence the mean
-  of the latter.
-* **Unseen words**: the share of queries with a word that no labelled query has, beside the share of
+  in common). A small sample of the very same queries diverges too, so its *level* is measured: the
+  labelled queries are split into random halves `SPLITS` times; as many queries as are new, drawn
+  from one half, are compared with the other half, and so are the new ones. The level is the 95%
+  point of the former, the divergence the mean of the latter.
+* **Unseen words**: the share of queries with a word that no labelled query has, and the share of
   labelled queries with a word that no *other* labelled query has.
 
-What these cannot tell: the same words can ask for something else, and other words for the same; a
-new fashion of greeting looks like drift. Neither says that recall is worse, only that the labels
-speak less for what is asked now. Counts by block are kept of words, no query.
+Limits: the same words can ask for something else, and other words for the same. Drift does not say
+that recall is worse, only that the labels say less about what is asked now. Counts of words are
+stored by block, no query.
 """
 
 from __future__ import annotations

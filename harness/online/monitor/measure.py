@@ -64,7 +64,7 @@ def feedback(window: Window) -> FeedbackStats | None:
     return feedback_stats(click[click >= 0], rating[~np.isnan(rating)])
 
 
-def measured(name: str, slice_: str, stats: WindowStats) -> RateStats:
+def measure_rule(name: str, slice_: str, stats: WindowStats) -> RateStats:
     """Returns the number that a rule is about; its value is None if it is not measurable."""
     nothing = RateStats(value=None, n=0)
     drift, window = stats.drift, stats.slices.get(slice_)

@@ -38,7 +38,7 @@ from harness.online.monitor.state import (
     snapshot,
     write_state,
 )
-from harness.online.monitor.window import Columns, Scorer, as_columns, observed
+from harness.online.monitor.window import Columns, Scorer, as_columns, observations
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 
 
 class RequestFields(TypedDict, total=False):
-    """What a program records of a request, beside its query; see `RetrievalEvent`."""
+    """Keywords of a request that a program records; see `RetrievalEvent`."""
 
     query_id: str | None
     returned: Sequence[str] | None
@@ -185,8 +185,7 @@ class Monitor(MonitorState):
 
     @property
     def errors(self) -> list[str]:
-        """What does not work at present, beside the counting: to write or deliver alerts, to write
-        the state. It is retried."""
+        """What fails at present and is retried: writing or delivering alerts, writing the state."""
         return [one for one in (self.rules.alerts.error, self._save_error) if one]
 
     def undecided(self) -> list[str]:
@@ -266,7 +265,7 @@ class Monitor(MonitorState):
         if self.words is not None:
             unlabelled = [r.query if row < 0 else None for row, r in zip(rows, events, strict=True)]
             self.words.add(unlabelled)
-        new = observed(columns, values, rows, self.metrics, clock.time() + SLACK)
+        new = observations(columns, values, rows, self.metrics, clock.time() + SLACK)
         self.rules.changes(new, self.stats, self._moment(), hold=self._hold)
         if self.window.total - self._looked >= max(_TOGETHER, self.window.size // 100):
             self._look()

@@ -1,18 +1,18 @@
 """Tests query by query whether requests have lower scores than a run.
 
-A run asks each query once; in traffic, frequent queries weigh more, and which queries are frequent
-changes. So the two means differ without a change. Instead, each query that was asked in a period
-has one difference, of its first request there from its score in the run, and counts once. If the
-two are exchangeable, the difference is as likely above 0 as below, by as much, and the sum's chance
-has a bound by signs (`statistics/signs_and_ranks.py`). They are exchangeable if a query has the
-same answer at any time, if each answer is a draw of one chance, and if the system drew anew when it
-was built and has the same answers since. The mean of all requests estimates the truth better, but
-is not exchangeable with that of the run: of 100 queries with a chance of 0.99, the run may have all
-right, and the means of many requests are nearly all below it.
+A run asks each query once; in traffic some queries are frequent, and which ones changes. So the two
+means differ without a change. Instead, each query that was asked in a period has one difference, of
+its first request there from its score in the run. If the two are exchangeable, the difference is as
+likely above 0 as below, by as much, which bounds the chance of the sum of the signs
+(`statistics/signs_and_ranks.py`). They are exchangeable if answers never change, if each answer is
+a new draw of the same chance, or if the system drew once, when it was built. The mean of all
+requests would be a better estimate, but it is not exchangeable with that of the run: of 100 queries
+with a chance of 0.99, the run may have all right, and the means of many requests are nearly all
+below it.
 
-The differences of two days are dependent, as the run is the same; so nothing is multiplied over
-days: the r-th look has the part `detector.part(r)` of alpha, and all of them together have alpha,
-however dependent they are.
+The differences of two days are dependent, as the run is the same, so nothing is multiplied over
+days: the r-th look has the part `detector.part(r)` of alpha. All looks together have alpha, however
+dependent they are.
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Has a mean become worse, by the mean of each hour, day or week? For traffic with tides.
+"""Tests whether a mean has become worse, by the mean of each hour, day or week.
 
-Requests of one night, one weekend or one day's fashion are alike, so the mean of a whole period is
-one observation. Of a number that somebody set, these means are tested as `change.py` does. Where
-the reference is the stream itself, each mean is ranked among those of its kind before it, Mondays
-among Mondays, and bets are made on low ranks (`statistics/signs_and_ranks.py`): a week's cycle is
-no change, one odd day says little however odd it is, and the reference grows for ever. That is
-right, with no distribution assumed, where the periods of each kind come in any order alike. It is
-not where one hangs on the one before, as with a drift of many days: then take longer periods.
+Requests of one night or weekend are alike, so the mean of a whole period is one observation.
+Against a number that was set, these means are tested as in `change.py`. If the reference is the
+stream itself, each mean is ranked among those of its kind before it (Mondays among Mondays), and
+bets are made on low ranks (`statistics/signs_and_ranks.py`): a weekly cycle is no change, one odd
+day says little, and the reference keeps growing. This assumes no distribution, but that the periods
+of each kind are exchangeable. If one depends on the one before, as in a drift of many days, longer
+periods are needed.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class PeriodTest(Saved):
     """A test of one metric or rate by the mean of each period; see above.
 
     `reference` is a number, or None for the first `learned` periods. The first period of all is
-    left out, as nobody knows whether it is whole; so is, of ranks, one with few requests (`short`
+    left out, as it may not be whole; so is, of ranks, one with few requests (`short`
     counts them), as its mean is less sure than those that it would be ranked among.
     """
 

@@ -186,7 +186,7 @@ class Snapshot(WindowStats):
     """All numbers of a monitor at one moment; what is not measurable is None.
 
     `labels` is the number of labelled queries, `alerts` are the active ones, `history` the last
-    ones, newest first. `errors`: what does not work at present, beside the counting.
+    ones, newest first. `errors`: what fails at present and is retried.
     """
 
     window: WindowRange

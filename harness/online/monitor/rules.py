@@ -228,7 +228,7 @@ def _canonical(metric: str) -> str:
 R = TypeVar("R", AlertThreshold, ChangeRule)
 
 
-def checked(rule: R) -> R:
+def check_types(rule: R) -> R:
     """Returns a rule that a program made, with the types of its values checked.
 
     Raises UsageError.

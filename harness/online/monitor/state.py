@@ -63,7 +63,7 @@ class StateSettings(Record, omit_defaults=False):
 
 
 class StateHeader(Record, omit_defaults=False):
-    """The header of a state file, beside its arrays; for dictionaries see `Saved`."""
+    """The header of a state file; its dictionaries are states of `Saved` parts."""
 
     version: int
     settings: StateSettings

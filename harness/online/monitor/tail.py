@@ -28,7 +28,15 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.online.logs.field_mapping import FieldMapping
-from harness.online.logs.read import BOM, PACKED, LogParser, blocks, by_age, is_log, split
+from harness.online.logs.read import (
+    BOM,
+    PACKED,
+    LogParser,
+    age_key,
+    is_log,
+    read_blocks,
+    split_objects,
+)
 from harness.online.monitor.monitor import Monitor
 from harness.online.monitor.records import FilePosition, LogFile, LogPosition
 from harness.records.run import LogCounts
@@ -101,14 +109,14 @@ class LogTailer:
     def _siblings(self) -> list[Path]:
         """Lists files that may hold lines of this log, the oldest first, the file itself last."""
         if self.path.is_dir():
-            return sorted((one for one in self.path.iterdir() if is_log(one)), key=by_age)
+            return sorted((one for one in self.path.iterdir() if is_log(one)), key=age_key)
         found = []
         for one in self.path.parent.iterdir():
             with suppress(OSError):  # removed since it was listed
                 mine = one.name.startswith(self.path.name) or _key(one.stat()) in self._known
                 if mine and one != self.path and one.is_file():
                     found.append(one)
-        return [*sorted(found, key=by_age), *([self.path] if self.path.is_file() else [])]
+        return [*sorted(found, key=age_key), *([self.path] if self.path.is_file() else [])]
 
     def _look(self) -> dict[_Key, Path]:
         """Finds the files, in the order of their age, and opens those that may be removed."""
@@ -119,7 +127,7 @@ class LogTailer:
                     there[self._opened(path)] = path
             if all(key in there or self._is_removed(key) for key in self._known):
                 break
-        return dict(sorted(there.items(), key=lambda one: (one[1] == self.path, by_age(one[1]))))
+        return dict(sorted(there.items(), key=lambda one: (one[1] == self.path, age_key(one[1]))))
 
     def _opened(self, path: Path) -> _Key:
         """Opens a file that may be written or removed, closes one that is done; returns its key."""
@@ -269,7 +277,7 @@ class LogTailer:
             head = self._head(key, path)[0] or b""
             file.head_bytes, file.head = len(head), _digest(head)
         mark = len(BOM) if file.offset == 0 and data.startswith(BOM) else 0
-        found, taken, lines = split(data[mark:])
+        found, taken, lines = split_objects(data[mark:])
         taken += mark if taken else 0
         if not taken and len(data) > _LONGEST_LINE:
             self.counts.unreadable += 1
@@ -319,7 +327,7 @@ def _digest(head: bytes) -> str:
 def _read_already(path: Path) -> LogFile:
     """Describes a file as one that was read to its end."""
     try:
-        head = next(blocks(path), b"")[:_HEAD]
+        head = next(read_blocks(path), b"")[:_HEAD]
     except UsageError:
         head = b""
     size = path.stat().st_size
@@ -337,7 +345,7 @@ def _blocks_from(
             yield block
             handle.seek(offset := offset + len(block))
         return
-    for block in blocks(path):
+    for block in read_blocks(path):
         if offset < len(block):
             yield block[offset:]
         offset = max(0, offset - len(block))

@@ -35,7 +35,7 @@ COLUMNS: dict[str, tuple[Any, Any]] = {
     "rating": (np.float64, np.nan),
     "request_id": (np.uint64, 0),  # a hash of its name; 0: it has none
 }
-"""Column -> type, and what stands where nothing is known."""
+"""Column -> type, and the value for not known."""
 
 
 class Window:
@@ -75,7 +75,7 @@ class Window:
 
 
 def ranking(event: RetrievalEvent, own_id: str | None = None) -> dict[str, int]:
-    """Document -> rank from 1, each document once, where it stands first.
+    """Document -> rank from 1, each document once, at its best rank.
 
     Where scores are given and rise, they order the documents, equals staying as they are: the order
     of the `memory` protocol. `own_id` is left out, for datasets that say so.
@@ -175,7 +175,7 @@ def as_columns(
     return {name: np.array(found[name], kind) for name, (kind, _) in COLUMNS.items()}
 
 
-def observed(
+def observations(
     columns: Columns, values: Values, rows: Sequence[int], metrics: Sequence[str], latest: float
 ) -> dict[str, Observed]:
     """The values of every metric and rate, over the requests that each is about (see `measure`).
@@ -214,7 +214,7 @@ def _float(value: float | None) -> float:
 
 
 def _first_click(event: RetrievalEvent) -> int:
-    """Rank of the first clicked document; 0 for none of them, -1 where nobody watched."""
+    """Rank of the first clicked document; 0 for none of them, -1 where clicks were not logged."""
     if event.clicked is None:
         return -1
     if not event.clicked:

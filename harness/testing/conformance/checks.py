@@ -25,7 +25,7 @@ from harness.testing.conformance.fixtures import (
     ask,
     corpus,
     equal_texts,
-    indexed,
+    index_texts,
     same_scores,
     scores_in_shards,
 )
@@ -35,7 +35,7 @@ PASSED, FAILED, NOTED = "pass", "FAIL", "note"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one check: `state` is pass, FAIL or note (worth knowing, and allowed)."""
+    """The result of one check: `state` is pass, FAIL or note (worth knowing, and allowed)."""
 
     name: str
     state: str
@@ -47,8 +47,8 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
     """Run every check on a retriever; each outcome as soon as it is there.
 
     Where `search` answers easy questions with what is no answer at all, nothing else is tried.
-    Raises UsageError for retrievers that cannot be checked: unknown ones, such that answer with a
-    dataset's own ids, and such that are shown the answer key.
+    Raises UsageError for retrievers that cannot be checked: unknown ones, those that answer with a
+    dataset's own ids, and those that are shown the answer key.
     """
     retriever: Any = spec.build()
     for trait, reason in (
@@ -64,7 +64,7 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
         for name, function in CHECKS.items():
             outcome, is_answer = _outcome(name, function, retriever, spec)
             yield outcome
-            if function is finds and not is_answer:
+            if function is finds_something and not is_answer:
                 break  # every other check would say the same
     finally:
         calls.close(retriever)
@@ -73,7 +73,7 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
 def _outcome(
     name: str, function: Callable[[Any, RetrieverSpec], str], retriever: Any, spec: RetrieverSpec
 ) -> tuple[Outcome, bool]:
-    """What came of a check, and whether `search` returned answers at all."""
+    """Runs a check; also returns whether `search` returned answers at all."""
     start, is_answer = perf_counter(), True
     try:
         said = function(retriever, spec)
@@ -93,9 +93,9 @@ def _outcome(
 # -- The checks ------------------------------------------------------------------------------------
 
 
-def finds(retriever: Retriever, spec: RetrieverSpec) -> str:
+def finds_something(retriever: Retriever, spec: RetrieverSpec) -> str:
     """It answers at all; which notes it finds is not judged."""
-    notes = indexed(retriever, NOTES)
+    notes = index_texts(retriever, NOTES)
     found = ask(retriever, notes, QUESTIONS, 3)
     if not any(found):
         raise AnswerError("returned nothing for any of three easy questions")
@@ -105,7 +105,7 @@ def finds(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 def k_respected(retriever: Retriever, spec: RetrieverSpec) -> str:
     """At most k results, also where k is 1 and where it is more than there are documents."""
-    notes = indexed(retriever, NOTES)
+    notes = index_texts(retriever, NOTES)
     counts = [max(map(len, ask(retriever, notes, QUESTIONS, k))) for k in (1, 3, 100)]
     return f"k = 1, 3, 100 gave at most {counts[0]}, {counts[1]}, {counts[2]}"
 
@@ -131,7 +131,7 @@ def index_replaces(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 def deterministic(retriever: Retriever, spec: RetrieverSpec) -> str:
     """The same questions twice, and after indexing again, give the same answers."""
-    notes = indexed(retriever, NOTES)
+    notes = index_texts(retriever, NOTES)
     first, again = ask(retriever, notes, QUESTIONS, 8), ask(retriever, notes, QUESTIONS, 8)
     calls.index(retriever, notes)
     if first != again or first != ask(retriever, notes, QUESTIONS, 8):
@@ -144,7 +144,7 @@ def batches(retriever: Retriever, spec: RetrieverSpec) -> str:
     size = int(getattr(retriever, "batch_size", 1))
     if size == 1:
         return "takes one question at a time"
-    notes = indexed(retriever, NOTES)
+    notes = index_texts(retriever, NOTES)
     together = ask(retriever, notes, QUESTIONS, 8)
     alone = [ask(retriever, notes, [question], 8)[0] for question in QUESTIONS]
     if together != alone:
@@ -162,35 +162,35 @@ def unicode(retriever: Retriever, spec: RetrieverSpec) -> str:
         "tab\there, null\x00there, zero\u200bwidth",
         "quotes \" ' \\ and {braces} <tags> %s $1",
     ]
-    notes = indexed(retriever, texts)
+    notes = index_texts(retriever, texts)
     ask(retriever, notes, texts, 3)
     return f"{len(texts)} odd texts indexed and asked"
 
 
 def empty_corpus(retriever: Retriever, spec: RetrieverSpec) -> str:
     """A haystack without documents is answered with nothing."""
-    notes = indexed(retriever, [])
+    notes = index_texts(retriever, [])
     ask(retriever, notes, QUESTIONS[:1], 5)
     return "answered with nothing"
 
 
 def empty_query(retriever: Retriever, spec: RetrieverSpec) -> str:
     """An empty question, one of spaces, and one of marks are answered somehow."""
-    notes = indexed(retriever, NOTES)
+    notes = index_texts(retriever, NOTES)
     ask(retriever, notes, ["", "   ", "?!"], 3)
     return "empty, blank and '?!' were answered"
 
 
 def one_document(retriever: Retriever, spec: RetrieverSpec) -> str:
     """A haystack of one document."""
-    notes = indexed(retriever, NOTES[:1])
+    notes = index_texts(retriever, NOTES[:1])
     found = ask(retriever, notes, QUESTIONS[:1], 5)[0]
     return "found" if found == [0] else "answered with nothing"
 
 
 def duplicate_texts(retriever: Retriever, spec: RetrieverSpec) -> str:
     """Documents of the same text are different documents."""
-    notes = indexed(retriever, [NOTES[0], NOTES[1], NOTES[0], NOTES[0]])
+    notes = index_texts(retriever, [NOTES[0], NOTES[1], NOTES[0], NOTES[0]])
     found = set(ask(retriever, notes, [NOTES[0]], 4)[0])
     equal = found & {0, 2, 3}
     if len(equal) < 3:
@@ -202,7 +202,7 @@ def long_documents(retriever: Retriever, spec: RetrieverSpec) -> str:
     """Documents of 100 KB."""
     filler = " ".join(OTHERS) + " "
     long = filler * (100_000 // len(filler))
-    notes = indexed(retriever, [f"{long} {NOTES[0]}", long, NOTES[1]])
+    notes = index_texts(retriever, [f"{long} {NOTES[0]}", long, NOTES[1]])
     ask(retriever, notes, QUESTIONS[:2], 3)
     return "two documents of 100 KB were taken in"
 
@@ -211,7 +211,7 @@ def thread_safe(retriever: Retriever, spec: RetrieverSpec) -> str:
     """Where it claims `thread_safe = True`: searches from several threads answer as one by one."""
     if not getattr(retriever, "thread_safe", False):
         return "does not claim concurrent searches"
-    notes = indexed(retriever, NOTES)
+    notes = index_texts(retriever, NOTES)
     alone = [ask(retriever, notes, [question], 8) for question in QUESTIONS]
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda q: ask(retriever, notes, [q], 8), QUESTIONS * 8))
@@ -249,7 +249,7 @@ def close_twice(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 
 CHECKS: dict[str, Callable[[Any, RetrieverSpec], str]] = {
-    "finds something": finds,
+    "finds something": finds_something,
     "respects k": k_respected,
     "index replaces, no state carried over": index_replaces,
     "deterministic": deterministic,

@@ -74,7 +74,7 @@ def corpus(texts: Sequence[str], order: npt.NDArray[np.int64] | None = None) -> 
     return Corpus(Documents(pa.table(columns)), rows.astype(np.int32), numbers, stamps, sessions)
 
 
-def indexed(retriever: Retriever, texts: Sequence[str]) -> Corpus:
+def index_texts(retriever: Retriever, texts: Sequence[str]) -> Corpus:
     """Indexes texts; returns the corpus."""
     notes = corpus(texts)
     calls.index(retriever, notes)
@@ -177,10 +177,11 @@ _N_QUESTIONS = 24
 
 
 def equal_texts(retriever: Any, spec: RetrieverSpec) -> str:
-    """Where every document has the same text, nothing but the answer key can tell the gold.
+    """Checks that among equal texts the relevant one is found no more often than by chance.
 
-    The gold stands first in the file, and the documents come shuffled under random handles, as in a
-    run. A retriever that is right at rank 1 more often than chance reads something else.
+    The relevant document is the first in the file, and the documents come shuffled under random
+    handles, as in a run. A retriever that is right at rank 1 more often than chance reads something
+    else.
     """
     rng = np.random.default_rng(0)
     right = 0

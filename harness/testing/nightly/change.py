@@ -10,7 +10,7 @@ import numpy as np
 from harness.records.run import Measured, RunRecord
 from harness.records.scores import MetricResult, ProtocolResult
 from harness.scoring.uncertainty import named
-from harness.testing.nightly.plan import plain
+from harness.testing.nightly.plan import short_text
 from harness.verdicts.compare.comparison import Cell, Options
 from harness.verdicts.compare.scored import (
     Block,
@@ -41,7 +41,7 @@ from harness.verdicts.history import (
 _DIGITS = 6
 
 
-def change(
+def compare_with_last(
     now: ScoredRun,
     last: ScoredRun | None,
     metrics: Sequence[str],
@@ -137,7 +137,7 @@ def changed_settings(now: ScoredRun, last: ScoredRun) -> list[ChangedSetting]:
 def _settings(run: ScoredRun) -> dict[str, str]:
     machine = run.run_record.machine
     return {
-        **{name: plain(value) for name, value in settings(run).items()},
+        **{name: short_text(value) for name, value in settings(run).items()},
         "git commit": commit(run.run_record),
         "processor": (machine and machine.processor) or "-",
     }
@@ -147,7 +147,7 @@ def commit(record: RunRecord) -> str:
     """The first digits of a run's git commit, and whether there were changes; `-` without git."""
     if record.git is None:
         return "-"
-    return f"{plain(record.git.commit)}{', with changes' if record.git.changed else ''}"
+    return f"{short_text(record.git.commit)}{', with changes' if record.git.changed else ''}"
 
 
 def failed_line(night: str, list_size: int, series: Series, at: str, error: str) -> FailedLine:
@@ -212,13 +212,13 @@ def scored_line(
             for name, part in found.slices.items()
         },
         intervals=_intervals(found),
-        times=times(record.measured),
+        times=run_times(record.measured),
         change=change,
         changed_settings=list(changed),
     )
 
 
-def times(measured: Measured | None) -> HistoryTimes:
+def run_times(measured: Measured | None) -> HistoryTimes:
     """Returns the times of a run."""
     measured = measured or Measured()
     index, search = measured.index, measured.search_ms

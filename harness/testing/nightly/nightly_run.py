@@ -1,4 +1,4 @@
-"""One list of runs while it goes on: a history line after each run, a summary at the end.
+"""Runs one list: a history line after each run, a summary at the end.
 
 Of the last run of each series the rankings and the values by query of the main metrics are stored,
 so that the next one has a partner: the run's own folder is overwritten every night. `last/NAME` is
@@ -26,11 +26,11 @@ from harness.records.scores import ProtocolResult
 from harness.runs.folder.run_folder import RunFolder, write_record, write_scores
 from harness.scoring.scores import main_metrics
 from harness.testing.nightly.change import (
-    change,
     changed_settings,
+    compare_with_last,
     failed_line,
+    run_times,
     scored_line,
-    times,
 )
 from harness.testing.nightly.plan import Plan
 from harness.testing.nightly.render import render
@@ -61,7 +61,7 @@ class BegunList(Record):
 class NightlyRun:
     """What a list has done so far. `began` is when it was begun, `note` says what was repaired.
 
-    `open_nightly_run` makes one; `ran` or `failed` is called after each run, `end` once.
+    `open_nightly_run` makes one; `add_run` or `add_failure` is called after each run, `end` once.
     """
 
     def __init__(
@@ -90,28 +90,30 @@ class NightlyRun:
         """Whether a run that `--resume` found finished was measured by an earlier list already."""
         return (folder.name, record.finished) in self._earlier
 
-    def ran(self, series: Series, folder: Path, block: Block, asked: Sequence[str] = ()) -> None:
+    def add_run(
+        self, series: Series, folder: Path, block: Block, asked: Sequence[str] = ()
+    ) -> None:
         """Take in a run that was scored: compare it with the last time, and add its line.
 
-        `block` is the protocol whose metrics are followed, `asked` metrics beside the main ones.
+        `block` is the protocol whose metrics are followed, `asked` are further metrics.
         A run that has its line in this night already gets no second one.
         """
         whole = ScoredRun.read(folder)
         metrics = main_metrics(whole.blocks[block].overall, asked)
-        run = core(whole, block, metrics)
+        run = main_part(whole, block, metrics)
         last, damage = None, ""
         try:
-            last = last_of(self.plan.folder, series)
+            last = read_last(self.plan.folder, series)
         except UsageError:
             damage = "what was kept of the last time cannot be read"
         self._cores[series] = (run, folder.name)
         if last is not None:
-            self._times[series] = times(last.run_record.measured)
+            self._times[series] = run_times(last.run_record.measured)
         known = self.lines.get(series)
         measured = (folder.name, run.run_record.finished)
         if isinstance(known, ScoredLine) and (known.run, known.finished) == measured:
             return
-        compared = change(
+        compared = compare_with_last(
             run, last, metrics, self.plan.alpha, self.plan.cluster_by, self.plan.max_drop
         )
         if damage:
@@ -119,7 +121,7 @@ class NightlyRun:
         other = changed_settings(run, last) if last is not None else []
         self._add(scored_line(self.began, len(self.series), series, run, block, compared, other))
 
-    def failed(self, series: Series, error: BaseException) -> None:
+    def add_failure(self, series: Series, error: BaseException) -> None:
         """Take in a run that raised. Its message may hold anything, so the history has its kind."""
         said = str(error).splitlines()
         self.why[series] = said[0] if isinstance(error, HarnessError) and said else repr(error)
@@ -134,7 +136,7 @@ class NightlyRun:
         with disk_errors(self.plan.folder, REMEDY):
             if not stopped:
                 for series, (run, name) in self._cores.items():
-                    keep(self.plan.folder, series, run, name)
+                    store_run(self.plan.folder, series, run, name)
             found = summary(
                 self.plan, self.began, self.series, self.lines, self.why, self._times, stopped
             )
@@ -152,9 +154,9 @@ class NightlyRun:
 def open_nightly_run(
     plan: Plan, series: Sequence[Series], *, resume: bool = False
 ) -> Iterator[NightlyRun]:
-    """Begin a list of runs; with `resume` go on with the last one of this history.
+    """Begin a list of runs; with `resume` continue the last one of this history.
 
-    The history is held against other lists until the block ends. Raises UsageError as
+    The history is locked against other lists until the block ends. Raises UsageError as
     `open_history` does.
     """
     with open_history(plan.folder) as (history, note):
@@ -186,7 +188,7 @@ def _now(precision: str) -> str:
 _COLUMNS = ("query", "protocol", "level", "ability", "category", "haystack")
 
 
-def core(run: ScoredRun, block: Block, metrics: Sequence[str]) -> ScoredRun:
+def main_part(run: ScoredRun, block: Block, metrics: Sequence[str]) -> ScoredRun:
     """A run with one protocol, its abilities and these metrics: all that a night compares."""
     protocol, level = block
     found = run.blocks[block]
@@ -204,7 +206,7 @@ def _slices(found: ProtocolResult) -> list[str]:
     return [name for name in SLICES if name in n and not (same and name == "answerable")]
 
 
-def last_of(folder: Path, series: Series) -> ScoredRun | None:
+def read_last(folder: Path, series: Series) -> ScoredRun | None:
     """What was kept of the last time; None where nothing was, or it was removed.
 
     Raises UsageError where it is damaged.
@@ -213,7 +215,7 @@ def last_of(folder: Path, series: Series) -> ScoredRun | None:
     return ScoredRun.read(place) if (place / "run.json").is_file() else None
 
 
-def keep(folder: Path, series: Series, run: ScoredRun, name: str) -> None:
+def store_run(folder: Path, series: Series, run: ScoredRun, name: str) -> None:
     """Put a run aside for the next time; `name` is that of its folder.
 
     What was kept before moves to `before/`, unless it is damaged. A run that is kept already is
@@ -221,7 +223,7 @@ def keep(folder: Path, series: Series, run: ScoredRun, name: str) -> None:
     """
     last, before = (folder / place / folder_name(series) for place in ("last", "before"))
     try:
-        kept = last_of(folder, series)
+        kept = read_last(folder, series)
     except UsageError:
         kept = None
     if kept is not None:
@@ -253,7 +255,7 @@ def keep(folder: Path, series: Series, run: ScoredRun, name: str) -> None:
 
 
 def measurement(record: RunRecord) -> tuple[str, str]:
-    """What tells one measurement from another: the run's folder, and when it was finished."""
+    """Identifies a measurement: the run's folder, and when it was finished."""
     return record.run or "", record.finished
 
 

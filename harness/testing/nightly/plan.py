@@ -97,13 +97,13 @@ def _flat(table: Mapping[str, object]) -> dict[str, str]:
         if name in _NOT_SHOWN:
             continue
         if isinstance(value, Mapping):
-            flat |= {f"{name}.{k}": f"{k}={plain(v)}" for k, v in value.items()}
+            flat |= {f"{name}.{k}": f"{k}={short_text(v)}" for k, v in value.items()}
         else:
-            flat[name] = plain(value) if name in _PLAIN else f"{name}={plain(value)}"
+            flat[name] = short_text(value) if name in _PLAIN else f"{name}={short_text(value)}"
     return flat
 
 
-def plain(value: object) -> str:
+def short_text(value: object) -> str:
     """A setting as short text: files without their folders, digests by their first digits."""
     text = "-" if value is None else str(value)
     file, colon, name = text.rpartition(":")

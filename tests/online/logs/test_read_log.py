@@ -256,10 +256,10 @@ def test_what_the_console_exporter_prints() -> None:
             pass
     with tracer.start_as_current_span("chat"):
         pass
-    from harness.online.logs.read import LogParser, split
+    from harness.online.logs.read import LogParser, split_objects
 
     parser = LogParser(FieldMapping(fields={"query_id": "attributes.app.qid"}))
-    objects, taken, _ = split(out.getvalue().encode())
+    objects, taken, _ = split_objects(out.getvalue().encode())
     assert taken == len(out.getvalue().encode())
     found = [one for line, text in objects for one in parser.events("console", line, text)]
     assert [(r.query, r.query_id, r.returned, r.scores, r.system) for r in found] == [  # type: ignore[union-attr]
@@ -268,7 +268,7 @@ def test_what_the_console_exporter_prints() -> None:
     ]
     assert parser.counts.other == 1
     half = out.getvalue().encode()[:-30]  # the last one is being written
-    assert len(split(half)[0]) == 2
+    assert len(split_objects(half)[0]) == 2
 
 
 def test_a_log_without_a_recall_is_said(tmp_path: Path) -> None:
