@@ -385,3 +385,25 @@ class ABTestOutput(Output, tag="harness.abtest/1"):
     """harness abtest: a report for each event log, whose path is `log`."""
 
     reports: list[dict[str, Any]]
+
+
+class SuiteRun(OutputPart):
+    """A run of a suite: `failure` says why it failed, `empty` in which haystacks nothing was found.
+
+    `record` is its run.json, `report` its scores.json.
+    """
+
+    dataset: str
+    retriever: str
+    folder: str | None
+    report: ScoreReport | None
+    record: RunRecord | None
+    failure: str
+    empty: str
+
+
+class RunListOutput(Output, tag="harness.run-list/1"):
+    """harness run of several; `night` is summary.json of a nightly list."""
+
+    runs: list[SuiteRun]
+    night: Any

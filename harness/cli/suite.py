@@ -24,15 +24,13 @@ from harness.cli.published import of_config
 from harness.cli.run_single import check, file_keys, known, run_one
 from harness.cli.settings_options import apply_table
 from harness.cli.timeout import in_time
+from harness.entry_points import provided, provided_or_none
 from harness.errors import HarnessError, PluginError, RunError, TimedOutError, UsageError
 from harness.runs.folder.run_folder import empty_haystacks
 
 if TYPE_CHECKING:
     from harness.records.run import RunRecord
     from harness.records.scores import MetricResult, ScoreReport
-    from harness.testing.nightly.nightly_run import NightlyRun
-    from harness.testing.nightly.plan import Plan
-    from harness.testing.nightly.summary import NightlySummary
 
 
 @dataclass(frozen=True)
@@ -68,11 +66,12 @@ def run_pairs(options: argparse.Namespace) -> int:
 
 def run_file(options: argparse.Namespace, file: Path, values: dict[str, object]) -> int:
     """Run the list that a TOML file holds. Raises UsageError for what is not as it must be."""
-    from harness.testing.nightly.plan import read_plan
-
     _refuse_options_of_one_run(options)
     out = options.out or values.get("out") or "results"
-    plan = read_plan(file, values.pop("nightly", {}), str(out))
+    nightly, table = provided_or_none("nightly"), values.pop("nightly", {})
+    if nightly is None and table:
+        raise UsageError(f"--config {file}: [nightly]: no installed package keeps a history")
+    plan = nightly.read_plan(file, table, str(out)) if nightly else None
     if plan is not None and options.overwrite:
         raise UsageError(
             "--overwrite: a list with a history always runs again, and keeps what "
@@ -186,7 +185,7 @@ def _called(
     kind: str,
 ) -> list[str]:
     """What each table's dataset or retriever is called in tables and in the history."""
-    from harness.testing.nightly.plan import labels
+    from harness.runs.run_labels import labels
 
     for table in tables:
         name = table.get("name", "x")
@@ -210,7 +209,7 @@ def _tables(file: Path, found: object, name: str) -> list[dict[str, object]]:
 
 def run_all(
     runs: list[argparse.Namespace],
-    night: NightlyRun | None = None,
+    night: Any = None,
 ) -> list[Done]:
     """Run one after the other, a line each on stderr; what fails is kept, and the rest goes on.
 
@@ -246,9 +245,7 @@ def run_all(
     return done
 
 
-def _tell(
-    night: NightlyRun, options: argparse.Namespace, folder: Path, report: ScoreReport
-) -> None:
+def _tell(night: Any, options: argparse.Namespace, folder: Path, report: ScoreReport) -> None:
     """The protocol that is followed over time is the one that the table shows."""
     from harness.scoring.scores import main_protocol
 
@@ -323,14 +320,10 @@ def _answered_only(
             )
 
 
-def _run_list(
-    options: argparse.Namespace, runs: list[argparse.Namespace], plan: Plan | None
-) -> int:
+def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Any) -> int:
     """All runs of a list, what changed since the last time, and their board."""
     from harness.cli.leaderboard import claims_of, say_broken
     from harness.pages.board import write_board
-    from harness.testing.nightly.render import headline, render
-    from harness.testing.nightly.summary import status as dropped
 
     claims = claims_of(next((run.claims for run in runs if run.claims), None))
     of_systems = [run for run in runs if not run.published]
@@ -355,7 +348,7 @@ def _run_list(
         if not options.quiet:
             print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
     if options.json:
-        from harness.testing.nightly.summary import RunListOutput, SuiteRun
+        from harness.cli.output_records import RunListOutput, SuiteRun
 
         rows = [SuiteRun(**{**vars(one), "folder": one.folder and str(one.folder)}) for one in done]
         print_json(RunListOutput(runs=rows, night=found))
@@ -365,21 +358,19 @@ def _run_list(
             for failed in (one for one in done if one.failure):
                 print(f"failed: {failed.retriever} on {failed.dataset}: {failed.failure}")
         else:
-            print(f"\n{render(found, 'terminal')}")
+            print(f"\n{provided('nightly').render(found, 'terminal')}")
     elif found is not None and found.drops:
-        print(f"harness: {headline(found)}", file=sys.stderr)
-    return status(done) or (dropped(found) if found else 0) or left_out
+        print(f"harness: {provided('nightly').headline(found)}", file=sys.stderr)
+    return status(done) or (int(provided("nightly").status(found)) if found else 0) or left_out
 
 
 def _night(
-    plan: Plan, runs: list[argparse.Namespace], options: argparse.Namespace
-) -> tuple[list[Done], NightlySummary]:
+    plan: Any, runs: list[argparse.Namespace], options: argparse.Namespace
+) -> tuple[list[Done], Any]:
     """Run a list with its history. What Ctrl-C leaves is in the summary too."""
-    from harness.testing.nightly.nightly_run import open_nightly_run
-
     for run in runs:
         run.nightly = True  # measured anew every night; what it was stands in the history
-    with open_nightly_run(
+    with provided("nightly").open_nightly_run(
         plan, [run.series for run in runs if not run.published], resume=options.resume
     ) as night:
         if night.note and not options.quiet:

@@ -45,6 +45,7 @@ from harness.runs.messages import (
     SearchRequest,
 )
 from harness.runs.provenance import file_digests, isolated_record
+from harness.runs.request import IsolatedSpec
 from harness.runs.sandbox import Sandbox, find
 
 _START = (
@@ -56,7 +57,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Isolation(RetrieverSpec):
+class Isolation(IsolatedSpec):
     """A retriever's spec with the sandbox of its processes, its description of itself, and the
     sha256 of its files; picklable."""
 
@@ -67,6 +68,11 @@ class Isolation(RetrieverSpec):
     def build(self, seed: int = 0) -> Isolated:
         """Return the retriever on this side; a process is started when it indexes."""
         return Isolated(self, seed)
+
+    @property
+    def sandbox_name(self) -> str:
+        """What the sandbox is made with."""
+        return self.sandbox.by
 
     def record(self) -> RetrieverRecord:
         """Record the retriever, whose code is in the sandbox and describes itself."""

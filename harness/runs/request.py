@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec.structs import replace
 
 from harness.dataset.reader import Dataset
+from harness.entry_points import provided
 from harness.errors import UsageError
 from harness.masking import refuse_in, values_of_others
 from harness.records.run import MatchingRecord, RetrieverRecord, RunPlan
@@ -24,11 +25,21 @@ from harness.runs.provenance import known_by, named_files, retriever_record
 from harness.runs.results import WorkItem
 from harness.runs.settings import Settings
 
-if TYPE_CHECKING:
-    from harness.runs.isolated import Isolation
-
 Tested = str | RetrieverSpec | Retriever | Callable[..., Any]
 """What a program may put under test: a name, an object or a function of a text."""
+
+
+class IsolatedSpec(RetrieverSpec):
+    """A retriever in a process of its own, which the provider `isolation` makes."""
+
+    @property
+    def sandbox_name(self) -> str:
+        """What the sandbox is made with."""
+        raise NotImplementedError
+
+    def record(self) -> RetrieverRecord:
+        """Return what run.json holds of the retriever."""
+        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -41,7 +52,7 @@ class RunRequest:
 
     dataset: Dataset
     retriever: RetrieverSpec | Retriever
-    isolation: Isolation | None
+    isolation: IsolatedSpec | None
     settings: Settings
     built: Retriever
     batch_size: int
@@ -105,7 +116,7 @@ class RunRequest:
     @property
     def sandbox(self) -> str | None:
         """What the sandbox is made with; None without one."""
-        return self.isolation.sandbox.by if self.isolation else None
+        return self.isolation.sandbox_name if self.isolation else None
 
     @property
     def about(self) -> RetrieverRecord:
@@ -163,16 +174,17 @@ def _check(dataset: Dataset, retriever: Tested) -> None:
 
 def _in_sandbox(
     retriever: RetrieverSpec | Retriever, dataset: Dataset, results: Path, seed: int
-) -> Isolation:
+) -> IsolatedSpec:
     """Return the same in a sandbox. Raises UsageError for what was built here already."""
-    from harness.runs.isolated import isolation
-
     if not isinstance(retriever, RetrieverSpec):
         raise UsageError(
             "a retriever that was built or loaded here cannot be isolated any more: name it as "
             "file.py:Class"
         )
-    return isolation(retriever, named_files(retriever), dataset, results, seed)
+    isolation: IsolatedSpec = provided("isolation")(
+        retriever, named_files(retriever), dataset, results, seed
+    )
+    return isolation
 
 
 def _batch_size(settings: Settings, retriever: Any) -> int:

@@ -12,12 +12,10 @@ import pyarrow as pa
 
 from harness.dataset.documents import Documents
 from harness.dataset.prepare import open_dataset
-from harness.dataset.remote_store import DatasetLocation
 from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
 from harness.retrievers.outputs import WrongNumberError, as_result
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.shards import Shard, add_statistics, merge_answers
 from harness.runs.view import BlindedCorpus
 from harness.scoring.matching.matcher import Matcher
 
@@ -140,32 +138,6 @@ def _place(id_: str | int, place: dict[str, int]) -> int | None:
     if isinstance(id_, str):
         return place.get(id_)
     return int(id_) if 0 <= int(id_) < len(place) else None
-
-
-def scores_in_shards(spec: RetrieverSpec, n: int) -> list[dict[int, float]]:
-    """The score of each document, by its position, for questions of a haystack of `sample` that is
-    cut into n shards. Raises what a shard gives back."""
-    dataset = open_dataset("sample")
-    view, place = BlindedCorpus(dataset, 0, 0), DatasetLocation.of(dataset)
-    asked = np.flatnonzero(dataset.query_haystack == 0)[:_N_QUESTIONS]
-    questions = [view.question(int(query)) for query in asked]
-    shards = [Shard(spec, 0, 1, place, piece) for piece in view.corpus.pieces(n)]
-    try:
-        statistics = add_statistics([_good(shard.statistics(questions)) for shard in shards])
-        k = len(view.corpus)
-        found = [_good(shard.search(questions, k, statistics)) for shard in shards]
-    finally:
-        for shard in shards:
-            shard.close()
-    results = merge_answers(found, k)
-    pairs = ((map(int, r.ids), np.asarray(r.scores).tolist()) for r in results)
-    return [dict(zip(ids, scores, strict=True)) for ids, scores in pairs]
-
-
-def _good(answer: Any) -> Any:
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
 
 
 # -- Two checks for leaks --------------------------------------------------------------------------

@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.records.run import Measured, RunRecord
 from harness.records.scores import MetricResult, ProtocolResult
+from harness.runs.run_labels import short_text
 from harness.scoring.uncertainty import named
-from harness.testing.nightly.plan import short_text
 from harness.verdicts.compare.comparison import Cell, Options
 from harness.verdicts.compare.scored import (
     Block,

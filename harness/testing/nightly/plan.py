@@ -10,7 +10,6 @@ cluster_by = "auto"            # what is independent: haystacks, queries, auto
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -19,10 +18,6 @@ from msgspec import Meta
 
 from harness.errors import UsageError
 from harness.records.base import Record, convert
-
-_NOT_SHOWN = {"name", "only", "dataset", "retriever"}
-_PLAIN = ("granularity", "text", "split", "source")
-_HEXADECIMAL = set("0123456789abcdef")
 
 
 @dataclass(frozen=True)
@@ -59,58 +54,3 @@ def read_plan(file: Path, table: object, out: str) -> Plan | None:
             "leave it, or the other keys, out"
         )
     return None
-
-
-# -- Names that stay the same from night to night --------------------------------------------------
-
-
-def labels(tables: Sequence[Mapping[str, object]], bases: Sequence[str]) -> list[str]:
-    """A label for each table of a list: its own `name`, else its base (`locomo`, `bm25`).
-
-    Where tables share a base, the options that differ between them are added: `locomo session`,
-    `bm25 k1=0.9`. So a label depends on no place in the list, and a parameter that is changed in
-    a list without such twins leaves the label, and with it the line over time, as it was.
-    """
-    found = []
-    for table, base in zip(tables, bases, strict=True):
-        if table.get("name"):
-            found.append(str(table["name"]))
-            continue
-        twins = [
-            _flat(other)
-            for other, name in zip(tables, bases, strict=True)
-            if name == base and not other.get("name")
-        ]
-        mine = _flat(table)
-        more = [
-            text for key, text in mine.items() if any(other.get(key) != text for other in twins)
-        ]
-        found.append(" ".join([base, *more]))
-    return found
-
-
-def _flat(table: Mapping[str, object]) -> dict[str, str]:
-    """The options of a table, each as it is shown in a label."""
-    flat: dict[str, str] = {}
-    for key, value in table.items():
-        name = key.replace("-", "_")
-        if name in _NOT_SHOWN:
-            continue
-        if isinstance(value, Mapping):
-            flat |= {f"{name}.{k}": f"{k}={short_text(v)}" for k, v in value.items()}
-        else:
-            flat[name] = short_text(value) if name in _PLAIN else f"{name}={short_text(value)}"
-    return flat
-
-
-def short_text(value: object) -> str:
-    """A setting as short text: files without their folders, digests by their first digits."""
-    text = "-" if value is None else str(value)
-    file, colon, name = text.rpartition(":")
-    if colon and file.endswith(".py"):
-        return f"{Path(file).name}:{name}"
-    if text.startswith(("/", "~/", "./", "../")) or text[1:3] in (":\\", ":/"):
-        return text.replace("\\", "/").rstrip("/").rpartition("/")[2]
-    if len(text) in (40, 64) and set(text) <= _HEXADECIMAL:
-        return text[:8]
-    return text if len(text) <= 80 else f"{text[:77]}..."

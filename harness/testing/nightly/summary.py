@@ -13,9 +13,6 @@ from msgspec.structs import asdict, replace
 
 import harness
 from harness.records.base import Record
-from harness.records.output import Output, OutputPart
-from harness.records.run import RunRecord
-from harness.records.scores import ScoreReport
 from harness.testing.nightly.plan import Plan
 from harness.verdicts.gate import GateResult
 from harness.verdicts.gate import status as gate_status
@@ -129,28 +126,6 @@ class NightlySummary(Record):
     drops: list[DropSummary]
     failed: list[FailedRun]
     runs: list[RunSummary]
-
-
-class SuiteRun(OutputPart):
-    """A run of a suite: `failure` says why it failed, `empty` in which haystacks nothing was found.
-
-    `record` is its run.json, `report` its scores.json.
-    """
-
-    dataset: str
-    retriever: str
-    folder: str | None
-    report: ScoreReport | None
-    record: RunRecord | None
-    failure: str
-    empty: str
-
-
-class RunListOutput(Output, tag="harness.run-list/1"):
-    """harness run of several; `night` is summary.json of a nightly list."""
-
-    runs: list[SuiteRun]
-    night: NightlySummary | None
 
 
 # -- The summary of one night ---------------------------------------------------------------------
