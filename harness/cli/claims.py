@@ -176,7 +176,7 @@ def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> RescoredResult
     from harness.dataset.prepare import open_dataset
     from harness.rankings.published.form import recognised
     from harness.runs.folder.imported import ImportOptions
-    from harness.runs.folder.published import import_published, published
+    from harness.runs.folder.published import import_published, open_published
     from harness.runs.folder.scored import score_run
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import Choices
@@ -190,7 +190,7 @@ def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> RescoredResult
         granularity=claim.granularity,
         source=sources.get(claim.rescored.dataset),
     )
-    file = published(path, form, granularity=claim.granularity)
+    file = open_published(path, form, granularity=claim.granularity)
     with TemporaryFolder("claim") as out:
         folder = import_published(file, dataset, ImportOptions(Path(out), "claimed", quiet=True))
         choices = Choices(metrics=tuple(parse_metrics(claim.rescored.metric)))

@@ -76,9 +76,9 @@ def _form(named: str | None, path: Path) -> str | None:
 def folder_of_published(options: argparse.Namespace, path: Path, form: str) -> tuple[Path, Dataset]:
     """The run folder of a published file, and its dataset at the granularity of its ids."""
     from harness.runs.folder.imported import ImportOptions
-    from harness.runs.folder.published import import_published, published
+    from harness.runs.folder.published import import_published, open_published
 
-    file = published(
+    file = open_published(
         path,
         form,
         ranking=options.ranking or "",
@@ -162,7 +162,7 @@ def take_in_published(options: argparse.Namespace, path: Path, results: Path) ->
         raise UsageError(f"{path}: say what it is over with --dataset; see `harness datasets`")
     from harness.dataset.prepare import open_dataset
     from harness.runs.folder.imported import ImportOptions
-    from harness.runs.folder.published import import_published, published
+    from harness.runs.folder.published import import_published, open_published
     from harness.runs.folder.run_folder import note_in
     from harness.runs.folder.scored import score_run
 
@@ -171,7 +171,7 @@ def take_in_published(options: argparse.Namespace, path: Path, results: Path) ->
     if form is None:
         raise UsageError(f"{path}: of no form that is known; say which with --run-format")
     granularity = options.granularity or ""
-    file = published(
+    file = open_published(
         path, form, ranking=options.ranking or "", granularity=granularity, cut=options.cut
     )
     dataset = _dataset(

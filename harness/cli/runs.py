@@ -143,13 +143,13 @@ def _as_dict(run: ListedRun) -> dict[str, Any]:
 def call_show(options: argparse.Namespace) -> int:
     """One run: what it is, how to make it again, and what lies in its folder."""
     from harness.cli.summary_notes import size
-    from harness.runs.folder.listing import listed
+    from harness.runs.folder.listing import describe_run
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.store import RunStore
 
     folder = run_folder(options, options.run)
     record = RunFolder(folder).record
-    about = listed(folder)
+    about = describe_run(folder)
     previous = folder.with_name(f"{folder.name}.previous")
     kept = sorted(str(path) for path in previous.iterdir()) if previous.is_dir() else []
     if options.json:
@@ -188,13 +188,13 @@ def call_show(options: argparse.Namespace) -> int:
 
 def call_verify(options: argparse.Namespace) -> int:
     """Status 1 where a file of these runs, or of all, is not as it was written."""
-    from harness.runs.folder.listing import damage, list_runs
+    from harness.runs.folder.listing import find_damage, list_runs
 
     folders = [run_folder(options, run) for run in options.runs]
     if not options.runs:
         runs = list_runs(Path(options.results))
         folders = [run.folder for run in runs if run.at_its_end]
-    found = [RunDamage(folder=str(folder), damage=damage(folder)) for folder in folders]
+    found = [RunDamage(folder=str(folder), damage=find_damage(folder)) for folder in folders]
     if options.json:
         print_json(RunsVerifyOutput(runs=found))
     elif not options.quiet:

@@ -15,7 +15,7 @@ from harness.dataset.reader import Dataset
 from harness.pages.records import DocumentColumns
 from harness.rankings.rankings import Rankings, read_rankings
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.scored import answered
+from harness.runs.folder.scored import query_outcomes
 from harness.schema import as_datetime
 from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.budget import token_counts
@@ -57,7 +57,7 @@ class Material:
         rankings, _ = cleaned(read_rankings(files.rankings), dataset)
         ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
         found = resolve(rankings, dataset)
-        return cls(run, dataset, rankings, found, ranked, answered(files, dataset), hits)
+        return cls(run, dataset, rankings, found, ranked, query_outcomes(files, dataset), hits)
 
     @property
     def depth(self) -> int:

@@ -29,7 +29,7 @@ from harness.pages.records import ResultsState, RunProgress
 from harness.pages.report import report_data, report_page
 from harness.records.base import encode, to_plain
 from harness.runs.folder.checkpoint import CheckpointReader
-from harness.runs.folder.listing import ListedRun, listed, unfinished
+from harness.runs.folder.listing import ListedRun, describe_run, list_unfinished
 from harness.runs.folder.run_folder import dataset_of_run
 from harness.runs.folder.store import RunStore, clear, finished_runs
 from harness.verdicts.board.leaderboard import gather
@@ -75,7 +75,7 @@ class Results:
         if self._built is None or self._built[0] != version:
             boards, broken = gather(self.folder)
             apart = {run.name for run in self._finished()} - {*self.runs()}
-            for run in (listed(self.folder / name, numbers=False) for name in sorted(apart)):
+            for run in (describe_run(self.folder / name, numbers=False) for name in sorted(apart)):
                 if run.state == "broken":  # not scored, so that no board misses it
                     broken[run.folder_name] = run.reason
             self._built = (version, (boards, broken))
@@ -83,7 +83,7 @@ class Results:
 
     def unfinished(self) -> list[ListedRun]:
         """Runs that are not at their end."""
-        return unfinished(self.folder, self._checkpoints)
+        return list_unfinished(self.folder, self._checkpoints)
 
     def clear(self, name: str) -> None:
         """Remove what an unfinished run left.

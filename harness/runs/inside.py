@@ -8,6 +8,7 @@ by who asked.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from typing import IO, Any
@@ -41,6 +42,8 @@ from harness.runs.messages import (
 from harness.runs.processes import exit_if_forked
 from harness.runs.provenance import retriever_record
 
+_log = logging.getLogger(__name__)
+
 
 def main() -> None:
     """Answer messages until there are no more."""
@@ -63,7 +66,7 @@ def main() -> None:
     try:
         bench.close()
     except ResponseMismatchError as error:
-        print(f"harness: {error}", file=sys.stderr)
+        _log.error(f"harness: {error}")
         sys.exit(ResponseMismatchError.left_with)
 
 

@@ -90,12 +90,12 @@ def list_runs(results: Path, *, archived: bool = False, numbers: bool = True) ->
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
     if archived:
         results = archive_of(results)
-    found = [listed(folder, numbers=numbers) for folder in finished_runs(results)]
-    found += unfinished(results)
+    found = [describe_run(folder, numbers=numbers) for folder in finished_runs(results)]
+    found += list_unfinished(results)
     return sorted(found, key=lambda run: (run.when, run.folder_name), reverse=True)
 
 
-def unfinished(
+def list_unfinished(
     results: Path, readers: dict[Path, CheckpointReader] | None = None
 ) -> list[ListedRun]:
     """Lists unfinished runs below `results`, whether a process is at them or not.
@@ -159,7 +159,7 @@ def _refuse_unfinished(given: str, results: Path) -> None:
     """Raises UsageError where a run of that name is not finished, or is archived."""
     if not results.is_dir():
         return
-    for run in unfinished(results):
+    for run in list_unfinished(results):
         if given in run.names:
             todo = {
                 "running": "wait for it",
@@ -182,7 +182,7 @@ def _refuse_unfinished(given: str, results: Path) -> None:
         raise UsageError(f"{given}: is archived; `harness runs unarchive {given}` restores it")
 
 
-def listed(folder: Path, *, numbers: bool = True) -> ListedRun:
+def describe_run(folder: Path, *, numbers: bool = True) -> ListedRun:
     """Return a finished run as it stands in a list; `broken` where its files cannot be read."""
     try:
         record = read_with_checksums(folder / RUN_RECORD, RunRecord)
@@ -263,7 +263,7 @@ def _unfinished(store: RunStore, reader: CheckpointReader) -> ListedRun:
     )
 
 
-def damage(folder: Path) -> list[str]:
+def find_damage(folder: Path) -> list[str]:
     """Return what is wrong with a run's sealed files, a line each; empty where all are as they were
     written: rankings, queries, hits, answers, scores, and what belongs to them."""
     told = []

@@ -72,7 +72,7 @@ class Published:
         return read_records(self.path, self.format, self.form, self.ranking)
 
 
-def published(
+def open_published(
     path: Path,
     format: str,
     *,

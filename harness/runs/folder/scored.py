@@ -50,7 +50,7 @@ def score_run(
         raise UsageError(f"{dataset.name} has ids alone, no texts to be similar to; leave it out")
     record = run.record
     depth = record.settings.k
-    known = answered(run, dataset)
+    known = query_outcomes(run, dataset)
     earlier = _earlier(folder)
     choices = choices or Choices()
     if earlier is not None and earlier.requested is not None:
@@ -99,7 +99,7 @@ def _parquet(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def answered(run: RunFolder, dataset: Dataset) -> QueryStatus:
+def query_outcomes(run: RunFolder, dataset: Dataset) -> QueryStatus:
     """Return what became of each query of a run, and what is known of texts that its system
     returned."""
     known = asked_in(run, dataset)

@@ -12,7 +12,7 @@ from harness.dataset.reader import Dataset, DatasetQrels
 from harness.errors import UsageError
 from harness.rankings.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.scored import answered
+from harness.runs.folder.scored import query_outcomes
 from harness.schema import Ability
 from harness.scoring.arrays import Values
 from harness.scoring.haystacks import haystack_sizes
@@ -166,7 +166,7 @@ class ScoredAt:
                 f"{run.path}: its rankings hold at most {self.depth} documents, so nothing is "
                 f"known of the top {k}; choose a smaller --k"
             )
-        self.answered = answered(run, dataset)
+        self.answered = query_outcomes(run, dataset)
         self._rankings = read_rankings(run.rankings)
         rankings, _ = cleaned(self._rankings, dataset)
         self.scores = self.score(dataset)
