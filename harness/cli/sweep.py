@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,14 +94,13 @@ def main(options: argparse.Namespace) -> int:
         spec,
         settings,
         Metric.parse(options.metric),
-        part,
+        replace(part, protocol=options.protocol),
         Settings(
             k=options.k or dataset.manifest.k,
             limit=options.limit,
             seed=options.seed,
             workers=options.workers,
         ),
-        protocol=options.protocol,
         out=Path(options.out),
     )
     if options.json:

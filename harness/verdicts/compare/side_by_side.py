@@ -116,7 +116,7 @@ def side_by_side(
 ) -> list[SideBySide]:
     """Lay two runs on this dataset beside each other, query by query; rankings down to rank k.
 
-    GoldDocument is that of the dataset's default key, with the ranks in the whole rankings.
+    Evidence is that of the dataset's default key, with the ranks in the whole rankings.
     """
     wanted = [one.query for one in queries]
     found = [_rankings(folder, set(wanted)) for folder in folders]

@@ -75,11 +75,13 @@ class Sweep:
 class Part:
     """How settings are judged: a share of the dataset's queries, or `dataset`, another split.
 
-    With neither, the choice is made on the test itself, which the result says.
+    With neither, the choice is made on the test itself, which the result says. `protocol`: of the
+    metric; the first that has it, where none is named.
     """
 
     share: float | None = None
     dataset: Dataset | None = None
+    protocol: str = ""
 
 
 def sweep(
@@ -89,8 +91,6 @@ def sweep(
     metric: Metric,
     part: Part,
     options: Settings,
-    *,
-    protocol: str = "",
     out: Path = Path("results"),
 ) -> Sweep:
     """Try every setting. `metric`'s cut-off is the setting's own `k` where it has one.
@@ -103,7 +103,7 @@ def sweep(
     deepest = max([options.k, *(m.k or 0 for m in metrics)])
     options = Settings(**{**vars(options), "k": deepest})
     tried_on = part.dataset or dataset
-    runner = _Runner(spec, settings, options, protocol, out)
+    runner = _Runner(spec, settings, options, part.protocol, out)
     chosen = np.ones(tried_on.n_queries, bool)
     if part.share is not None:
         chosen = development(dataset, part.share, options.seed)
