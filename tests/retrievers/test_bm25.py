@@ -24,7 +24,7 @@ from harness.retrievers.bm25 import BM25, METHODS
 from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.bm25 import retriever as bm25
 from harness.retrievers.bm25.stopwords import ENGLISH, ENGLISH_LONG
-from harness.retrievers.bm25.tokenizer import Tokenizer, tokens_of
+from harness.retrievers.bm25.tokenizer import Tokenizer, tokenize_column
 from harness.retrievers.contract import Question, Result
 from harness.retrievers.top_k import top_k
 from harness.runs.view import BlindedCorpus
@@ -45,7 +45,7 @@ SETTINGS: list[dict[str, Any]] = [
 def test_tokens_are_those_of_the_regular_expression(texts: list[str]) -> None:
     expected = [re.findall(r"(?u)\b\w\w+\b", text.lower()) for text in texts]
     for kind in (pa.string(), pa.large_string()):
-        tokens, counts = tokens_of(pa.array(["before", *texts], kind)[1:])
+        tokens, counts = tokenize_column(pa.array(["before", *texts], kind)[1:])
         assert counts.tolist() == [len(words) for words in expected]
         assert tokens.to_pylist() == [word for words in expected for word in words]
 
@@ -74,7 +74,7 @@ def test_terms_of_a_column_are_those_of_each_text() -> None:
     parts = np.split(terms, np.cumsum(lengths)[:-1])
     named = [[column.stems[term] for term in part] for part in parts]
     assert named == [[single.stems[term] for term in single.terms(text)] for text in texts]
-    assert named == [single.stemmed(text) for text in texts]
+    assert named == [single.stem_text(text) for text in texts]
     assert [part.tolist() for part in single.encode(texts)] == [
         single.terms(t).tolist() for t in texts
     ]

@@ -109,7 +109,7 @@ class BM25:
         They add up over shards to those of the whole collection.
         """
         stems = dict.fromkeys(
-            stem for query in queries for stem in self._tokenizer.stemmed(query.text)
+            stem for query in queries for stem in self._tokenizer.stem_text(query.text)
         )
         known = {stem: number for stem in stems if (number := self._term_of(stem)) is not None}
         frequencies = self._index.document_frequencies([*known.values()])
@@ -150,7 +150,7 @@ class BM25:
         """
         if self._collection is not None:
             frequencies = self._collection.frequencies
-            stems = [s for s in self._tokenizer.stemmed(text) if frequencies.get(f"having {s}")]
+            stems = [s for s in self._tokenizer.stem_text(text) if frequencies.get(f"having {s}")]
             terms = [-1 if (term := self._term_of(stem)) is None else term for stem in stems]
             return terms, [frequencies[f"having {stem}"] for stem in stems]
         terms = self._indexed_terms(text)
@@ -159,7 +159,7 @@ class BM25:
     def _indexed_terms(self, text: str) -> list[int]:
         """Return the terms of a question that the index has, in the question's order."""
         if self._cached is not None:
-            terms = map(self._vocabulary.number, self._tokenizer.stemmed(text))
+            terms = map(self._vocabulary.number, self._tokenizer.stem_text(text))
             return [term for term in terms if term is not None]
         own, asked = self._own_terms, self._tokenizer.terms(text)
         known: list[int] = np.searchsorted(own, asked[np.isin(asked, own)]).tolist()
@@ -169,7 +169,7 @@ class BM25:
         """Return the number of a term in the index, None where no document has it."""
         if self._cached is not None:
             return self._vocabulary.number(stem)
-        own, number = self._own_terms, self._tokenizer.number(stem)
+        own, number = self._own_terms, self._tokenizer.term_of(stem)
         term = int(np.searchsorted(own, number)) if number is not None else len(own)
         return term if term < len(own) and own[term] == number else None
 

@@ -30,7 +30,7 @@ _LETTERS = _LETTER.tobytes()
 
 
 class Tokenizer:
-    """Cuts texts into terms; a text that stands in many haystacks is cut once.
+    """Cuts texts into terms; a text of many haystacks is cut once.
 
     Tokens are runs of two or more letters and digits, in lower case. `stemmer`: a Snowball
     language, or none. `stopwords`: english, or none. Raises ValueError for any other.
@@ -48,26 +48,26 @@ class Tokenizer:
 
     @property
     def stems(self) -> list[str]:
-        """What each term stands for."""
+        """The stem of each term, by its number."""
         return [*self._terms]
 
-    def number(self, stem: str) -> int | None:
-        """The term that a stem is, None where it was in no text."""
+    def term_of(self, stem: str) -> int | None:
+        """Return the number of a stem, None where it was in no text."""
         return self._terms.get(stem)
 
     def terms(self, text: str) -> Terms:
-        """The text's terms in their order, stop words left out; equal terms have equal numbers."""
+        """Return the text's terms in their order, as numbers, without stop words."""
         words = _WORD.findall(text.lower())
         found = self._numbers(words)
         return found[found >= 0]
 
-    def stemmed(self, text: str) -> list[str]:
-        """The terms of a question as written, stop words left out; nothing is remembered."""
+    def stem_text(self, text: str) -> list[str]:
+        """Return the stems of a question, without stop words; the vocabulary does not grow."""
         words = [w for w in _WORD.findall(text.lower()) if w not in self._stopwords]
         return [self._stem(word) for word in words] if self._stem else words
 
     def encode(self, texts: Sequence[str]) -> list[Terms]:
-        """The terms of each text; those of texts that were not seen before are found together."""
+        """Return the terms of each text; texts that were not seen before are tokenized together."""
         new = list(dict.fromkeys(text for text in texts if text not in self._texts))
         if new:
             terms, lengths = self.encode_column(pa.array(new, pa.large_string()))
@@ -80,8 +80,8 @@ class Tokenizer:
         return [self._texts[text] for text in texts]
 
     def encode_column(self, texts: pa.Array) -> tuple[Terms, Ints]:
-        """All terms, text by text, and how many each text has; nothing is remembered of them."""
-        tokens, counts = tokens_of(texts)
+        """Return all terms, text by text, and how many each text has; the texts are not cached."""
+        tokens, counts = tokenize_column(texts)
         codes = tokens.dictionary_encode()
         term = self._numbers(codes.dictionary.to_pylist())
         terms = term[to_numpy(codes.indices)] if len(term) else term
@@ -90,7 +90,7 @@ class Tokenizer:
         return terms[kept], np.diff(before[np.concatenate([[0], np.cumsum(counts)])])
 
     def _numbers(self, words: list[str]) -> Terms:
-        """The term of each word, -1 for a stop word; new words are taken in."""
+        """Return the term of each word, -1 for a stop word; new words get new terms."""
         vocabulary = self._vocabulary
         found = [*map(vocabulary.get, words)]
         if None in found:
@@ -107,11 +107,11 @@ class Tokenizer:
         return self._terms.setdefault(stem, len(self._terms))
 
 
-def tokens_of(texts: pa.Array) -> tuple[pa.Array, Ints]:
-    """Runs of two or more letters and digits, in lower case, text by text, and how many each has.
+def tokenize_column(texts: pa.Array) -> tuple[pa.Array, Ints]:
+    """Return the tokens of all texts, text by text, and how many each text has.
 
-    What the regular expression finds, by whole columns of bytes: nine times as fast. A text with
-    letters outside ASCII goes through the regular expression first.
+    These are what the regular expression finds, by whole columns of bytes: nine times as fast.
+    A text with letters outside ASCII goes through the regular expression first.
     """
     data, starts = _only_words(texts)
     # Of bytes Python looks up a table in a quarter of NumPy's time.
@@ -138,8 +138,8 @@ def tokens_of(texts: pa.Array) -> tuple[pa.Array, Ints]:
 
 
 def _only_words(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """Bytes of all texts, and where each starts; of texts with other letters only the tokens."""
-    data, starts = _bytes(texts)
+    """Return the bytes of all texts, and where each starts; of non-ASCII texts only the tokens."""
+    data, starts = _utf8(texts)
     foreign = np.unique(np.searchsorted(starts, np.flatnonzero(data > 127), side="right") - 1)
     if not len(foreign):
         return data, starts
@@ -154,8 +154,8 @@ def _only_words(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
     return np.concatenate([*parts, data[done:]]), np.concatenate([[0], np.cumsum(lengths)])
 
 
-def _bytes(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """The bytes of an Arrow column of strings without nulls, and where each starts in them."""
+def _utf8(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
+    """Return the bytes of a column of strings without nulls, and where each string starts."""
     wide = pa.types.is_large_string(texts.type)
     _, offsets, data = texts.buffers()
     if data is None or not len(texts):
@@ -178,7 +178,7 @@ def _stemmer(language: str) -> Callable[[str], str] | None:
 
 
 def stemmer_version() -> str:
-    """Another one may cut words in another way."""
+    """Return the version of the stemmer: another one may cut words in another way."""
     import Stemmer
 
     return str(Stemmer.version())
