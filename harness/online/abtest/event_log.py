@@ -188,7 +188,7 @@ class MetricColumn:
 
 
 @dataclass
-class Records:
+class RecordColumns:
     """Records of a test: the unit of each (its place in `unit_ids`), and what all kinds have.
 
     `errors` counts failures by arm and kind of error. `damaged` are the numbers of the lines that
@@ -224,7 +224,7 @@ class Records:
 
 
 @dataclass
-class Observations(Records):
+class Observations(RecordColumns):
     """All observations of a test with split traffic, of which some are failures."""
 
     in_a: Flags = field(default_factory=lambda: np.zeros(0, bool))
@@ -233,7 +233,7 @@ class Observations(Records):
 
 
 @dataclass
-class Impressions(Records):
+class Impressions(RecordColumns):
     """All impressions of an interleaved test: the clicks on each team.
 
     An impression in which a system failed is a click on the other team.

@@ -172,6 +172,8 @@ def compile_path(text: str) -> Get:
             raise ValueError(f"{text!r} is no path; write a.b, a[].b or a[0].b")
     if not steps:
         raise ValueError("a path is empty; write the name of a field")
+    if len(steps) == 1 and isinstance(name := steps[0], str):
+        return lambda value: _field(value, name)
     return lambda value: _at(value, steps)
 
 

@@ -107,11 +107,11 @@ class EventReader:
         event = RetrievalEvent(time=self._time(value), seconds=self._seconds(value))
         if "returned" in value:
             _documents(event, *value["returned"])
-        for name, convert in _CONVERTERS.items():
-            if name in value:
-                setattr(event, name, convert(*value[name]))
-        null = event.abstained or _named(record, plan, "returned")
-        if null and not {"returned", "texts"} & set(value):
+        for name, (path, given) in value.items():
+            if name in _CONVERTERS:
+                setattr(event, name, _CONVERTERS[name](path, given))
+        silent = "returned" not in value and "texts" not in value
+        if silent and (event.abstained or _named(record, plan, "returned")):
             event.returned = ()  # the field is null, or the system abstained
         for what, given in (("scores", event.scores), ("texts", event.texts)):
             if given is not None and event.returned and len(given) != len(event.returned):
