@@ -22,8 +22,8 @@ from harness.labelling.session import query_order
 from harness.scoring.evaluate import evaluate
 from harness.scoring.metrics import Metric
 from harness.statistics.clusters import Clusters, to_clusters
-from harness.statistics.intervals import unit_intervals
-from harness.statistics.power import power_of, units_for_half_width
+from harness.statistics.intervals import cluster_intervals
+from harness.statistics.power import clusters_for_half_width, power_of
 
 POWER = 0.8
 
@@ -115,7 +115,7 @@ def scores(project: Project, agreed: Consensus, metric: Metric, half_width: floa
 def _system(name: str, units: Clusters, judged: float | None, half_width: float) -> SystemStatus:
     # A single query shows no spread, whatever its value is.
     method = "auto" if units.present.sum() >= 2 else "t"
-    (interval,) = unit_intervals(units, bounds=(0, 1), method=method)
+    (interval,) = cluster_intervals(units, bounds=(0, 1), method=method)
     known = not math.isnan(interval.low)
     return SystemStatus(
         system=name,
@@ -129,7 +129,7 @@ def _system(name: str, units: Clusters, judged: float | None, half_width: float)
         note=interval.note,
         judged=judged,
         required=_required_clusters(units, half_width),
-        clusters=interval.units,
+        clusters=interval.clusters,
         clustered=interval.clustered,
     )
 
@@ -137,7 +137,9 @@ def _system(name: str, units: Clusters, judged: float | None, half_width: float)
 def _required_clusters(units: Clusters, half_width: float) -> int | None:
     g = int(units.present[:, 0].sum())
     try:
-        return units_for_half_width(float(units.standard_errors[0]), g, half_width) if g else None
+        return (
+            clusters_for_half_width(float(units.standard_errors[0]), g, half_width) if g else None
+        )
     except ValueError as error:
         raise UsageError(f"--half-width {half_width:g}: {error}; choose a larger one") from None
 
