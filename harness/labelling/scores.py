@@ -15,8 +15,8 @@ from harness.labelling.reports import ScoreStatus, SystemStatus
 from harness.scoring.evaluate import evaluate
 from harness.scoring.metrics import Metric
 from harness.statistics.clusters import Clusters, to_clusters
-from harness.statistics.intervals import unit_intervals
-from harness.statistics.power import units_for_half_width
+from harness.statistics.intervals import cluster_intervals
+from harness.statistics.power import clusters_for_half_width
 
 
 @dataclass(frozen=True)
@@ -104,11 +104,11 @@ def scores(
 def _system(name: str, units: Clusters, judged: float | None, half_width: float) -> SystemStatus:
     # A single query shows no spread, whatever its value is.
     n = int(units.present.sum())
-    (interval,) = unit_intervals(units, bounds=(0, 1), method="auto" if n >= 2 else "t")
+    (interval,) = cluster_intervals(units, bounds=(0, 1), method="auto" if n >= 2 else "t")
     g = int(units.present[:, 0].sum())
     try:
         error = float(units.standard_errors[0])
-        required = units_for_half_width(error, g, half_width) if g else None
+        required = clusters_for_half_width(error, g, half_width) if g else None
     except ValueError as wrong:
         raise UsageError(f"--half-width {half_width:g}: {wrong}; choose a larger one") from None
     return SystemStatus(
@@ -121,7 +121,7 @@ def _system(name: str, units: Clusters, judged: float | None, half_width: float)
         note=interval.note,
         judged=judged,
         required=required,
-        clusters=interval.units,
+        clusters=interval.clusters,
         clustered=interval.clustered,
     )
 

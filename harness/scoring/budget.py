@@ -52,9 +52,9 @@ class TokenBudget:
         ended = (cut == self._ranked.returned) & (self.per_query < budget)
         return Metric("recall")(self._ranked, cut), ended
 
-    def tokens_at(self, k: int, resolved: Resolved) -> Ints:
+    def tokens_at(self, cutoff: int, resolved: Resolved) -> Ints:
         """Tokens of each query's top k; shape (n,)."""
-        inside = resolved.rank <= k
+        inside = resolved.rank <= cutoff
         spent = np.zeros(self._ranked.n, np.int64)
         np.maximum.at(spent, self._query[inside], self._spent[inside])
         return spent

@@ -48,7 +48,7 @@ class _Case:
 
 
 def after_changes(
-    dataset: Dataset, resolved: Resolved, asked: Flags, ks: Sequence[int], signature: str
+    dataset: Dataset, resolved: Resolved, asked: Flags, cutoffs: Sequence[int], signature: str
 ) -> ChangesResult | None:
     """Shares of the questions `asked`, (n,), with such a document in the top k.
 
@@ -66,14 +66,14 @@ def after_changes(
     if not updated and not told_to_forget and not early:
         return None
     values: dict[str, tuple[Flags, Values]] = {}
-    for k in ks:
+    for cutoff in cutoffs:
         if updated:
-            values[f"outdated_returned@{k}"] = _returned(updated, "outdated", k)
-            values[f"outdated_above@{k}"] = _above(updated, k)
+            values[f"outdated_returned@{cutoff}"] = _returned(updated, "outdated", cutoff)
+            values[f"outdated_above@{cutoff}"] = _above(updated, cutoff)
         if told_to_forget:
-            values[f"forgotten_returned@{k}"] = _returned(told_to_forget, "forgotten", k)
+            values[f"forgotten_returned@{cutoff}"] = _returned(told_to_forget, "forgotten", cutoff)
         if early:
-            values[f"future_returned@{k}"] = _returned(early, "future", k)
+            values[f"future_returned@{cutoff}"] = _returned(early, "future", cutoff)
     counts = {"outdated": len(updated), "forgotten": len(told_to_forget), "future": len(early)}
     return ChangesResult(
         n_after_update=len(updated),
@@ -86,20 +86,20 @@ def after_changes(
     )
 
 
-def _returned(cases: Sequence[_Case], kind: str, k: int) -> tuple[Flags, Values]:
+def _returned(cases: Sequence[_Case], kind: str, cutoff: int) -> tuple[Flags, Values]:
     """Whether one of a kind is in the top k, and the random baseline of it."""
     groups: list[_Group] = [getattr(case, kind) for case in cases]
     size = np.array([case.size for case in cases])
     n, rank = _columns(groups)
-    return rank <= k, 1 - none_found(size, n, np.minimum(k, size))
+    return rank <= cutoff, 1 - none_found(size, n, np.minimum(cutoff, size))
 
 
-def _above(cases: Sequence[_Case], k: int) -> tuple[Flags, Values]:
+def _above(cases: Sequence[_Case], cutoff: int) -> tuple[Flags, Values]:
     size = np.array([case.size for case in cases])
     old, first_old = _columns([case.outdated for case in cases])
     new, first_new = _columns([case.current for case in cases])
-    seen = 1 - none_found(size, old + new, np.minimum(k, size))
-    return (first_old <= k) & (first_old < first_new), ratio(old, old + new) * seen
+    seen = 1 - none_found(size, old + new, np.minimum(cutoff, size))
+    return (first_old <= cutoff) & (first_old < first_new), ratio(old, old + new) * seen
 
 
 def _columns(groups: Sequence[_Group]) -> tuple[Ints, Ints]:

@@ -38,7 +38,7 @@ QrelsDict = Mapping[str, Mapping[str, int]]
 class Qrels:
     """Judgements of n queries as columns of length m, sorted by query.
 
-    `query` holds indices into `query_ids`; `unit` holds codes of the pieces of evidence (rows with
+    `query` holds indices into `query_ids`, `evidence_id` codes of the pieces of evidence (rows with
     the same code carry the same piece; by default each row is its own).
     """
 
@@ -46,13 +46,13 @@ class Qrels:
     query: npt.NDArray[np.int32]
     document: pa.Array
     grade: npt.NDArray[np.int32]
-    unit: npt.NDArray[np.int32]
+    evidence_id: npt.NDArray[np.int32]
 
     @cached_property
     def first_of_document(self) -> npt.NDArray[np.bool_]:
         """True for one judgement of each document of a query: the first of its highest grade.
 
-        A document stands more than once where it carries several units of evidence.
+        A document stands more than once where it carries several pieces of evidence.
         """
         first = np.zeros(len(self.query), bool)
         pairs = self.query.astype(np.int64) << 32 | self.document_code
@@ -152,9 +152,9 @@ def read_qrels(source: str | Path | Frame) -> Qrels:
 
 
 def _of_columns(rows: Columns) -> Qrels:
-    keys = set(rows.table["key"].to_pylist()) if "key" in rows else set()
-    if keys - {None, "", "default"}:
-        raise UsageError(f"{rows.source}: holds several answer keys; leave the rows of one")
+    named = set(rows.table["qrels_set"].to_pylist()) if "qrels_set" in rows else set()
+    if named - {None, "", "default"}:
+        raise UsageError(f"{rows.source}: holds several qrels sets; leave the rows of one")
     queries, documents = (rows.ids(name).to_pylist() for name in ("query", "document"))
     grades = rows.grades()
     given = [1] * len(queries) if grades is None else grades.tolist()

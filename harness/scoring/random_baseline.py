@@ -64,5 +64,14 @@ def _random_pieces(metric: Metric, ranked: Ranked, present: Flags, size: Ints) -
 
 def _rows(ranked: Ranked, rows: Flags) -> Ranked:
     """Only these judgements."""
-    columns = ("query", "grade", "unit", "document", "first_of_document", "rank", "above", "tied")
+    columns = (
+        "query",
+        "grade",
+        "evidence_id",
+        "document",
+        "first_of_document",
+        "rank",
+        "above",
+        "tied",
+    )
     return replace(ranked, **{name: getattr(ranked, name)[rows] for name in columns})

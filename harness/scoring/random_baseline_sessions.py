@@ -46,7 +46,7 @@ class Sizes(NamedTuple):
 
 
 class SessionBaseline:
-    """Random baseline of the session metrics of one answer key at the cut-offs `ks`."""
+    """Random baseline of the session metrics of one answer key at `cutoffs`."""
 
     def __init__(
         self,
@@ -55,10 +55,10 @@ class SessionBaseline:
         level: SessionLevel,
         scored: Flags,
         present: Flags,
-        ks: Sequence[int],
+        cutoffs: Sequence[int],
     ) -> None:
         """`scored` (n,): queries that count; `present` (m,): a ranking can hold the turn."""
-        self._dataset, self._judged, self._ks = dataset, judged, list(ks)
+        self._dataset, self._judged, self._cutoffs = dataset, judged, list(cutoffs)
         self._ranked, self._renamed = level.ranked(), level.renamed
         self._of_judgement = level.of_judgement
         self._relevant, self._present = judged.grade >= 1, present
@@ -71,7 +71,7 @@ class SessionBaseline:
     def __call__(self, metric: Metric) -> tuple[Values, str]:
         """Expected value of each query, (n,), NaN where it does not count or has nothing relevant;
         and how it was come by, where it is not exact."""
-        at = self._ks.index(metric.k or 0)
+        at = self._cutoffs.index(metric.k or 0)
         if metric.definition.graded:
             if metric.name not in self._means:
                 self._means[metric.name] = self._simulated(metric.name)
@@ -82,12 +82,12 @@ class SessionBaseline:
     def _exact(self) -> dict[str, Values]:
         """Recall, hit and recall_all by name; each (n, ks)."""
         names = Met._fields
-        found = {name: np.full((self._ranked.n, len(self._ks)), np.nan) for name in names}
+        found = {name: np.full((self._ranked.n, len(self._cutoffs)), np.nan) for name in names}
         known: dict[Sizes, Met] = {}
         for query in self._queries:
             sizes = self._sizes(query)
             if sizes not in known:
-                known[sizes] = met(*sizes, self._ks)
+                known[sizes] = met(*sizes, self._cutoffs)
             for name in names:
                 found[name][query] = getattr(known[sizes], name)
         return found
@@ -120,13 +120,13 @@ class SessionBaseline:
 
     def _simulated(self, name: str) -> Values:
         """The mean of the metric itself over random orders, (n, ks)."""
-        found = np.full((self._ranked.n, len(self._ks)), np.nan)
+        found = np.full((self._ranked.n, len(self._cutoffs)), np.nan)
         for query in self._queries:
             rng = np.random.default_rng([_SEED, query])
-            rank, cuts = random_orders(self._turns(query), self._ks, rng)
+            rank, cuts = random_orders(self._turns(query), self._cutoffs, rng)
             orders = _as_queries(self._ranked, self._rows(query), rank)
-            for at, (k, cut) in enumerate(zip(self._ks, cuts, strict=True)):
-                found[query, at] = Metric(name, k)(orders, cut).mean()
+            for at, (cutoff, cut) in enumerate(zip(self._cutoffs, cuts, strict=True)):
+                found[query, at] = Metric(name, cutoff)(orders, cut).mean()
         return found
 
     def _turns(self, query: int) -> Turns:
@@ -147,7 +147,7 @@ class SessionBaseline:
 
 
 def random_orders(
-    turns: Turns, ks: Sequence[int], rng: np.random.Generator
+    turns: Turns, cutoffs: Sequence[int], rng: np.random.Generator
 ) -> tuple[Ints, list[Ints]]:
     """DRAWS random orders: ranks of the relevant turns, (DRAWS, relevant), and for each k the rank
     at which k sessions have been met, (DRAWS,)."""
@@ -158,8 +158,10 @@ def random_orders(
     firsts = np.minimum.reduceat(moments[:, by_session], begins, axis=1)
     firsts.sort(axis=1)
     cuts = [
-        (moments <= firsts[:, k - 1, None]).sum(axis=1) if k <= len(begins) else np.full(DRAWS, n)
-        for k in ks
+        (moments <= firsts[:, cutoff - 1, None]).sum(axis=1)
+        if cutoff <= len(begins)
+        else np.full(DRAWS, n)
+        for cutoff in cutoffs
     ]
     rank = np.full((DRAWS, len(turns.place)), NOT_RETRIEVED)
     for column in np.flatnonzero(turns.place >= 0).tolist():
@@ -173,7 +175,7 @@ def _as_queries(ranked: Ranked, rows: Ints, rank: Ints) -> Ranked:
     orders, m = rank.shape
     columns = {
         name: np.tile(getattr(ranked, name)[rows], orders)
-        for name in ("grade", "unit", "document", "first_of_document", "above", "tied")
+        for name in ("grade", "evidence_id", "document", "first_of_document", "above", "tied")
     }
     query = np.repeat(np.arange(orders, dtype=np.int32), m)
     returned, answered = np.full(orders, m), np.ones(orders, bool)
@@ -191,16 +193,16 @@ class Met(NamedTuple):
     recall_all: Values
 
 
-def met(gold: Sequence[int], others: Sequence[int], pieces: int, ks: Sequence[int]) -> Met:
+def met(gold: Sequence[int], others: Sequence[int], pieces: int, cutoffs: Sequence[int]) -> Met:
     """Of a random order of turns, what is expected of the k sessions that it meets first.
 
     `gold` and `others` are the sizes of sessions with and without evidence; `pieces` counts those
     with evidence, also such as are not there.
     """
     if not gold:
-        return Met(*(np.zeros(len(ks)) for _ in Met._fields))
+        return Met(*(np.zeros(len(cutoffs)) for _ in Met._fields))
     u, weight = _quadrature(sum(gold) + sum(others))
-    most = min(max(ks), len(gold) + len(others))  # no more can have been met before one is
+    most = min(max(cutoffs), len(gold) + len(others))  # no more can have been met before one is
     counts = np.zeros((most, len(u)))
     counts[0] = 1
     counts = _add(counts, u, others)
@@ -210,7 +212,7 @@ def met(gold: Sequence[int], others: Sequence[int], pieces: int, ks: Sequence[in
         exactly = np.cumsum([0.0, *(counts @ (weight * density))])
         return np.asarray(exactly[np.clip(fewer, 0, most)])
 
-    cut = np.array(ks)
+    cut = np.array(cutoffs)
     found, last = np.zeros(len(cut)), np.zeros(len(u))
     for at, size in enumerate(gold):
         rest = [*gold[:at], *gold[at + 1 :]]

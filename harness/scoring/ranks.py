@@ -55,7 +55,7 @@ class Ranked:
     answered: npt.NDArray[np.bool_]
     query: npt.NDArray[np.int32]
     grade: npt.NDArray[np.int32]
-    unit: npt.NDArray[np.int32]
+    evidence_id: npt.NDArray[np.int32]
     document: Ints
     first_of_document: npt.NDArray[np.bool_]
     rank: Ints
@@ -75,8 +75,8 @@ class Ranked:
     @cached_property
     def shares_evidence(self) -> bool:
         """True where a piece of evidence has several documents, or a document several pieces."""
-        distinct = len(np.unique(self.unit))
-        return distinct < len(self.unit) or not bool(self.first_of_document.all())
+        distinct = len(np.unique(self.evidence_id))
+        return distinct < len(self.evidence_id) or not bool(self.first_of_document.all())
 
     @cached_property
     def has_ties(self) -> bool:
@@ -321,7 +321,7 @@ def _ranked(
         answered,
         qrels.query,
         qrels.grade,
-        qrels.unit,
+        qrels.evidence_id,
         qrels.document_code,
         qrels.first_of_document,
         rank,

@@ -23,23 +23,23 @@ SHORT = 0.1
 
 
 def returned_stats(
-    dataset: Dataset, answered: QueryStatus, ranked: Ranked, depth: int, ks: Collection[int]
+    dataset: Dataset, answered: QueryStatus, ranked: Ranked, depth: int, cutoffs: Collection[int]
 ) -> ReturnedStats | None:
     """Returns the statistics for the `depth` that was requested; None where nothing was returned.
 
-    `ks` are the cut-offs of documents that are scored.
+    `cutoffs` are those of documents that are scored.
     """
     counted = (ranked.returned > 0) & answered.asked & ~answered.failed & ~answered.abstained
     own = np.zeros(len(counted), bool)
     if dataset.manifest.exclude_self:
         own = dataset.rows_with_query_id >= 0
     return count_returned(
-        ranked.returned[counted], haystack_sizes(dataset)[counted], own[counted], depth, ks
+        ranked.returned[counted], haystack_sizes(dataset)[counted], own[counted], depth, cutoffs
     )
 
 
 def count_returned(
-    returned: Ints, sizes: Ints, own: Flags, depth: int, ks: Collection[int]
+    returned: Ints, sizes: Ints, own: Flags, depth: int, cutoffs: Collection[int]
 ) -> ReturnedStats | None:
     """Returns the statistics of n rankings; None for no rankings.
 
@@ -50,13 +50,15 @@ def count_returned(
     if not len(returned):
         return None
     room = np.minimum(depth - own.astype(np.int64), sizes)
-    share = {k: float((returned < np.minimum(k, room)).mean()) for k in sorted(ks)}
+    share = {
+        cutoff: float((returned < np.minimum(cutoff, room)).mean()) for cutoff in sorted(cutoffs)
+    }
     return ReturnedStats(
         rankings=len(returned),
         mean=float(returned.mean()),
         min=int(returned.min()),
         shorter=int((returned < room).sum()),
-        unreached_cutoffs=[k for k, ended in share.items() if ended > SHORT],
+        unreached_cutoffs=[cutoff for cutoff, ended in share.items() if ended > SHORT],
     )
 
 
@@ -79,15 +81,15 @@ def unreached_message(returned: ReturnedStats | None, metrics: Iterable[str] | N
 
     `metrics`: only their cut-offs (None: all that were scored).
     """
-    ks = returned.unreached_cutoffs if returned else []
+    cutoffs = returned.unreached_cutoffs if returned else []
     if metrics is not None:
         cuts = {name.rpartition("@")[2] for name in metrics}
-        ks = [k for k in ks if str(k) in cuts]
-    if returned is None or not ks:
+        cutoffs = [cutoff for cutoff in cutoffs if str(cutoff) in cuts]
+    if returned is None or not cutoffs:
         return ""
     return (
-        f"k = {', '.join(map(str, ks))}: beyond what came ({figures(returned, 'documents')}; over "
-        "a tenth of the rankings end before k)"
+        f"k = {', '.join(map(str, cutoffs))}: beyond what came ({figures(returned, 'documents')}; "
+        "over a tenth of the rankings end before k)"
     )
 
 

@@ -140,7 +140,7 @@ class _Scorer:
         self._tables: list[pa.Table] = []
         self._excluded: dict[str, dict[str, list[str]]] = {}
         self._warnings: list[str] = []
-        self._cut_offs: set[int] = set()  # of documents
+        self._scored_cutoffs: set[int] = set()  # of documents
         self._unscorable = np.ones(dataset.n_queries, bool)  # by any protocol, in any run
         self._metric_warnings = MetricWarnings(depth, self._sizes)
 
@@ -155,7 +155,7 @@ class _Scorer:
         scored = self._scored(protocol, ranked)
         metrics = self._metrics(protocol)
         if scored.any():
-            self._cut_offs.update(m.k for m in metrics if m.k is not None)
+            self._scored_cutoffs.update(m.k for m in metrics if m.k is not None)
         present = held(dataset, judged.query, judged.document)
         stable = self._stable_depth(ties)
         columns = document_columns(protocol, metrics, ranked, scored, present, self._sizes, stable)
@@ -176,9 +176,9 @@ class _Scorer:
             resolved = resolve(in_order(self._rankings, ties), dataset)
         judged, renamed = dataset.qrels(protocol.key), protocol.renamed
         level = SessionLevel(dataset, resolved, judged, ranked, self._depth, renamed=renamed)
-        ks = self._ks(protocol, level.most_sessions(dataset))
+        cutoffs = self._cutoffs(protocol, level.most_sessions(dataset))
         stable = self._stable_depth(ties)
-        columns = session_columns(dataset, protocol, ks, level, scored, present, stable)
+        columns = session_columns(dataset, protocol, cutoffs, level, scored, present, stable)
         self._add(protocol, "turn>session", ties, columns)
 
     def apply_answers(self) -> None:
@@ -187,7 +187,7 @@ class _Scorer:
         counted = answered.asked & ~self._skipped
         counted &= dataset.abilities != str(Ability.ABSTENTION)
         columns = load_extension("answers").text_columns(
-            dataset, self._resolved, answered.texts, counted, self._reach()
+            dataset, self._resolved, answered.texts, counted, self._largest_cutoff()
         )
         without = counted & np.isnan(columns[0].values)
         reasons = {"no reference answer": without, _NO_RANKING: self._skipped}
@@ -228,13 +228,17 @@ class _Scorer:
 
     def _metrics(self, protocol: Protocol) -> list[Metric]:
         """The protocol's metrics at the chosen cut-offs, as deep as the rankings go."""
-        ks = self._ks(protocol, int(self._sizes.max(initial=0)))
-        texts = [t.format(k=k) for t in protocol.metrics for k in (ks if "{k}" in t else (0,))]
+        cutoffs = self._cutoffs(protocol, int(self._sizes.max(initial=0)))
+        texts = [
+            t.format(k=cutoff)
+            for t in protocol.metrics
+            for cutoff in (cutoffs if "{k}" in t else (0,))
+        ]
         metrics = [Metric.parse(text) for text in texts]
         if not protocol.fixed_ks:
             metrics += self._choices.metrics
         metrics = list(dict.fromkeys(metrics))
-        reach = self._reach()
+        reach = self._largest_cutoff()
         chosen = {*self._choices.ks, *(m.k for m in self._choices.metrics)}
         told = protocol.ks if protocol.fixed_ks else chosen
         deep = sorted({m.k for m in metrics if m.k in told and m.k is not None and m.k > reach})
@@ -245,14 +249,14 @@ class _Scorer:
             )
         return [m for m in metrics if m.k is None or m.k <= reach]
 
-    def _ks(self, protocol: Protocol, largest: int) -> Sequence[int]:
+    def _cutoffs(self, protocol: Protocol, largest: int) -> Sequence[int]:
         """Cut-offs: the protocol's fixed ones, or its default ones below the largest haystack, as
         a cut-off that takes everything says nothing, and the chosen ones."""
         if protocol.fixed_ks:
             if self._choices.ks or self._choices.metrics:
                 self._warn(f"{protocol.name}: metrics and cut-offs are part of it and stay as are")
             return protocol.ks
-        own = [k for k in protocol.ks if k < largest]
+        own = [cutoff for cutoff in protocol.ks if cutoff < largest]
         return sorted({*own, *self._choices.ks}) or [1]
 
     def _stable_depth(self, ties: Ties) -> Ints:
@@ -265,7 +269,7 @@ class _Scorer:
         ids, sizes = self._dataset.query_ids, self._sizes
         return stable_depth(self._rankings, ids, sizes, results, self._depth, ties)
 
-    def _reach(self) -> float:
+    def _largest_cutoff(self) -> float:
         """The largest cut-off that the rankings can tell about."""
         return np.inf if self._depth >= self._sizes.max(initial=0) else self._depth
 
@@ -343,8 +347,14 @@ class _Scorer:
         ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
         asked = self._answered.asked & ~self._answered.failed
         sections = Sections(dataset, ranked, self._counted, self._template)
-        ks = tuple(k for k in sorted({1, 5, 10, *self._choices.ks}) if k <= self._reach())
-        returned = returned_stats(dataset, self._answered, ranked, self._depth, self._cut_offs)
+        cutoffs = tuple(
+            cutoff
+            for cutoff in sorted({1, 5, 10, *self._choices.ks})
+            if cutoff <= self._largest_cutoff()
+        )
+        returned = returned_stats(
+            dataset, self._answered, ranked, self._depth, self._scored_cutoffs
+        )
         if message := unreached_message(returned):
             self._warn(message)
         unresolved = self._answered.places_unresolved
@@ -366,8 +376,8 @@ class _Scorer:
             unknown_documents=self._resolved.unknown_documents - unresolved,
             repeated_documents=repeated,
             protocols=self._results,
-            knowledge_update=sections.updates(ks, self._depth),
-            changes=sections.changes(self._resolved, self._answered, ks),
+            knowledge_update=sections.updates(cutoffs, self._depth),
+            changes=sections.changes(self._resolved, self._answered, cutoffs),
             abstention=sections.abstention(self._rankings, self._answered, self._depth),
             tokens=None
             if manifest.ids_only

@@ -44,7 +44,7 @@ class Sections:
         relevant = ranked.query[ranked.grade >= 1]
         self._evidence = np.bincount(relevant, minlength=ranked.n) > 0
 
-    def updates(self, ks: tuple[int, ...], depth: int) -> KnowledgeUpdateResult | None:
+    def updates(self, cutoffs: tuple[int, ...], depth: int) -> KnowledgeUpdateResult | None:
         """See `freshness`; None where no query is one. The random baseline is exact."""
         dataset = self._dataset
         return freshness(
@@ -52,13 +52,13 @@ class Sections:
             dataset.qrels(),
             self._ranked,
             self._counted,
-            ks,
+            cutoffs,
             depth,
             self._template("knowledge-update/1"),
         )
 
     def changes(
-        self, resolved: Resolved, answered: QueryStatus, ks: tuple[int, ...]
+        self, resolved: Resolved, answered: QueryStatus, cutoffs: tuple[int, ...]
     ) -> ChangesResult | None:
         """See changes.py; None where the dataset has none, or nobody asks after one."""
         if not self._dataset.has_changes:
@@ -67,7 +67,7 @@ class Sections:
 
         # Who leaves a query out has not kept anything back: as with abstention.
         asked = self._counted & (self._ranked.answered | answered.replied)
-        return after_changes(self._dataset, resolved, asked, ks, self._template("changes/1"))
+        return after_changes(self._dataset, resolved, asked, cutoffs, self._template("changes/1"))
 
     def abstention(
         self, rankings: Rankings, answered: QueryStatus, depth: int
@@ -81,8 +81,8 @@ class Sections:
         # A run file cannot tell silence from a query that was left out: those are not judged here.
         known = ranked.answered | answered.replied | failed
         mine = (answered.asked & without | self._counted & self._evidence) & known
-        k = min(10, depth)
-        wrong = np.where(without, 1.0, 1.0 - np.nan_to_num(Metric("hit", k)(ranked)))
+        cutoff = min(10, depth)
+        wrong = np.where(without, 1.0, 1.0 - np.nan_to_num(Metric("hit", cutoff)(ranked)))
         silent = (answered.abstained | (ranked.returned == 0)) & ~failed
         speaking = mine & ~silent & ~failed
         confidence, source = self._confidence(rankings, answered.confidence, speaking)
@@ -103,7 +103,7 @@ class Sections:
             as_returned=found.as_returned,
             confidence=found.confidence,
             confidence_source=source,
-            wrong_definition=f"hit@{k} = 0, or no answer exists",
+            wrong_definition=f"hit@{cutoff} = 0, or no answer exists",
             signature=self._template("abstention/1"),
         )
 
@@ -185,7 +185,7 @@ def freshness(
     judged: DatasetQrels,
     ranked: Ranked,
     scored: np.ndarray,
-    ks: tuple[int, ...],
+    cutoffs: tuple[int, ...],
     depth: int,
     signature: str,
 ) -> KnowledgeUpdateResult | None:
@@ -221,11 +221,14 @@ def freshness(
             ratio(new, both, 0.0) * seen,
         )
     }
-    for k in ks:
-        top = np.minimum(k, size)
+    for cutoff in cutoffs:
+        top = np.minimum(cutoff, size)
         missed, nothing = none_found(size, new, top), none_found(size, both, top)
-        values[f"update_recall@{k}"] = (first_new <= k, 1 - missed)
-        values[f"stale_only_rate@{k}"] = ((first_new > k) & (first_old <= k), missed - nothing)
+        values[f"update_recall@{cutoff}"] = (first_new <= cutoff, 1 - missed)
+        values[f"stale_only_rate@{cutoff}"] = (
+            (first_new > cutoff) & (first_old <= cutoff),
+            missed - nothing,
+        )
     return KnowledgeUpdateResult(
         n=len(queries),
         values={name: mean(found.astype(float)) for name, (found, _) in values.items()},

@@ -68,20 +68,20 @@ class SessionLevel:
         Any turn of a session brings the session, unless its other turns are renamed.
         """
         pieces = self._ranked.query.astype(np.int64) << 33 | self.of_judgement
-        _, unit = np.unique(pieces, return_inverse=True)
+        _, evidence_id = np.unique(pieces, return_inverse=True)
         rank = self._ranked.rank
         if not self.renamed:
             at = np.searchsorted(self._met, pieces)
             known = np.append(self._met, -1)[at] == pieces
             rank = np.where(known, self._met_at[at], NOT_RETRIEVED)
-        return replace(self._ranked, unit=unit.astype(np.int32), rank=rank)
+        return replace(self._ranked, evidence_id=evidence_id.astype(np.int32), rank=rank)
 
-    def cut(self, k: int) -> tuple[Ints, np.ndarray]:
-        """The effective k of each query, and whether the ranking was deep enough to know it.
+    def effective_cutoff(self, cutoff: int) -> tuple[Ints, np.ndarray]:
+        """The effective cutoff of each query, and whether the ranking was deep enough to know it.
 
         A ranking that was cut off before k distinct sessions is not: run with a larger k.
         """
-        wanted = self._starts[:-1] + k - 1
+        wanted = self._starts[:-1] + cutoff - 1
         enough = wanted < self._starts[1:]
         cut = self._ranked.returned + 1
         cut[enough] = self._rank[wanted[enough]]

@@ -18,22 +18,24 @@ from harness.scoring.upper_bound import UpperBounds
 def session_columns(
     dataset: Dataset,
     protocol: Protocol,
-    ks: Sequence[int],
+    cutoffs: Sequence[int],
     level: SessionLevel,
     scored: Flags,
     present: Flags,
     stable: Ints,
 ) -> list[Column]:
-    """Every session metric of the protocol at `ks`, on turns; `present` (m,) and `stable` (n,) as
-    for documents."""
+    """Every session metric of the protocol at `cutoffs`, on turns.
+
+    `present` (m,) and `stable` (n,) are as for documents.
+    """
     by_session = level.ranked()
     upper_bounds = UpperBounds(by_session, present)
-    levels = SessionBaseline(dataset, dataset.qrels(protocol.key), level, scored, present, ks)
+    levels = SessionBaseline(dataset, dataset.qrels(protocol.key), level, scored, present, cutoffs)
     columns = []
     for template in protocol.session_metrics:
-        for k in ks:
-            metric = Metric.parse(template.format(k=k))
-            cut, measurable = level.cut(k)
+        for cutoff in cutoffs:
+            metric = Metric.parse(template.format(k=cutoff))
+            cut, measurable = level.effective_cutoff(cutoff)
             finish = finisher(protocol, metric, scored)
             baseline, how = levels(metric)
             top = upper_bounds.of_sessions(metric)

@@ -16,7 +16,7 @@ from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 class TieOrders:
     """Other orders of the tied documents of a run, as rankings of their own.
 
-    Only queries in which a judged document shares its score are looked at; judgements with units
+    Only queries in which a judged document shares its score are looked at; judgements with pieces
     are not (`any` is False then).
     """
 

@@ -1,6 +1,6 @@
 """The 95% interval of every mean: over queries, or over haystacks where queries share them.
 
-A value is the mean over queries. Where haystacks are the units it stands beside the mean over
+A value is the mean over queries. Where haystacks are the clusters it stands beside the mean over
 haystacks, in which each counts once: another question, with another answer where haystacks differ
 in size.
 """
@@ -19,7 +19,7 @@ from harness.records.scores import Interval, MacroMean
 from harness.scoring.arrays import Flags
 from harness.scoring.cells import Column, Results
 from harness.statistics.clusters import to_clusters
-from harness.statistics.intervals import MeanInterval, unit_intervals
+from harness.statistics.intervals import MeanInterval, cluster_intervals
 
 LEVEL = 0.95
 
@@ -105,22 +105,22 @@ def with_intervals_over(
         mask = masks[name]
         matrix[mask, at] = by_name[metric].values[mask]
     used = ~np.isnan(matrix).all(axis=1)
-    units = to_clusters(matrix[used], None if clusters is None else clusters[used])
+    grouped = to_clusters(matrix[used], None if clusters is None else clusters[used])
     for (name, metric), made in zip(
-        wanted, unit_intervals(units, level=LEVEL, bounds=bounds), strict=True
+        wanted, cluster_intervals(grouped, level=LEVEL, bounds=bounds), strict=True
     ):
         cluster_by = "haystacks" if made.clustered else "queries"
         interval = interval_record(made, cluster_by)
         if interval is not None:
             found[name][metric] = replace(found[name][metric], interval=interval)
-    if not units.clustered:
+    if not grouped.clustered:
         return found
     for (name, metric), made in zip(
-        wanted, unit_intervals(units.by_cluster(), level=LEVEL, bounds=bounds), strict=True
+        wanted, cluster_intervals(grouped.by_cluster(), level=LEVEL, bounds=bounds), strict=True
     ):
         interval = interval_record(made, "haystacks")
         if interval is not None:
-            macro = MacroMean(value=made.value, groups=made.units, interval=interval)
+            macro = MacroMean(value=made.value, groups=made.clusters, interval=interval)
             found[name][metric] = replace(found[name][metric], macro_haystack=macro)
     return found
 
@@ -134,7 +134,7 @@ def interval_record(interval: MeanInterval, cluster_by: str) -> Interval | None:
         high=interval.high,
         method=interval.method,
         cluster_by=cluster_by,
-        clusters=interval.units,
+        clusters=interval.clusters,
         effective_clusters=round(interval.effective, 2) if interval.clustered else None,
         approximate=named(interval.note, cluster_by) if interval.approximate else "",
     )

@@ -98,9 +98,9 @@ class Cover(NamedTuple):
     most: Ints
     least: Ints
 
-    def of(self, k: int | None) -> tuple[int, int]:
+    def of(self, cutoff: int | None) -> tuple[int, int]:
         """Both bounds for k documents."""
-        at = len(self.most) - 1 if k is None else min(k, len(self.most) - 1)
+        at = len(self.most) - 1 if cutoff is None else min(cutoff, len(self.most) - 1)
         return int(self.most[at]), int(self.least[at])
 
     @classmethod

@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.statistics.clusters import Values, cluster_codes
-from harness.statistics.intervals import FEW_UNITS
+from harness.statistics.intervals import FEW_CLUSTERS
 
 DISTANCES = ("nominal", "ordinal", "interval")
 WEIGHTS = ("none", "linear", "quadratic")
@@ -155,7 +155,7 @@ def cohens_kappa(
         return measured
     error = _large_sample_error(given.contingencies.sum(axis=0), weight)
     reach = NormalDist().inv_cdf((1 + level) / 2) * error
-    note = "" if measured.units >= FEW_UNITS else f"only {measured.units} units"
+    note = "" if measured.units >= FEW_CLUSTERS else f"only {measured.units} units"
     if not error > 0:
         note = _ALIKE
     return Agreement(
@@ -250,7 +250,7 @@ def _measured(
             note = f"{lost:.0%} of the resamples are not measurable: too few disagreements"
         else:
             low, high = np.nanquantile(sampled, [(1 - level) / 2, (1 + level) / 2]).tolist()
-            method, note = "bootstrap", "" if n >= FEW_UNITS else f"only {n} clusters"
+            method, note = "bootstrap", "" if n >= FEW_CLUSTERS else f"only {n} clusters"
             if low == high == value:
                 note = _ALIKE
     ratings = int((given.codes >= 0).sum())

@@ -2,7 +2,7 @@
 
 The mean of a metric is sum / count over all observations. By cluster that is a ratio of two sums,
 and an observation by itself is a cluster of one: so everything else in this package works on the
-sums and counts of units and needs to know nothing more.
+sums and counts of clusters and needs to know nothing more.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ _ROUNDING = 1e-13
 
 @dataclass(frozen=True)
 class Clusters:
-    """Sums and counts of each unit and metric, both of shape (units, metrics).
+    """Sums and counts of each cluster and metric, both of shape (clusters, metrics).
 
-    `clustered` is False where every unit is a single observation.
+    `clustered` is False where every cluster is a single observation.
     """
 
     sums: Values
@@ -37,7 +37,7 @@ class Clusters:
 
     @cached_property
     def present(self) -> npt.NDArray[np.bool_]:
-        """Which units have an observation of a metric, shape (units, metrics)."""
+        """Which clusters have an observation of a metric, shape (clusters, metrics)."""
         return self.counts > 0
 
     @cached_property
@@ -49,19 +49,19 @@ class Clusters:
     def effective(self) -> Values:
         """How many clusters of equal size would tell as much, shape (metrics,); NaN for none.
 
-        (sum of sizes)^2 / sum of squared sizes (Kish 1965): the number of units where all have the
-        same size, and little more than 1 where one holds nearly everything.
+        (sum of sizes)^2 / sum of squared sizes (Kish 1965): the number of clusters where all have
+        the same size, and little more than 1 where one holds nearly everything.
         """
         return _ratio(self.counts.sum(axis=0) ** 2, (self.counts**2).sum(axis=0))
 
     @cached_property
     def standard_errors(self) -> Values:
-        """Standard error of each mean, shape (metrics,); NaN for fewer than two units.
+        """Standard error of each mean, shape (metrics,); NaN for fewer than two clusters.
 
-        se^2 = 1 / N^2 * sum over units (S_g - mean * N_g)^2 / (1 - N_g / N): the bias-reduced
+        se^2 = 1 / N^2 * sum over clusters (S_g - mean * N_g)^2 / (1 - N_g / N): the bias-reduced
         cluster-robust variance, CR2 (Bell & McCaffrey 2002), of a mean, for which
-        (I - H)^(-1/2) has this closed form. Where all units have one size it is the linearised
-        variance of a ratio (Cochran 1977, section 6.3), and s^2 / n where every unit is one
+        (I - H)^(-1/2) has this closed form. Where all clusters have one size it is the linearised
+        variance of a ratio (Cochran 1977, section 6.3), and s^2 / n where every cluster is one
         observation. Unlike that, it does not take a cluster that holds most of the observations,
         and so pulls the mean to itself, for one that agrees with it.
         """
@@ -70,18 +70,18 @@ class Clusters:
         raised = _ratio(residual**2, 1 - _ratio(self.counts, n[None, :]))
         errors = np.sqrt(_ratio(np.nansum(raised, axis=0), n**2))
         errors = np.where(self.present.sum(axis=0) < 2, np.nan, errors)
-        # Equal units have no spread but what rounding leaves of it.
+        # Equal clusters have no spread but what rounding leaves of it.
         size = _ratio(np.abs(self.sums).sum(axis=0), n)
         return np.where(errors <= _ROUNDING * size, 0.0, errors)
 
     @cached_property
     def degrees(self) -> Values:
-        """Degrees of freedom of each standard error, shape (metrics,); NaN below two units.
+        """Degrees of freedom of each standard error, shape (metrics,); NaN below two clusters.
 
         Satterthwaite's, as Bell and McCaffrey take them for CR2: 2 E(se^2)^2 / Var(se^2) if the
         observations were independent. With q_g = N_g^2 / (1 - N_g / N) that is
-        N^2 / (sum N_g^2 + ((sum q_g)^2 - sum q_g^2) / N^2): units - 1 where all have one size, and
-        1.5 for one cluster of 180 and nine of 5.
+        N^2 / (sum N_g^2 + ((sum q_g)^2 - sum q_g^2) / N^2): clusters - 1 where all have one size,
+        and 1.5 for one cluster of 180 and nine of 5.
         """
         n = self.counts.sum(axis=0)
         q = np.nan_to_num(_ratio(self.counts**2, 1 - _ratio(self.counts, n[None, :])))
@@ -90,18 +90,18 @@ class Clusters:
         return np.where(self.present.sum(axis=0) < 2, np.nan, found)
 
     def by_cluster(self) -> Clusters:
-        """Every unit counted once, by its own mean: for the mean over haystacks."""
+        """Every cluster counted once, by its own mean: for the mean over haystacks."""
         means = np.where(self.present, np.nan_to_num(_ratio(self.sums, self.counts)), 0.0)
         return Clusters(means, self.present.astype(np.float64), self.clustered)
 
     def column(self, at: int) -> tuple[Values, Values]:
-        """(sums, counts) of the units that are present in one metric."""
+        """(sums, counts) of the clusters that are present in one metric."""
         here = self.present[:, at]
         return self.sums[here, at], self.counts[here, at]
 
 
 def to_clusters(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Clusters:
-    """Gather observations into units; clusters keep the order in which they first appear.
+    """Gather observations into clusters; clusters keep the order in which they first appear.
 
     Raises ValueError for infinite values, more than two dimensions, and labels of another length.
     """

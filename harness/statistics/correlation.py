@@ -2,9 +2,9 @@
 
 Intervals, over observations or over whole clusters, ranks taken anew every time:
 
-* 40 units or more: percentile bootstrap.
-* 2 to 39: jackknife over units of Fisher's z = atanh(r), with t of (units - 1) degrees of freedom
-  (Efron & Tibshirani 1993, An Introduction to the Bootstrap, section 11.5, on the z scale).
+* 40 clusters or more: percentile bootstrap.
+* 2 to 39: jackknife over clusters of Fisher's z = atanh(r), with t of clusters - 1 degrees of
+  freedom (Efron & Tibshirani 1993, An Introduction to the Bootstrap, section 11.5, on the z scale).
 
 Why: simulated coverage of 95% intervals of Pearson's r of two shares such as recall by ids and by
 similarity (1,000 to 1,500 samples a number). Fisher's own interval, which takes both for normal,
@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.statistics.clusters import Ints, Values, cluster_codes
-from harness.statistics.intervals import FEW_UNITS, t_quantile
+from harness.statistics.intervals import FEW_CLUSTERS, t_quantile
 
 RESAMPLES = 2_000
 
@@ -31,7 +31,7 @@ RESAMPLES = 2_000
 class Correlation:
     """A coefficient from -1 to 1 with its interval.
 
-    `n` observations in `units` independent units (clusters when `clustered`). `value` is None where
+    `n` observations in `clusters` (each its own where not `clustered`). `value` is None where
     one of the two measures does not vary, or fewer than three observations are there; `low` and
     `high` are None where no interval can be had. `note` says why, and what makes an interval
     approximate.
@@ -41,7 +41,7 @@ class Correlation:
     low: float | None
     high: float | None
     n: int
-    units: int
+    clusters: int
     clustered: bool
     note: str
 
@@ -66,17 +66,19 @@ def correlations(
     known = ~(np.isnan(first) | np.isnan(second))
     first, second = first[known], second[known]
     n = len(first)
-    codes, units = np.arange(n), n
+    codes, n_clusters = np.arange(n), n
     if clusters is not None:
-        codes, units = cluster_codes(np.asarray(clusters)[known], n)
-    clustered = units < n
+        codes, n_clusters = cluster_codes(np.asarray(clusters)[known], n)
+    clustered = n_clusters < n
     pairs = [_Distinct.of(first), _Distinct.of(second)]
     once = np.ones(n)
     values = _both(pairs, once) if n > 2 else (np.nan, np.nan)
-    few = units < FEW_UNITS
+    few = n_clusters < FEW_CLUSTERS
     others = np.zeros((0, 2))
-    if not np.isnan(values).all() and units > 1:
-        weights = _without_one(codes, units) if few else _drawn(codes, units, resamples, seed)
+    if not np.isnan(values).all() and n_clusters > 1:
+        weights = (
+            _without_one(codes, n_clusters) if few else _drawn(codes, n_clusters, resamples, seed)
+        )
         others = np.array([_both(pairs, weight) for weight in weights])
     found = {}
     for at, name in enumerate(("pearson", "spearman")):
@@ -89,9 +91,9 @@ def correlations(
             low,
             high,
             n,
-            units,
+            n_clusters,
             clustered,
-            _note(n, units, clustered, np.isnan(value), low is None),
+            _note(n, n_clusters, clustered, np.isnan(value), low is None),
         )
     return found
 
@@ -147,7 +149,7 @@ def _percentiles(value: float, drawn: Values, level: float) -> tuple[float, floa
 
 
 def _jackknife(value: float, without: Values, level: float) -> tuple[float, float] | None:
-    """tanh(atanh(r) -+ t * se), se^2 = (G - 1) / G * sum over units (z_-g - mean)^2."""
+    """tanh(atanh(r) -+ t * se), se^2 = (G - 1) / G * sum over clusters (z_-g - mean)^2."""
     if np.isnan(without).any() or max(abs(value), np.abs(without).max()) >= 1 - 1e-12:
         return None
     g, z = len(without), np.arctanh(without)
@@ -156,26 +158,26 @@ def _jackknife(value: float, without: Values, level: float) -> tuple[float, floa
     return tuple(np.tanh([np.arctanh(value) - reach, np.arctanh(value) + reach]).tolist())
 
 
-def _without_one(codes: Ints, units: int) -> Iterator[Values]:
-    """1 for each observation but those of one unit, a unit after the other."""
-    for unit in range(units):
-        yield (codes != unit).astype(np.float64)
+def _without_one(codes: Ints, clusters: int) -> Iterator[Values]:
+    """1 for each observation but those of one cluster, a cluster after the other."""
+    for cluster in range(clusters):
+        yield (codes != cluster).astype(np.float64)
 
 
-def _drawn(codes: Ints, units: int, resamples: int, seed: int) -> Iterator[Values]:
-    """How often each observation is in a resample of whole units."""
+def _drawn(codes: Ints, clusters: int, resamples: int, seed: int) -> Iterator[Values]:
+    """How often each observation is in a resample of whole clusters."""
     generator = np.random.default_rng(seed)
     for _ in range(resamples):
-        drawn = np.bincount(generator.integers(0, units, units), minlength=units)
+        drawn = np.bincount(generator.integers(0, clusters, clusters), minlength=clusters)
         yield drawn[codes].astype(np.float64)
 
 
-def _note(n: int, units: int, clustered: bool, none: bool, open_: bool) -> str:
+def _note(n: int, clusters: int, clustered: bool, none: bool, open_: bool) -> str:
     unit = "clusters" if clustered else "observations"
     if n < 3:
         return f"{n} observations have no correlation"
     if none:
         return "one of the two does not vary"
     if open_:
-        return f"no interval: the {units} {unit} show no spread"
-    return f"approximate: only {units} {unit}" if units < FEW_UNITS else ""
+        return f"no interval: the {clusters} {unit} show no spread"
+    return f"approximate: only {clusters} {unit}" if clusters < FEW_CLUSTERS else ""

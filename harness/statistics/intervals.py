@@ -12,7 +12,7 @@ ask for it.
 
 Why: simulated coverage, in `tests/benchmarks/coverage.md`, and what it says of each method's worst
 case. Where it may fail by more than two points an interval is called approximate, by rules that the
-same file puts to the test. They see few units, few that differ from the rest, and few that carry
+same file puts to the test. They see few clusters, few that differ from the rest, and few that carry
 most of the spread; not a value that did not occur.
 """
 
@@ -27,7 +27,7 @@ import numpy.typing as npt
 from harness.statistics.clusters import Clusters, Values, to_clusters
 from harness.statistics.resampling import bootstrap_means
 
-FEW_UNITS = 40
+FEW_CLUSTERS = 40
 FEW_UNLIKE = 10
 FEW_UNLIKE_T = 30
 FEW_EVENTS = 5
@@ -47,8 +47,8 @@ METHOD_NAMES = {
 class MeanInterval:
     """A mean and its confidence interval.
 
-    `n` observations in `units` independent units (clusters when `clustered`), which tell as much as
-    `effective` units of equal size. `method` is a key of `METHOD_NAMES`, or `none` (then low and
+    `n` observations in `clusters` (each its own where not `clustered`), which tell as much as
+    `effective` clusters of equal size. `method` is a key of `METHOD_NAMES`, or `none` (then low and
     high are NaN). `resamples` is 0 where there were none. `approximate` warns that the true
     coverage may be off by more than two points, and `note` says why.
     """
@@ -57,7 +57,7 @@ class MeanInterval:
     low: float
     high: float
     n: int
-    units: int
+    clusters: int
     effective: float
     clustered: bool
     level: float
@@ -71,8 +71,8 @@ class MeanInterval:
         """How the interval was made, in words."""
         if self.method == "none":
             return "no interval"
-        said = f"{METHOD_NAMES[self.method]} over {counted(self.units, self.clustered)}"
-        if self.units - self.effective >= 0.5:
+        said = f"{METHOD_NAMES[self.method]} over {counted(self.clusters, self.clustered)}"
+        if self.clusters - self.effective >= 0.5:
             said += f", which tell as much as {self.effective:.1f} of equal size"
         return said + (f", {self.resamples} resamples" if self.resamples else "")
 
@@ -92,10 +92,10 @@ def mean_intervals(
     `bounds` are the least and the greatest value that an observation can have: t intervals are cut
     there, and for (0, 1) the methods for such values are taken. `method` overrules that choice;
     `resamples` and `seed` are the bootstrap's. A metric's interval is the same alone or beside
-    others. The mean over clusters: `unit_intervals(to_clusters(values, clusters).by_cluster())`.
+    others. The mean over clusters: `cluster_intervals(to_clusters(values, clusters).by_cluster())`.
     Raises ValueError.
     """
-    return unit_intervals(
+    return cluster_intervals(
         to_clusters(values, clusters),
         level=level,
         resamples=resamples,
@@ -105,8 +105,8 @@ def mean_intervals(
     )
 
 
-def unit_intervals(
-    units: Clusters,
+def cluster_intervals(
+    clusters: Clusters,
     *,
     level: float = 0.95,
     resamples: int = 10_000,
@@ -114,14 +114,14 @@ def unit_intervals(
     bounds: tuple[float, float] | None = None,
     method: str = "auto",
 ) -> list[MeanInterval]:
-    """As `mean_intervals`, of observations that are gathered into units already."""
+    """As `mean_intervals`, of observations that are gathered into clusters already."""
     if not 0 < level < 1 or resamples < 1 or method not in METHODS:
         raise ValueError(f"bad level {level}, resamples {resamples} or method {method!r}")
-    methods = _methods(method, units, shares=bounds == (0, 1))
-    means, errors, df = units.means, units.standard_errors, units.degrees
+    methods = _methods(method, clusters, shares=bounds == (0, 1))
+    means, errors, df = clusters.means, clusters.standard_errors, clusters.degrees
     low, high = np.full((2, len(methods)), np.nan)
     if (at := methods == "bootstrap").any():
-        chosen = Clusters(units.sums[:, at], units.counts[:, at], units.clustered)
+        chosen = Clusters(clusters.sums[:, at], clusters.counts[:, at], clusters.clustered)
         ends = [(1 - level) / 2, (1 + level) / 2]
         low[at], high[at] = np.quantile(bootstrap_means(chosen, resamples, seed), ends, axis=0)
     if (at := methods == "t").any():
@@ -132,24 +132,24 @@ def unit_intervals(
             np.minimum(means[at] + reach, most),
         )
     if (at := methods == "clopper-pearson").any():
-        low[at], high[at] = share_interval(means[at], units.n[at], level)
+        low[at], high[at] = share_interval(means[at], clusters.n[at], level)
     if (at := methods == "korn-graubard").any():
-        worth = worth_of(means[at], errors[at], df[at], units.effective[at], level)
+        worth = worth_of(means[at], errors[at], df[at], clusters.effective[at], level)
         low[at], high[at] = share_interval(means[at], worth, level)
-    present, unlike, events = units.present.sum(axis=0), _unlike(units), events_of(units)
+    present, unlike, events = clusters.present.sum(axis=0), _unlike(clusters), events_of(clusters)
     results = []
     for at, name in enumerate(methods.tolist()):
-        g, effective = int(present[at]), float(units.effective[at])
-        note = _note(name, units.clustered, g, int(unlike[at]), effective, float(events[at]))
+        g, effective = int(present[at]), float(clusters.effective[at])
+        note = _note(name, clusters.clustered, g, int(unlike[at]), effective, float(events[at]))
         results.append(
             MeanInterval(
                 value=float(means[at]),
                 low=float(low[at]),
                 high=float(high[at]),
-                n=int(units.n[at]),
-                units=g,
+                n=int(clusters.n[at]),
+                clusters=g,
                 effective=effective,
-                clustered=units.clustered,
+                clustered=clusters.clustered,
                 level=level,
                 method=name,
                 resamples=resamples if name == "bootstrap" else 0,
@@ -160,9 +160,9 @@ def unit_intervals(
     return results
 
 
-def counted(units: int, clustered: bool) -> str:
+def counted(clusters: int, clustered: bool) -> str:
     """`10 clusters`, `1 observation`."""
-    return f"{units} {'cluster' if clustered else 'observation'}{'' if units == 1 else 's'}"
+    return f"{clusters} {'cluster' if clustered else 'observation'}{'' if clusters == 1 else 's'}"
 
 
 def worth_of(
@@ -172,7 +172,7 @@ def worth_of(
     Graubard); all of shape (means,), or one number for all.
 
     n* = mean (1 - mean) / error^2, times (z / t)^2 with the t of `df` degrees of freedom. Without a
-    spread to see it is the number of `effective` units.
+    spread to see it is the number of `effective` clusters.
     """
     df = np.broadcast_to(np.asarray(df, np.float64), means.shape)
     n: Values = np.array(np.broadcast_to(effective, means.shape), np.float64)
@@ -225,43 +225,43 @@ def _t_quantiles(p: float, df: npt.ArrayLike) -> Values:
     return np.asarray(stdtrit(df, p), np.float64)
 
 
-def _methods(wanted: str, units: Clusters, *, shares: bool) -> npt.NDArray[np.str_]:
+def _methods(wanted: str, clusters: Clusters, *, shares: bool) -> npt.NDArray[np.str_]:
     """The method of each metric, shape (metrics,)."""
-    sums, counts, absent = units.sums, units.counts, ~units.present
-    g = units.present.sum(axis=0)
+    sums, counts, absent = clusters.sums, clusters.counts, ~clusters.present
+    g = clusters.present.sum(axis=0)
     chosen = np.full(len(g), "t" if wanted == "auto" else wanted, dtype="<U15")
     if wanted == "auto" and shares:
         inside = ((sums >= 0) & (sums <= counts * (1 + 1e-9)) | absent).all(axis=0)
         chosen[inside] = "korn-graubard"
-        if not units.clustered:
+        if not clusters.clustered:
             binary = ((sums == 0) | (sums == 1) | absent).all(axis=0)
             chosen[inside & binary] = "clopper-pearson"
-    alone = (g == 1) & (units.clustered | (chosen != "clopper-pearson"))
+    alone = (g == 1) & (clusters.clustered | (chosen != "clopper-pearson"))
     chosen[(g == 0) | alone] = "none"
     return chosen
 
 
-def _unlike(units: Clusters) -> npt.NDArray[np.int64]:
-    """How many units of each metric have not the mean that most of its units have, (metrics,)."""
-    means = np.full(units.sums.shape, np.nan)
-    np.divide(units.sums, units.counts, out=means, where=units.present)
+def _unlike(clusters: Clusters) -> npt.NDArray[np.int64]:
+    """How many clusters of each metric have not the mean that most of them have, (metrics,)."""
+    means = np.full(clusters.sums.shape, np.nan)
+    np.divide(clusters.sums, clusters.counts, out=means, where=clusters.present)
     means = np.sort(np.round(means, 12), axis=0)  # those that are not present come last
     row = np.arange(len(means))[:, None]
     new = np.ones(means.shape, bool)
     new[1:] = means[1:] != means[:-1]
     run = row - np.maximum.accumulate(np.where(new, row, 0), axis=0) + 1
-    present = units.present.sum(axis=0)
+    present = clusters.present.sum(axis=0)
     return np.where(present > 0, present - run.max(axis=0, initial=0), 0)
 
 
-def events_of(units: Clusters) -> Values:
-    """How many units carry the spread of each metric to one side, (metrics,); infinite for none.
+def events_of(clusters: Clusters) -> Values:
+    """How many clusters carry the spread of each metric to one side, (metrics,); infinite for none.
 
     (sum of r^2)^3 / (sum of r^3)^2 of the residuals r = S_g - mean * N_g, which is n / G1^2 with
     the skewness G1: of rare 1s among 0s about their number, and infinite for a symmetric spread.
     A t interval needs more than 25 (Cochran 1977, Sampling Techniques, section 2.15).
     """
-    residuals = units.sums - units.counts * np.nan_to_num(units.means)
+    residuals = clusters.sums - clusters.counts * np.nan_to_num(clusters.means)
     squares, cubes = (residuals**2).sum(axis=0), (residuals**3).sum(axis=0)
     lopsided = np.abs(cubes) > 1e-12 * squares**1.5
     events = np.full(squares.shape, np.inf)
@@ -287,7 +287,7 @@ def _note(
         return ""
     if unlike == 0:
         return f"all {g} {unit}s are equal: the interval cannot show how sure that is"
-    if few := few_units(g, effective, clustered):
+    if few := few_clusters(g, effective, clustered):
         return few
     skew_known = method == "korn-graubard"  # that of 0s and 1s is in its bounds
     if unlike < (FEW_UNLIKE if skew_known else FEW_UNLIKE_T):
@@ -297,10 +297,10 @@ def _note(
     return ""
 
 
-def few_units(units: int, effective: float, clustered: bool) -> str:
+def few_clusters(clusters: int, effective: float, clustered: bool) -> str:
     """`only 10 clusters`, and what unequal ones are worth; empty from 40 on."""
-    if not effective < FEW_UNITS - 1e-9:
+    if not effective < FEW_CLUSTERS - 1e-9:
         return ""
-    if units - effective < 0.5:
-        return f"only {counted(units, clustered)}"
-    return f"{counted(units, clustered)} so unequal that they tell as much as {effective:.1f}"
+    if clusters - effective < 0.5:
+        return f"only {counted(clusters, clustered)}"
+    return f"{counted(clusters, clustered)} so unequal that they tell as much as {effective:.1f}"

@@ -1,20 +1,20 @@
-"""Many differences over the same units, tested together by flipping the signs of whole units.
+"""Many differences over the same clusters, tested together by flipping signs of whole clusters.
 
 One set of signs goes over all columns (metrics, slices, pairs of systems), so that what they have
 in common is kept: metrics of one run fall together, and a family of them is corrected for as far as
 they tell different things, not for their number. The statistic of a column is
 
-    T = sum over units of S_g / sqrt(sum over units of S_g^2)
+    T = sum over clusters of S_g / sqrt(sum over clusters of S_g^2)
 
 whose denominator no flip changes, and of which Student's t is an increasing function. T is at most
-the square root of the number of units: a column of few units can never raise what the other columns
-have to reach, nor can one unit that is larger than all others.
+the square root of the number of clusters: a column of few clusters can never raise what the other
+columns have to reach, nor can one cluster that is larger than all others.
 
 * `joint_tests`: is the mean of a column 0?
 * `rank_ranges`: which ranks can a system have among others?
 
-Both hold at any size of units and any number of them where the differences of columns that are
-alike are jointly symmetric about 0, and for many units where they are not (a wild bootstrap with
+Both hold at any size of clusters and any number of them where the differences of columns that are
+alike are jointly symmetric about 0, and for many clusters where they are not (a wild bootstrap with
 Rademacher weights; Romano and Wolf 2005, Chernozhukov, Chetverikov and Kato 2013). How they err
 below that is simulated in `tests/benchmarks/ranks.md` and `gates.md`.
 """
@@ -43,17 +43,17 @@ _ROUNDING = 1e-9
 class JointTest:
     """The two-sided test of one column, corrected for the whole family.
 
-    `least` is the smallest p that `units` units could have given in any family, each of them having
-    fallen: where it is above 1 - level, nothing could have been shown. `alone` is the level that
-    this column, by itself, would be tested at by what the family asks of it: 1 - level for a family
-    of one, less for more, and 0 where so few units cannot reach it. All are NaN for a column
+    `least` is the smallest p that `clusters` could have given in any family, all of which fell:
+    where it is above 1 - level, nothing could have been shown. `alone` is the level that this
+    column, by itself, would be tested at by what the family asks of it: 1 - level for a family of
+    one, less for more, and 0 where so few clusters cannot reach it. All are NaN for a column
     without observations.
     """
 
     p: float
     least: float
     alone: float
-    units: int
+    clusters: int
 
 
 def joint_tests(
@@ -70,14 +70,14 @@ def joint_tests(
     permutations: that one column or more whose mean is 0 gets p <= 1 - level has a chance of at
     most 1 - level. A family of one gives the p of `sign_flip_test`. Raises ValueError.
     """
-    units = to_clusters(differences, clusters)
+    grouped = to_clusters(differences, clusters)
     _check(level, resamples)
-    if not units.sums.shape[1]:
+    if not grouped.sums.shape[1]:
         return []
-    present = units.present.sum(axis=0)
-    scale = np.sqrt((units.sums**2).sum(axis=0))
-    order = np.argsort(-np.abs(units.sums.sum(axis=0)) * _inverse(scale), kind="stable")
-    sums = units.sums[:, order] * _inverse(scale[order])
+    present = grouped.present.sum(axis=0)
+    scale = np.sqrt((grouped.sums**2).sum(axis=0))
+    order = np.argsort(-np.abs(grouped.sums.sum(axis=0)) * _inverse(scale), kind="stable")
+    sums = grouped.sums[:, order] * _inverse(scale[order])
     ((flipped, exact),) = flips([sums], resamples, seed)
     absolute = np.abs(flipped)
     # A column has to reach the largest of those that are not above it.
@@ -99,12 +99,12 @@ class RankRanges:
     """The best and the worst rank, from 1, of each system, and the smallest p there could be.
 
     `better` is True at [j, k] where system j is shown to be better than k, of all pairs at once.
-    Where `least` is above 1 - level, `units` are too few to show any order.
+    Where `least` is above 1 - level, `clusters` are too few to show any order.
     """
 
     best: Ints
     worst: Ints
-    units: int
+    clusters: int
     least: float
     better: Flags
 
@@ -128,7 +128,7 @@ def rank_ranges(
     rejects those that it can; that it rejects a true one has a chance of at most 1 - level. The
     best rank of a system is one below the systems that are shown to be better, the worst is as far
     from the end as there are systems shown to be worse. Theirs (csranks) draws normal differences;
-    here the paired differences of whole units are flipped.
+    here the paired differences of whole clusters are flipped.
     """
     array = np.asarray(values, np.float64)
     if array.ndim == 2:
@@ -196,11 +196,11 @@ def _shown(sums: Values, flipped: Values, exact: bool, alpha: float, tiny: float
 
 
 def flips(families: Sequence[Values], resamples: int, seed: int) -> list[tuple[Values, bool]]:
-    """Sums of columns under signs of their units, and whether these are all signs there are.
+    """Sums of columns under signs of their clusters, and whether these are all signs there are.
 
-    Each family has the shape (units, columns) and gets (signs, columns): every assignment, without
-    mirror images, where there are no more than `resamples`; else random ones, the same for all
-    families. The signs are those of `sign_flip_test`.
+    Each family has the shape (clusters, columns) and gets (signs, columns): every assignment,
+    without mirror images, where there are no more than `resamples`; else random ones, the same for
+    all families. The signs are those of `sign_flip_test`.
     """
     found: dict[int, tuple[Values, bool]] = {}
     for at, sums in enumerate(families):
@@ -232,22 +232,22 @@ def _inverse(scale: Values) -> Values:
     return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
 
 
-def least_p(units: int, resamples: int) -> float:
-    """The least p that `units` could give, all of which fell: they and their mirror image, of all
+def least_p(clusters: int, resamples: int) -> float:
+    """The least p of so many clusters, all of which fell: they and their mirror image, of all
     assignments. NaN for none."""
-    return max(2.0 ** (1 - units), 1 / (resamples + 1)) if units else math.nan
+    return max(2.0 ** (1 - clusters), 1 / (resamples + 1)) if clusters else math.nan
 
 
-def _level_of(critical: float, units: int) -> float:
+def _level_of(critical: float, clusters: int) -> float:
     """The level of a test by itself for which T must reach `critical`, by Student's t.
 
-    t = T sqrt((G - 1) / (G - T^2)), of `units` - 1 degrees of freedom. 0 where T cannot reach it,
-    or hardly: 1 less so small a level is 1 to a computer.
+    t = T sqrt((G - 1) / (G - T^2)), of `clusters` - 1 degrees of freedom. 0 where T cannot reach
+    it, or hardly: 1 less so small a level is 1 to a computer.
     """
-    room = units - critical**2
+    room = clusters - critical**2
     if room <= 0:
         return 0.0
-    level = 2 * t_above(critical * math.sqrt((units - 1) / room), units - 1)
+    level = 2 * t_above(critical * math.sqrt((clusters - 1) / room), clusters - 1)
     return level if level > _ROUNDING else 0.0
 
 

@@ -19,9 +19,9 @@ from harness.statistics.clusters import Clusters, Values, as_columns, to_cluster
 from harness.statistics.intervals import (
     FEW_UNLIKE,
     MeanInterval,
+    cluster_intervals,
     share_interval,
     t_above,
-    unit_intervals,
     worth_of,
 )
 from harness.statistics.power import PairedPower, power_of
@@ -78,9 +78,9 @@ def compare_paired(
     """
     options: Resampling = {**RESAMPLING, **resampling}
     first, second, differences = _paired(a, b)
-    units = to_clusters(differences, clusters)
-    intervals = unit_intervals(units, bounds=bounds, **options)
-    tests = sign_flip_test(units, options["resamples"], options["seed"])
+    grouped = to_clusters(differences, clusters)
+    intervals = cluster_intervals(grouped, bounds=bounds, **options)
+    tests = sign_flip_test(grouped, options["resamples"], options["seed"])
     powers = power_of(differences, clusters, level=options["level"], power=power)
     both = ~np.isnan(differences)
     one = np.isnan(first) != np.isnan(second)
@@ -165,9 +165,9 @@ def paired_t(
     """Student's paired t test of `a` less `b`, one result a metric.
 
     With clusters it is that of the cluster-robust error.
-    t = mean difference / standard error, with the degrees of freedom of `Clusters`: units - 1 where
-    all have one size. NaN for fewer than two units and where all differences are equal. SciPy's
-    ttest_rel is the same without clusters, of which it takes none.
+    t = mean difference / standard error, with the degrees of freedom of `Clusters`: clusters - 1
+    where all have one size. NaN for fewer than two clusters and where all differences are equal.
+    SciPy's ttest_rel is the same without clusters, of which it takes none.
     """
     return [
         TestResult(difference / error, df, 2 * t_above(abs(difference) / error, df))
@@ -214,9 +214,9 @@ def equivalence(
     two has its bound from theirs: the square-and-add method of Newcombe (1998) and Donner and Zou
     (2012), with their correlation.
 
-    `margin` is the difference that would not matter, chosen beforehand. Where fewer than ten units
-    differ at all, or clusters that tell less than nine of equal size, nothing can be told. Raises
-    ValueError for a margin that is not above 0, and for differences beyond -1 to 1.
+    `margin` is the difference that would not matter, chosen beforehand. Where fewer than ten
+    clusters differ at all, or clusters that tell less than nine of equal size, nothing can be told.
+    Raises ValueError for a margin that is not above 0, and for differences beyond -1 to 1.
     """
     if not margin > 0 or not 0 < alpha < 0.5:
         raise ValueError(f"margin {margin} must be above 0 and alpha {alpha} below 0.5")
@@ -229,9 +229,9 @@ def equivalence(
         )
         for sign, labels in ((1, clusters), (-1, clusters))
     )
-    units = to_clusters(differences, clusters)
+    grouped = to_clusters(differences, clusters)
     results = []
-    for at, difference in enumerate(units.means.tolist()):
+    for at, difference in enumerate(grouped.means.tolist()):
         if unknown := _cannot_tell(gained, lost, at):
             nothing = (difference, math.nan, math.nan, margin, alpha, math.nan, False)
             results.append(Equivalence(*nothing, unknown))
@@ -240,7 +240,7 @@ def equivalence(
         def upper(sign: int, confidence: float, at: int = at) -> float:
             """The bound above the difference, or above its opposite."""
             more, less = (gained, lost) if sign > 0 else (lost, gained)
-            return _square_and_add(more, less, units, at, confidence)
+            return _square_and_add(more, less, grouped, at, confidence)
 
         p = max(_one_sided(partial(upper, sign), margin) for sign in (1, -1))
         results.append(
@@ -258,7 +258,7 @@ def equivalence(
 
 
 def _cannot_tell(gained: Clusters, lost: Clusters, at: int) -> str:
-    """Why so few units that differ show no equivalence; empty where they are enough."""
+    """Why so few clusters that differ show no equivalence; empty where they are enough."""
     sums, counts = gained.column(at)
     differ = (sums != 0) | (lost.column(at)[0] != 0)
     unlike = int(differ.sum())
@@ -309,6 +309,6 @@ def _spread(
     a: npt.ArrayLike, b: npt.ArrayLike, clusters: npt.ArrayLike | None
 ) -> list[tuple[float, float, float]]:
     """(mean of a less b, standard error, degrees of freedom) of each metric."""
-    units = to_clusters(_paired(b, a)[2], clusters)
-    columns = (units.means, units.standard_errors, units.degrees)
+    grouped = to_clusters(_paired(b, a)[2], clusters)
+    columns = (grouped.means, grouped.standard_errors, grouped.degrees)
     return list(zip(*(column.tolist() for column in columns), strict=True))

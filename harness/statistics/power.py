@@ -1,4 +1,4 @@
-"""What a design can show: smallest detectable difference, and how many units a wanted one takes.
+"""What a design can show: smallest detectable difference, and how many clusters a wanted one takes.
 
 * `power_of` and `paired_power`: the same observations under two systems.
 * `UnpairedPower`: two groups of different units, looked at once or at any time.
@@ -29,12 +29,12 @@ class PairedPower:
     `deviation` is the standard deviation of the differences, `design_effect` by how much the
     clusters raise the variance of their mean (1 without clusters; below 1 where clusters are more
     alike than chance). `detectable` is the smallest true difference, of either sign, that a
-    two-sided test at 1 - `level` shows with probability `power`. NaN where fewer than two units, or
-    differences that are all equal, tell nothing of the spread.
+    two-sided test at 1 - `level` shows with probability `power`. NaN where fewer than two clusters,
+    or differences that are all equal, tell nothing of the spread.
     """
 
     n: int
-    units: int
+    clusters: int
     degrees: float
     deviation: float
     design_effect: float
@@ -43,8 +43,8 @@ class PairedPower:
     power: float
     detectable: float
 
-    def units_needed(self, difference: float) -> int | None:
-        """Units (clusters as large as these, or observations) that would show `difference`.
+    def clusters_needed(self, difference: float) -> int | None:
+        """Clusters as large as these that would show `difference`.
 
         None where the spread is unknown. Raises ValueError for a difference of 0, and for one that
         more than `MOST` would show.
@@ -54,18 +54,18 @@ class PairedPower:
         if math.isnan(self.detectable):
             return None
 
-        def shows(units: int) -> bool:
-            # So many times as many clusters of the same sizes; units - 1 for equal ones.
-            degrees = units * (self.degrees + 1) / self.units - 1
-            error = self.standard_error * math.sqrt(self.units / units)
+        def shows(clusters: int) -> bool:
+            # So many times as many clusters of the same sizes; clusters - 1 for equal ones.
+            degrees = clusters * (self.degrees + 1) / self.clusters - 1
+            error = self.standard_error * math.sqrt(self.clusters / clusters)
             return _reach(degrees, self.level, self.power) * error <= abs(difference)
 
         return _first(shows)
 
     def observations_needed(self, difference: float) -> int | None:
         """Observations that would show `difference`, in clusters as large as these."""
-        units = self.units_needed(difference)
-        return None if units is None else math.ceil(units * self.n / self.units)
+        clusters = self.clusters_needed(difference)
+        return None if clusters is None else math.ceil(clusters * self.n / self.clusters)
 
 
 def paired_power(
@@ -90,36 +90,37 @@ def power_of(
     """Power from the spread of observed differences; their mean plays no part.
 
     detectable = (t_{(1 + level) / 2} + t_{power}) * standard error, both quantiles with the degrees
-    of freedom of `Clusters`: units - 1 where all have one size. The exact noncentral t gives 5%
-    more with three units, 2% with four, and within 1% of it from six on. With clusters the standard
-    error is the cluster-robust one, and the design effect is its square over s^2 / n (Kish 1965).
+    of freedom of `Clusters`: clusters - 1 where all have one size. The exact noncentral t gives 5%
+    more with three clusters, 2% with four, and within 1% of it from six on. With clusters the
+    standard error is the cluster-robust one, and the design effect is its square over s^2 / n (Kish
+    1965).
     """
     if not (0 < level < 1 and 0 < power < 1):
         raise ValueError(f"level {level} and power {power} must be between 0 and 1")
     matrix = as_columns(differences)
-    single, units = to_clusters(matrix), to_clusters(matrix, clusters)
+    single, grouped = to_clusters(matrix), to_clusters(matrix, clusters)
     return [
-        _power(single, units, at, float(error), level, power)
-        for at, error in enumerate(units.standard_errors)
+        _power(single, grouped, at, float(error), level, power)
+        for at, error in enumerate(grouped.standard_errors)
     ]
 
 
 def _power(
-    single: Clusters, units: Clusters, at: int, error: float, level: float, power: float
+    single: Clusters, clusters: Clusters, at: int, error: float, level: float, power: float
 ) -> PairedPower:
-    n, g = int(single.n[at]), int(units.present[:, at].sum())
+    n, g = int(single.n[at]), int(clusters.present[:, at].sum())
     alone = float(single.standard_errors[at])
     told = g >= 2 and error > 0
     return PairedPower(
         n=n,
-        units=g,
-        degrees=float(units.degrees[at]),
+        clusters=g,
+        degrees=float(clusters.degrees[at]),
         deviation=alone * math.sqrt(n) if n else math.nan,
         design_effect=(error / alone) ** 2 if told and alone > 0 else math.nan,
         standard_error=error,
         level=level,
         power=power,
-        detectable=_reach(float(units.degrees[at]), level, power) * error if told else math.nan,
+        detectable=_reach(float(clusters.degrees[at]), level, power) * error if told else math.nan,
     )
 
 
@@ -182,23 +183,23 @@ class UnpairedPower:
         return _first(lambda n: self.detectable(n, any_time=any_time) <= abs(difference))
 
 
-def units_for_half_width(
-    standard_error: float, units: int, half_width: float, *, level: float = 0.95
+def clusters_for_half_width(
+    standard_error: float, clusters: int, half_width: float, *, level: float = 0.95
 ) -> int | None:
-    """The least number of units whose t interval has that half-width, or a smaller one.
+    """The least number of clusters whose t interval has that half-width, or a smaller one.
 
-    t_{(1 + level) / 2, n - 1} s / sqrt(n) <= half_width, where s = standard_error * sqrt(units) is
-    the spread seen in `units` units: the sample-size formula of a mean (Cochran 1977, section 4.6),
-    with t for the normal quantile. It takes the spread for known: what is needed in the end differs
-    as far as the spread of these units is not that of all. None where they show no spread (fewer
-    than two, or all equal). Raises ValueError for a half-width of 0 or less, and for
+    t_{(1 + level) / 2, n - 1} s / sqrt(n) <= half_width, where s = standard_error * sqrt(clusters)
+    is the spread seen in so many clusters: the sample-size formula of a mean (Cochran 1977, section
+    4.6), with t for the normal quantile. It takes the spread for known: what is needed in the end
+    differs as far as the spread of these clusters is not that of all. None where they show no
+    spread (fewer than two, or all equal). Raises ValueError for a half-width of 0 or less, and for
     one that takes more than `MOST`.
     """
     if not half_width > 0:
         raise ValueError(f"the half-width must be above 0, not {half_width}")
-    if units < 2 or not standard_error > 0:
+    if clusters < 2 or not standard_error > 0:
         return None
-    spread, p = standard_error * math.sqrt(units), (1 + level) / 2
+    spread, p = standard_error * math.sqrt(clusters), (1 + level) / 2
     return _first(lambda n: t_quantile(p, n - 1) * spread / math.sqrt(n) <= half_width)
 
 

@@ -1,8 +1,8 @@
-"""Resampling of units, all metrics at once: the bootstrap of a mean, and the tests by exchange.
+"""Resampling of clusters, all metrics at once: the bootstrap of a mean, and the tests by exchange.
 
-* `bootstrap_means`: units drawn with replacement.
+* `bootstrap_means`: clusters drawn with replacement.
 * `sign_flip_test`: the paired randomisation test, signs of differences flipped.
-* `permutation_test`: two groups, units dealt anew.
+* `permutation_test`: two groups, clusters dealt anew.
 
 Not SciPy's `bootstrap` and `permutation_test`: for 6,980 queries and 8 metrics they take 5.5 and
 190 times as long (`tests/benchmarks/resampling.py`).
@@ -34,20 +34,20 @@ _ONE_THREAD = 1 << 19
 _COLUMNS = 16
 
 
-def bootstrap_means(units: Clusters, resamples: int, seed: int) -> Values:
-    """Means of `resamples` samples of the units with replacement, shape (resamples, metrics).
+def bootstrap_means(clusters: Clusters, resamples: int, seed: int) -> Values:
+    """Means of `resamples` samples of the clusters with replacement, shape (resamples, metrics).
 
-    A resample is a count for each unit; counts times sums, over counts times counts, are the means
-    of every metric by matrix products (Davison & Hinkley 1997, Bootstrap Methods, section 2.4 for
-    ratios, 3.8 for whole clusters). A metric's resamples are drawn from the units that have it, by
-    a generator of its own: its result does not depend on what other metrics stand beside it.
+    A resample is a count for each cluster; counts times sums, over counts times counts, are the
+    means of every metric by matrix products (Davison & Hinkley 1997, Bootstrap Methods, section 2.4
+    for ratios, 3.8 for whole clusters). A metric's resamples are drawn from the clusters that have
+    it, by a generator of its own: its result does not depend on what other metrics stand beside it.
     """
-    out = np.full((resamples, units.sums.shape[1]), np.nan)
-    for columns in _same_units(units):
-        here = units.present[:, columns[0]]
+    out = np.full((resamples, clusters.sums.shape[1]), np.nan)
+    for columns in _same_clusters(clusters):
+        here = clusters.present[:, columns[0]]
         if not here.any():
             continue
-        sums, counts = units.sums[here][:, columns], units.counts[here][:, columns]
+        sums, counts = clusters.sums[here][:, columns], clusters.counts[here][:, columns]
         single = bool((counts == 1).all())
         at = 0
         for drawn in _random_draws(len(sums), resamples, seed):
@@ -58,7 +58,7 @@ def bootstrap_means(units: Clusters, resamples: int, seed: int) -> Values:
 
 
 def _random_draws(n: int, resamples: int, seed: int) -> Iterator[Values]:
-    """How often each of `n` units is drawn, in blocks of shape (rows, n)."""
+    """How often each of `n` clusters is drawn, in blocks of shape (rows, n)."""
     generator = np.random.default_rng(seed)
     rows = min(resamples, max(1, _DRAWS // n))
     offsets = n * np.arange(rows)[:, None]
@@ -86,9 +86,9 @@ RESAMPLING: Resampling = {"level": 0.95, "resamples": 10_000, "seed": 0}
 class Randomisation:
     """A two-sided p value, and the smallest that the test could have given.
 
-    `assignments` is how many (of signs to pairs, of units to groups) were looked at; `exact` says
-    that these are all there are. Both p are NaN where there is nothing to test (no pair), and p is
-    1 where every difference is 0.
+    `assignments` is how many (of signs to pairs, of clusters to groups) were looked at; `exact`
+    says that these are all there are. Both p are NaN where there is nothing to test (no pair), and
+    p is 1 where every difference is 0.
     """
 
     p: float
@@ -100,11 +100,11 @@ class Randomisation:
 def sign_flip_test(differences: Clusters, resamples: int, seed: int) -> list[Randomisation]:
     """Test that the mean difference is 0; one result a metric.
 
-    Under the null hypothesis the two systems may be exchanged within a pair, so that every unit's
-    difference has either sign with equal chance (Fisher; Smucker, Allan & Carterette, CIKM 2007).
-    Whole clusters are flipped where units are clusters. All assignments are enumerated where they
-    are no more than `resamples` (each with its mirror image, which has the same |sum|), else they
-    are drawn and p = (b + 1) / (B + 1), never 0 (Phipson & Smyth 2010).
+    Under the null hypothesis the two systems may be exchanged within a pair, so that every
+    cluster's difference has either sign with equal chance (Fisher; Smucker, Allan & Carterette,
+    CIKM 2007). All assignments are enumerated where they are no more than `resamples` (each with
+    its mirror image, which has the same |sum|), else they are drawn and p = (b + 1) / (B + 1),
+    never 0 (Phipson & Smyth 2010).
     """
     sums = differences.sums
     free = (sums != 0).sum(axis=0)
@@ -125,7 +125,7 @@ def sign_flip_test(differences: Clusters, resamples: int, seed: int) -> list[Ran
 
 
 def _enumerated(sums: Values) -> Randomisation:
-    """All assignments of signs to the units of one metric that differ from 0, shape (units, 1)."""
+    """All assignments of signs to the clusters of one metric that differ from 0; (clusters, 1)."""
     k = len(sums)
     if k == 0:
         return Randomisation(1.0, True, 1, 1.0)
@@ -171,7 +171,7 @@ def all_kept(k: int) -> Iterator[Values]:
 def permutation_test(a: Clusters, b: Clusters, resamples: int, seed: int) -> list[Randomisation]:
     """Test that two groups have the same mean; two-sided, one result a metric.
 
-    Units (whole clusters) are dealt anew to groups of the sizes they had, and Welch's t is taken
+    Whole clusters are dealt anew to groups of the sizes they had, and Welch's t is taken
     each time: exact where the groups are alike in every way, and right for the means of large
     groups that differ in spread, which the plain difference is not (Janssen 1997; Chung & Romano
     2013). All deals are enumerated where they are no more than `resamples`, else
@@ -180,7 +180,7 @@ def permutation_test(a: Clusters, b: Clusters, resamples: int, seed: int) -> lis
     sums, counts = np.concatenate([a.sums, b.sums]), np.concatenate([a.counts, b.counts])
     both = Clusters(sums, counts, a.clustered or b.clustered)
     results = [Randomisation(np.nan, True, 0, np.nan)] * sums.shape[1]
-    for columns in _same_units(both):
+    for columns in _same_clusters(both):
         here = both.present[:, columns[0]]
         n = int(here.sum())
         k = int(here[: len(a.sums)].sum())
@@ -194,7 +194,7 @@ def permutation_test(a: Clusters, b: Clusters, resamples: int, seed: int) -> lis
 def _dealt(
     sums: Values, counts: Values, k: int, resamples: int, seed: int
 ) -> Iterator[Randomisation]:
-    """Results of metrics that share their units; the first `k` units are the first group."""
+    """Results of metrics that share their clusters; the first `k` clusters are the first group."""
     n, deals = len(sums), math.comb(len(sums), k)
     exact = deals <= resamples
     observed = np.zeros((1, n))
@@ -213,8 +213,8 @@ def _dealt(
 def _welch_t(members: Values, sums: Values, counts: Values) -> Values:
     """Welch's t of each deal and metric; 0 where the means agree, infinite where only they differ.
 
-    `members` (deals, units) is 1 for units of the first group. Every sum over a group that the
-    linearised variance of a ratio needs (Cochran 1977, section 6.3) is a product with it.
+    `members` (deals, clusters) is 1 for clusters of the first group. Every sum over a group that
+    the linearised variance of a ratio needs (Cochran 1977, section 6.3) is a product with it.
     """
     moments = (sums, counts, sums**2, sums * counts, counts**2)
     first = [product(members, moment) for moment in moments]
@@ -225,14 +225,14 @@ def _welch_t(members: Values, sums: Values, counts: Values) -> Values:
     difference, variance = mean_a - mean_b, variance_a + variance_b
     scale = np.abs(sums).sum(axis=0) / counts.sum(axis=0)
     difference = np.where(np.abs(difference) <= _ROUNDING_OF_T * scale, 0.0, difference)
-    # A group of equal units has no variance but what rounding leaves.
+    # A group of equal clusters has no variance but what rounding leaves.
     variance = np.where(variance <= (_ROUNDING_OF_T * scale) ** 2, 0.0, variance)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(difference == 0, 0.0, difference / np.sqrt(variance))
 
 
 def _mean_and_variance(group: list[Values], g: Values) -> tuple[Values, Values]:
-    """Mean, and variance of the mean, of each deal; a single unit adds no variance."""
+    """Mean, and variance of the mean, of each deal; a single cluster adds no variance."""
     s, c, ss, sc, cc = group
     mean = s / c
     residual = np.maximum(ss - 2 * mean * sc + mean**2 * cc, 0.0)
@@ -264,10 +264,10 @@ def _sampled(extreme: int, resamples: int) -> Randomisation:
     return Randomisation((extreme + 1) / (resamples + 1), False, resamples, 1 / (resamples + 1))
 
 
-def _same_units(units: Clusters) -> list[list[int]]:
-    """Metrics grouped by which units have them."""
+def _same_clusters(clusters: Clusters) -> list[list[int]]:
+    """Metrics grouped by which clusters have them."""
     groups: dict[bytes, list[int]] = {}
-    for column, here in enumerate(units.present.T):
+    for column, here in enumerate(clusters.present.T):
         groups.setdefault(here.tobytes(), []).append(column)
     return list(groups.values())
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.statistics.clusters import Clusters, as_columns, to_clusters
-from harness.statistics.intervals import FEW_UNITS, few_units, t_above, t_quantile
+from harness.statistics.intervals import FEW_CLUSTERS, few_clusters, t_above, t_quantile
 from harness.statistics.resampling import (
     RESAMPLING,
     Randomisation,
@@ -27,7 +27,7 @@ from harness.statistics.resampling import (
 class UnpairedComparison:
     """Mean of `a` minus mean of `b` in one metric.
 
-    `method` says how `low`, `high` and `p` were made: `welch` (Welch's t on the units' standard
+    `method` says how `low`, `high` and `p` were made: `welch` (Welch's t on the clusters' standard
     errors) or `two-proportion` (Newcombe's interval, pooled z test). `permutation` is the test that
     needs neither. `effect_size` is Cohen's d over observations, with the mean of both variances.
     `approximate` and `note` as in an Interval.
@@ -45,8 +45,8 @@ class UnpairedComparison:
     effect_size: float
     n_a: int
     n_b: int
-    units_a: int
-    units_b: int
+    clusters_a: int
+    clusters_b: int
     approximate: bool
     note: str
 
@@ -73,24 +73,24 @@ def compare_unpaired(
         raise ValueError(f"{first.shape[1]} metrics in one group, {second.shape[1]} in the other")
     if proportions and not all(np.isin(m[~np.isnan(m)], (0, 1)).all() for m in (first, second)):
         raise ValueError("proportions must be 0 or 1")
-    units = (to_clusters(first, clusters_a), to_clusters(second, clusters_b))
-    binary = proportions and not (units[0].clustered or units[1].clustered)
-    tests = permutation_test(*units, options["resamples"], options["seed"])
+    grouped = (to_clusters(first, clusters_a), to_clusters(second, clusters_b))
+    binary = proportions and not (grouped[0].clustered or grouped[1].clustered)
+    tests = permutation_test(*grouped, options["resamples"], options["seed"])
     deviations = [_deviations(to_clusters(matrix)) for matrix in (first, second)]
     results = []
     for at, test in enumerate(tests):
-        means = [float(group.means[at]) for group in units]
-        sizes = [int(group.present[:, at].sum()) for group in units]
+        means = [float(group.means[at]) for group in grouped]
+        sizes = [int(group.present[:, at].sum()) for group in grouped]
         if binary and min(sizes) > 0:
             method, (low, high, p) = "two-proportion", _proportions(means, sizes, level)
         else:
-            errors = [float(group.standard_errors[at]) for group in units]
-            degrees = [float(group.degrees[at]) for group in units]
+            errors = [float(group.standard_errors[at]) for group in grouped]
+            degrees = [float(group.degrees[at]) for group in grouped]
             method, (low, high, p) = "welch", _welch(means, errors, degrees, level)
         spread = math.sqrt(sum(float(d[at]) ** 2 for d in deviations) / 2)
         difference = means[0] - means[1]
-        clustered = units[0].clustered or units[1].clustered
-        effective = [float(group.effective[at]) for group in units]
+        clustered = grouped[0].clustered or grouped[1].clustered
+        effective = [float(group.effective[at]) for group in grouped]
         note = _note(sizes, effective, method, clustered, shown=not math.isnan(low))
         results.append(
             UnpairedComparison(
@@ -104,10 +104,10 @@ def compare_unpaired(
                 p=p,
                 permutation=test,
                 effect_size=difference / spread if spread > 0 else math.nan,
-                n_a=int(units[0].n[at]),
-                n_b=int(units[1].n[at]),
-                units_a=sizes[0],
-                units_b=sizes[1],
+                n_a=int(grouped[0].n[at]),
+                n_b=int(grouped[1].n[at]),
+                clusters_a=sizes[0],
+                clusters_b=sizes[1],
                 approximate=bool(note),
                 note=note,
             )
@@ -171,9 +171,9 @@ def _note(
         return f"{sizes[0]} and {sizes[1]} {unit}: too few for an interval"
     if not shown:
         return f"all {unit} of a group are equal: no interval"
-    if method == "welch" and min(effective) < FEW_UNITS:
+    if method == "welch" and min(effective) < FEW_CLUSTERS:
         if max(size - worth for size, worth in zip(sizes, effective, strict=True)) < 0.5:
             return f"only {sizes[0]} and {sizes[1]} {unit}"
         few = min(zip(effective, sizes, strict=True))
-        return few_units(few[1], few[0], clustered)
+        return few_clusters(few[1], few[0], clustered)
     return ""

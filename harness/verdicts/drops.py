@@ -133,7 +133,9 @@ def drops_of(
             detectable = power_of(column, clusters, level=1 - test.alone)[0].detectable
         was, now_is = (float(x[both, at].mean()) if both.any() else math.nan for x in (before, now))
         family = (cluster_by, differences.shape[1])
-        found.append(Drop(was, now_is, test.p, test.least, test.units, *family, detectable, alpha))
+        found.append(
+            Drop(was, now_is, test.p, test.least, test.clusters, *family, detectable, alpha)
+        )
     return found
 
 

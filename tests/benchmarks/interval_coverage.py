@@ -18,7 +18,7 @@ from statistics import NormalDist
 import numpy as np
 
 from harness.statistics.clusters import Clusters, Ints, Values, to_clusters
-from harness.statistics.intervals import MeanInterval, t_quantile, unit_intervals
+from harness.statistics.intervals import MeanInterval, cluster_intervals, t_quantile
 from harness.statistics.paired import equivalence, paired_t
 from harness.statistics.resampling import bootstrap_means
 from harness.statistics.unpaired import compare_unpaired
@@ -96,14 +96,14 @@ def plain_t(units: Clusters) -> Bounds:
 
 def line(units: Clusters, true: float, bounds: tuple[float, float]) -> str:
     """Coverage in percent and median length by each method, as cells of a Markdown table."""
-    chosen = unit_intervals(units, bounds=bounds)
-    booted = unit_intervals(units, method="bootstrap", resamples=RESAMPLES)
+    chosen = cluster_intervals(units, bounds=bounds)
+    booted = cluster_intervals(units, method="bootstrap", resamples=RESAMPLES)
     cells = []
     for low, high in (
         ends(booted),
         bca(units),
         plain_t(units),
-        ends(unit_intervals(units, method="t", bounds=bounds)),
+        ends(cluster_intervals(units, method="t", bounds=bounds)),
         ends(chosen),
     ):
         held = (low <= true + 1e-12) & (high >= true - 1e-12)

@@ -104,7 +104,7 @@ def test_ranked_texts_are_scored_by_the_best_of_the_first_k() -> None:
     found = answers_in_top(
         [["It rained.", "She lives in Oslo now"], ["Rome", "Paris"], [], ["Oslo"]],
         [["Oslo", "Bergen"], ["Rome"], ["Rome"], []],
-        ks=(1, 2, 10),
+        cutoffs=(1, 2, 10),
     )
     assert [found[f"success@{k}"][0] for k in (1, 2, 10)] == [0, 1, 1]
     assert [found[f"token_f1@{k}"][0] for k in (1, 2)] == [0, pytest.approx(2 / 6)]
@@ -119,4 +119,4 @@ def test_wrong_names_and_cutoffs_are_refused() -> None:
     with pytest.raises(UsageError, match="did you mean rouge_l"):
         answer_score("rougel", "", [])
     with pytest.raises(UsageError, match="at least 1, not 0"):
-        answers_in_top([], [], ks=(0,))
+        answers_in_top([], [], cutoffs=(0,))

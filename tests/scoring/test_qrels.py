@@ -51,3 +51,12 @@ def test_both_kinds_of_qrels_file_say_the_same(tmp_path: Path) -> None:
 def test_a_grade_that_is_none_is_refused_not_rounded(grade: Any) -> None:
     with pytest.raises(UsageError, match="a grade that is not a whole number"):
         from_dict({"q": {"d": grade}})
+
+
+def test_a_file_of_several_qrels_sets_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "qrels.jsonl"
+    path.write_text(
+        '{"query": "q", "document": "d"}\n{"query": "q", "document": "e", "qrels_set": "other"}\n'
+    )
+    with pytest.raises(UsageError, match="holds several qrels sets"):
+        read_qrels(path)

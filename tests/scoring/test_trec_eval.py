@@ -14,21 +14,28 @@ from hypothesis import strategies as st
 
 from harness.rankings.rankings import read_rankings
 from harness.scoring.metrics import Metric
+from harness.scoring.metrics.registry import METRICS
 from harness.scoring.qrels import from_dict, read_qrels
 from harness.scoring.ranks import Ties, rank_dicts, rank_judged
 
 KS = [5, 10, 15, 20, 30, 100, 200, 500, 1000]
-NAMES = {
-    "map": "map",
-    "Rprec": "rprec",
-    "recip_rank": "mrr",
-    "ndcg": "ndcg",
-    **{f"P_{k}": f"precision@{k}" for k in KS},
-    **{f"recall_{k}": f"recall@{k}" for k in KS},
-    **{f"ndcg_cut_{k}": f"ndcg@{k}" for k in KS},
-    **{f"map_cut_{k}": f"map@{k}" for k in KS},
-    **{f"success_{k}": f"hit@{k}" for k in (1, 5, 10)},
-}
+
+
+def _measures() -> dict[str, str]:
+    """trec_eval's name -> ours, of every metric that has a reference there."""
+    found = {}
+    for one in METRICS.values():
+        measure = one.reference
+        if measure and not one.needs_cutoff:
+            found[measure] = one.name
+        if one.needs_cutoff or measure in ("map", "ndcg"):
+            ks = (1, 5, 10) if measure == "success" else KS
+            cut = "" if one.needs_cutoff else "_cut"
+            found |= {f"{measure}{cut}_{k}": f"{one.name}@{k}" for k in ks if measure}
+    return found
+
+
+NAMES = _measures()
 
 
 def trec_eval_output(path: Path) -> dict[str, dict[str, str]]:

@@ -28,7 +28,7 @@ def test_values_are_scipys_with_ties_and_holes(seed: int) -> None:
     found = correlations(x, y, label, resamples=10)
     assert found["pearson"].value == pytest.approx(stats.pearsonr(x[known], y[known])[0])
     assert found["spearman"].value == pytest.approx(stats.spearmanr(x[known], y[known])[0])
-    assert (found["pearson"].n, found["pearson"].units) == (118, 6)
+    assert (found["pearson"].n, found["pearson"].clusters) == (118, 6)
 
 
 def test_the_bootstrap_is_that_of_the_resampled_data() -> None:

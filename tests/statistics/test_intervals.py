@@ -14,11 +14,11 @@ from scipy import stats
 from harness.statistics.clusters import Clusters, Values, to_clusters
 from harness.statistics.intervals import (
     MeanInterval,
+    cluster_intervals,
     events_of,
     mean_intervals,
     t_above,
     t_quantile,
-    unit_intervals,
 )
 
 SIZES = np.array([199, 105, 193, 260, 242, 158, 190, 239, 196, 204])
@@ -122,7 +122,7 @@ def test_the_cluster_bootstrap_draws_whole_clusters_and_weighs_them_by_size() ->
         rng=5,
     )
     [mine] = mean_intervals(values, labels, resamples=20_000, method="bootstrap")
-    assert (mine.method, mine.units, mine.n, mine.approximate) == (
+    assert (mine.method, mine.clusters, mine.n, mine.approximate) == (
         "bootstrap",
         60,
         len(labels),
@@ -245,7 +245,7 @@ def test_one_haystack_that_holds_nearly_everything_is_held_and_called_rough(
         rate = generator.beta(mean * scale, (1 - mean) * scale, rate.shape)
     counts = np.broadcast_to(np.asarray(sizes)[:, None], rate.shape)
     units = Clusters(generator.binomial(counts, rate).astype(float), counts.astype(float), True)
-    found = unit_intervals(units, bounds=(0, 1))
+    found = cluster_intervals(units, bounds=(0, 1))
     assert held_unless_rough(found, mean)[0] >= 0.93  # Monte Carlo error 0.6 points
     assert all(
         one.approximate and "so unequal that they tell as much as" in one.note for one in found
@@ -254,12 +254,12 @@ def test_one_haystack_that_holds_nearly_everything_is_held_and_called_rough(
 
 def test_ten_conversations_of_locomos_sizes_are_held_and_not_by_the_bootstrap() -> None:
     units = conversations(np.random.default_rng(8), 2000, icc=0.05)
-    chosen = unit_intervals(units, bounds=(0, 1))
+    chosen = cluster_intervals(units, bounds=(0, 1))
     assert {i.method for i in chosen} == {"korn-graubard"}
     assert chosen[0].note == "only 10 clusters"
     # Monte Carlo error of 2,000 data sets: 0.5 points at 95%, 0.7 at 89%.
     assert 0.93 <= coverage(chosen, 0.5) <= 0.97
-    booted = unit_intervals(units, method="bootstrap", resamples=1000)
+    booted = cluster_intervals(units, method="bootstrap", resamples=1000)
     assert coverage(booted, 0.5) < 0.92
 
 
@@ -374,11 +374,11 @@ def test_intervals_end_at_the_bounds() -> None:
 def test_the_mean_over_haystacks_counts_each_once() -> None:
     values, labels = [1.0] * 90 + [0.0] * 5 + [0.5] * 5, [0] * 90 + [1] * 5 + [2] * 5
     units = to_clusters(values, labels)
-    [over_questions] = unit_intervals(units, bounds=(0, 1))
-    [over_haystacks] = unit_intervals(units.by_cluster(), bounds=(0, 1))
+    [over_questions] = cluster_intervals(units, bounds=(0, 1))
+    [over_haystacks] = cluster_intervals(units.by_cluster(), bounds=(0, 1))
     assert over_questions.value == pytest.approx(0.925)
     assert over_haystacks.value == pytest.approx(0.5)
-    assert (over_haystacks.units, over_haystacks.effective) == (3, pytest.approx(3))
+    assert (over_haystacks.clusters, over_haystacks.effective) == (3, pytest.approx(3))
 
 
 @pytest.mark.parametrize(

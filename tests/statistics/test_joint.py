@@ -39,7 +39,7 @@ def test_the_step_down_is_that_of_all_assignments() -> None:
         whole = np.repeat(values, 3, axis=0)
         found = joint_tests(whole, clusters)
         assert [t.p for t in found] == pytest.approx(by_enumeration(values))
-        assert {t.units for t in found} == {n}
+        assert {t.clusters for t in found} == {n}
 
 
 def test_a_family_of_one_is_the_randomisation_test() -> None:
@@ -79,7 +79,7 @@ def test_so_few_units_can_show_nothing_and_say_so() -> None:
     assert tests[0].least == 2 / 2**6
     assert tests[0].alone == 0 < tests[2].alone
     assert math.isnan(tests[1].p)
-    assert tests[1].units == 0
+    assert tests[1].clusters == 0
     # What seven reach only by falling all alike is a level that no number near 1 can be told from.
     assert _level_of(math.sqrt(7) * (1 - 1e-16), 7) == 0
     assert 1 - _level_of(2.6, 7) < 1
@@ -161,7 +161,7 @@ def test_equal_systems_share_their_ranks_and_few_units_show_no_order() -> None:
     assert ranges(apart) == [(1, 1), (2, 2), (3, 3)]
     assert ranges(apart, np.arange(200) // 40) == [(1, 3)] * 3
     (found,) = rank_ranges(apart, np.arange(200) // 40)
-    assert (found.units, found.least) == (5, 0.0625)
+    assert (found.clusters, found.least) == (5, 0.0625)
 
 
 def test_a_metric_has_the_same_ranges_alone_and_beside_others() -> None:

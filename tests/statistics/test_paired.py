@@ -41,7 +41,7 @@ def pairs(draw: st.DrawFn) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 def numbers(found: PairedComparison) -> list[float]:
     d = found.difference
     return [
-        *(found.mean_a, found.mean_b, d.value, d.low, d.high, d.n, d.units),
+        *(found.mean_a, found.mean_b, d.value, d.low, d.high, d.n, d.clusters),
         *(found.test.p, found.effect_size, found.power.detectable),
         *(found.wins, found.losses, found.ties, found.unpaired),
     ]

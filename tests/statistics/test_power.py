@@ -11,9 +11,9 @@ from harness.statistics.intervals import mean_intervals
 from harness.statistics.paired import paired_t
 from harness.statistics.power import (
     UnpairedPower,
+    clusters_for_half_width,
     paired_power,
     power_of,
-    units_for_half_width,
 )
 from harness.statistics.sequential import difference_sequence
 from harness.statistics.unpaired import compare_unpaired
@@ -41,7 +41,7 @@ def test_the_number_of_pairs_needed_is_statsmodels() -> None:
         assert found.observations_needed(wanted) == pytest.approx(expected, abs=1.01)
     assert found.observations_needed(found.detectable * (1 + 1e-9)) == 50
     with pytest.raises(ValueError, match="not be 0"):
-        found.units_needed(0)
+        found.clusters_needed(0)
 
 
 def test_a_true_difference_of_that_size_is_found_four_times_of_five_in_clusters_too() -> None:
@@ -66,7 +66,7 @@ def test_clusters_raise_what_is_needed() -> None:
     )
     assert together.design_effect > 5
     assert together.detectable > 2 * alone.detectable
-    needed = together.units_needed(together.detectable / 2)
+    needed = together.clusters_needed(together.detectable / 2)
     assert needed is not None
     assert 70 <= needed <= 82  # four times as many, less what more degrees of freedom give
     assert together.observations_needed(together.detectable / 2) == 30 * needed
@@ -81,7 +81,7 @@ def test_where_no_spread_is_known_nothing_is_claimed(
 ) -> None:
     [found] = paired_power(differences, np.zeros(len(differences)), clusters)
     assert math.isnan(found.detectable)
-    assert found.units_needed(0.1) is None
+    assert found.clusters_needed(0.1) is None
 
 
 @pytest.mark.parametrize(("split", "wanted"), [(0.5, 0.1), (0.2, 0.05), (0.5, -0.3)])
@@ -133,24 +133,24 @@ def test_so_many_units_give_the_wanted_half_width() -> None:
 
     The normal formula (1.96 s / d)^2 = 61.5 is what a table of sample sizes has for s 0.2, d 0.05.
     """
-    wanted = units_for_half_width(0.2 / math.sqrt(20), 20, 0.05)
+    wanted = clusters_for_half_width(0.2 / math.sqrt(20), 20, 0.05)
     assert wanted == 64  # 61.5 and some for t
     for n, narrow in ((wanted, True), (wanted - 1, False)):
         values = np.random.default_rng(n).normal(size=n)
         values = 0.5 + 0.2 * (values - values.mean()) / values.std(ddof=1)
         (interval,) = mean_intervals(values, method="t")
         assert ((interval.high - interval.low) / 2 <= 0.05) is narrow
-    assert units_for_half_width(0.0, 20, 0.05) is None
-    assert units_for_half_width(math.nan, 1, 0.05) is None
+    assert clusters_for_half_width(0.0, 20, 0.05) is None
+    assert clusters_for_half_width(math.nan, 1, 0.05) is None
     with pytest.raises(ValueError):
-        units_for_half_width(0.1, 20, 0)
+        clusters_for_half_width(0.1, 20, 0)
 
 
 def test_a_difference_that_no_number_of_units_shows_is_an_error_and_no_search_without_end() -> None:
     for ask in (
         lambda: UnpairedPower(1, 1).units_needed(1e-300),
         lambda: UnpairedPower(1, 1).units_needed(1e-300, any_time=True),
-        lambda: units_for_half_width(0.1, 40, 1e-300),
+        lambda: clusters_for_half_width(0.1, 40, 1e-300),
     ):
         with pytest.raises(ValueError, match="units would be needed"):
             ask()

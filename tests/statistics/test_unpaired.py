@@ -81,7 +81,7 @@ def test_swapping_the_groups_turns_the_signs() -> None:
     assert forth.p == pytest.approx(back.p)
     assert forth.permutation.p == pytest.approx(back.permutation.p)
     assert forth.effect_size == pytest.approx(-back.effect_size)
-    assert (forth.units_a, forth.units_b, forth.approximate) == (5, 4, True)
+    assert (forth.clusters_a, forth.clusters_b, forth.approximate) == (5, 4, True)
 
 
 def test_users_dealt_as_a_whole_keep_the_level_only_when_they_are_clusters() -> None:

@@ -97,7 +97,7 @@ class Scorer:
     def __init__(self, labels: Labels, metrics: Sequence[Metric]) -> None:
         self._labels, self._metrics = labels, list(metrics)
         qrels = labels.qrels
-        self._units = int(qrels.unit.max(initial=0)) + 1
+        self._units = int(qrels.evidence_id.max(initial=0)) + 1
         self._documents = int(qrels.document_code.max(initial=0)) + 1
         self._starts = np.array(labels.starts)
 
@@ -127,7 +127,7 @@ class Scorer:
             np.ones(n, bool),
             query,
             qrels.grade[judgement],
-            qrels.unit[judgement].astype(np.int64) + query.astype(np.int64) * self._units,
+            qrels.evidence_id[judgement].astype(np.int64) + query.astype(np.int64) * self._units,
             qrels.document_code[judgement] + query.astype(np.int64) * self._documents,
             qrels.first_of_document[judgement],
             rank,

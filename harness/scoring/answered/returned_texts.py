@@ -42,9 +42,9 @@ def text_columns(
         texts = document_texts(dataset, resolved)
     references = dataset.query_table["answers"].to_pylist()
     given = [answers if use else [] for answers, use in zip(references, counted, strict=True)]
-    ks = [k for k in ANSWERS.ks if k <= depth] or [1]
-    found = answers_in_top(texts, given, ks, SHOWN)
-    baseline, how = random_baseline_of_texts(dataset, given, SHOWN, ks)
+    cutoffs = [cutoff for cutoff in ANSWERS.ks if cutoff <= depth] or [1]
+    found = answers_in_top(texts, given, cutoffs, SHOWN)
+    baseline, how = random_baseline_of_texts(dataset, given, SHOWN, cutoffs)
     known = np.ones(dataset.n_queries, bool)
     return [
         Column(name, values, known, baseline[name], None, random_method=how)
@@ -55,7 +55,7 @@ def text_columns(
 def answers_in_top(
     texts: Sequence[Sequence[str]],
     answers: Sequence[Sequence[str]],
-    ks: Sequence[int],
+    cutoffs: Sequence[int],
     metrics: Sequence[str] = tuple(METRICS),
 ) -> dict[str, Values]:
     """For each query the best value among its first k texts; name `metric@k` -> shape (queries,).
@@ -66,11 +66,11 @@ def answers_in_top(
     of no such name and a k below 1.
     """
     check_metrics(metrics)
-    if any(k < 1 for k in ks):
-        raise UsageError(f"a cutoff of answer metrics is at least 1, not {min(ks)}")
-    depth = max(ks, default=0)
+    if any(cutoff < 1 for cutoff in cutoffs):
+        raise UsageError(f"a cutoff of answer metrics is at least 1, not {min(cutoffs)}")
+    depth = max(cutoffs, default=0)
     cut: dict[str, Text] = {}
-    best = {name: np.full((len(texts), len(ks)), np.nan) for name in metrics}
+    best = {name: np.full((len(texts), len(cutoffs)), np.nan) for name in metrics}
     for query, (ranked, references) in enumerate(zip(texts, answers, strict=True)):
         if not references:
             continue
@@ -81,15 +81,17 @@ def answers_in_top(
             # The empty text says what no text is worth: 0, or NaN where nothing can be measured.
             scores = [best_of(metric, text, known) for text in (Text(""), *shown)]
             highest = np.maximum.accumulate(scores)
-            values[query] = highest[[min(k, len(shown)) for k in ks]]
+            values[query] = highest[[min(cutoff, len(shown)) for cutoff in cutoffs]]
     return {
-        metric_at(name, k): values[:, i] for name, values in best.items() for i, k in enumerate(ks)
+        metric_at(name, cutoff): values[:, i]
+        for name, values in best.items()
+        for i, cutoff in enumerate(cutoffs)
     }
 
 
-def metric_at(name: str, k: int) -> str:
+def metric_at(name: str, cutoff: int) -> str:
     """What a metric of the best of k texts is called: containment is `success@k`."""
-    return f"{'success' if name == 'containment' else name}@{k}"
+    return f"{'success' if name == 'containment' else name}@{cutoff}"
 
 
 def document_texts(dataset: Dataset, resolved: Resolved) -> list[list[str]]:
@@ -103,7 +105,7 @@ def document_texts(dataset: Dataset, resolved: Resolved) -> list[list[str]]:
 
 
 def random_baseline_of_texts(
-    dataset: Dataset, answers: Sequence[Sequence[str]], names: Sequence[str], ks: Sequence[int]
+    dataset: Dataset, answers: Sequence[Sequence[str]], names: Sequence[str], cutoffs: Sequence[int]
 ) -> tuple[dict[str, Values], str]:
     """What the best of k random documents of the haystack is expected to score against a query's
     `answers`, by `metric@k`, (n,), NaN without answers; and how, where it is not exact.
@@ -112,8 +114,8 @@ def random_baseline_of_texts(
     is taken over the haystack where that is small, else over a sample of it.
     """
     asked = sum(map(bool, answers))
-    most = max(*ks, PAIRS // max(1, asked))
-    found = {name: np.full((len(answers), len(ks)), np.nan) for name in names}
+    most = max(*cutoffs, PAIRS // max(1, asked))
+    found = {name: np.full((len(answers), len(cutoffs)), np.nan) for name in names}
     cut: dict[int, Text] = {}
     sampled = False
     for query, references in enumerate(answers):
@@ -134,22 +136,22 @@ def random_baseline_of_texts(
         texts = [cut[row] for row in rows.tolist()]
         for name in names:
             values = np.sort([best_of(METRICS[name], text, known) for text in texts])
-            found[name][query] = [best_of_random(values, k) for k in ks]
+            found[name][query] = [best_of_random(values, cutoff) for cutoff in cutoffs]
     by_name = {
-        metric_at(name, k): values[:, at]
+        metric_at(name, cutoff): values[:, at]
         for name, values in found.items()
-        for at, k in enumerate(ks)
+        for at, cutoff in enumerate(cutoffs)
     }
     return by_name, f"from {most} random documents a query" if sampled else ""
 
 
-def best_of_random(values: Values, k: int) -> float:
+def best_of_random(values: Values, cutoff: int) -> float:
     """Mean, over all sets of k of the `values` (ascending; all of them where they are fewer), of
     the largest: the sum over i of values[i] C(i, k - 1) / C(n, k)."""
     n = len(values)
     if n == 0:
         return 0.0
-    k = min(k, n)
-    i = np.arange(n - 1, k - 1, -1)  # C(i - 1, k - 1) / C(i, k - 1) = (i - k + 1) / i
-    weight = np.cumprod([k / n, *((i - k + 1) / i)])
-    return float(values[::-1][: n - k + 1] @ weight)
+    cutoff = min(cutoff, n)
+    i = np.arange(n - 1, cutoff - 1, -1)  # C(i - 1, k - 1) / C(i, k - 1) = (i - k + 1) / i
+    weight = np.cumprod([cutoff / n, *((i - cutoff + 1) / i)])
+    return float(values[::-1][: n - cutoff + 1] @ weight)

@@ -66,7 +66,7 @@ def by_query(hits: Sequence[TextHit]) -> Iterator[tuple[int, list[TextHit]]]:
         yield query, list(group)
 
 
-def expand(hits: Sequence[TextHit], k: int) -> tuple[list[_HitRow], int]:
+def expand(hits: Sequence[TextHit], depth: int) -> tuple[list[_HitRow], int]:
     """The ranking of documents that one query's hits make, and how many it had beyond k.
 
     Every document takes a place of its own, a hit's documents behind each other, so that k
@@ -80,7 +80,7 @@ def expand(hits: Sequence[TextHit], k: int) -> tuple[list[_HitRow], int]:
         seen.update(new)
         found = new or ([] if hit.documents else [-1])
         rows += [_HitRow(document, hit, i == 0) for i, document in enumerate(found)]
-    return rows[:k], max(0, len(rows) - k)
+    return rows[:depth], max(0, len(rows) - depth)
 
 
 def hits_record(hits: Sequence[TextHit], beyond: int, matching: MatchingRecord) -> HitsRecord:

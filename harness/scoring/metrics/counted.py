@@ -2,7 +2,7 @@
 
 Recall, hit and recall_all (how much, whether any, and whether all of the evidence was found) are
 quoted under one name in the field ("R@k") and differ by tens of points; here each has its own. They
-count *pieces of evidence*: a relevant document is its own piece, unless the judgements name units
+count *pieces of evidence*: a relevant document is its own piece, unless the judgements name pieces
 (schema.Qrel); a piece is found when any document that carries it is. The others count
 documents: precision over k and over what was returned, F1, R-precision, the judged share.
 
@@ -59,10 +59,12 @@ def _recall_all(ranked: Ranked, cutoff: Ints) -> Values:
 def _pieces(ranked: Ranked, cutoff: Ints) -> tuple[Values, Ints]:
     """Pieces found in the top k, and pieces there are; each (n,)."""
     relevant = ranked.grade >= 1
-    query, unit, rank = ranked.query[relevant], ranked.unit[relevant], ranked.rank[relevant]
+    query, rank = ranked.query[relevant], ranked.rank[relevant]
     found = rank <= cutoff[query]
-    units, first, of = np.unique(unit, return_index=True, return_inverse=True)
-    if len(units) < len(unit):
+    pieces, first, of = np.unique(
+        ranked.evidence_id[relevant], return_index=True, return_inverse=True
+    )
+    if len(pieces) < len(query):
         found = np.bincount(of, weights=found) > 0
         query = query[first]
     return sum_by(query, found, ranked.n), count_by(query, ranked.n)
@@ -72,10 +74,10 @@ def pieces_of(ranked: Ranked, relevant: Flags, present: Flags) -> dict[int, list
     """For each query the documents of each of its pieces of evidence, those that are `present`."""
     found: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
     for row in np.flatnonzero(relevant).tolist():
-        documents = found[int(ranked.query[row])][int(ranked.unit[row])]
+        documents = found[int(ranked.query[row])][int(ranked.evidence_id[row])]
         if present[row]:
             documents.add(int(ranked.document[row]))
-    return {query: list(units.values()) for query, units in found.items()}
+    return {query: list(pieces.values()) for query, pieces in found.items()}
 
 
 def _random_recall(orders: RandomOrders) -> Values:
@@ -186,7 +188,7 @@ def _counts(ranked: Ranked, cutoff: Ints) -> tuple[Values, Ints]:
 
 
 def _once(ranked: Ranked) -> npt.NDArray[np.bool_]:
-    """Judgements of relevant documents, each document once however many units it carries."""
+    """Judgements of relevant documents, each document once however many pieces it carries."""
     return ranked.first_of_document & (ranked.grade >= 1)
 
 

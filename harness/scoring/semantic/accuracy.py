@@ -90,18 +90,18 @@ class SemanticAccuracy:
         return {name: mean(v[~np.isnan(v)]) for name, v in self.per_query.items()}
 
     def __str__(self) -> str:
-        k = 10 if 10 in self.ks else self.ks[-1]
+        cutoff = 10 if 10 in self.ks else self.ks[-1]
         parts = []
         for name in ("semantic_recall", "semantic_precision", "soft_recall"):
             values, random = (
-                table[f"{name}@{k}"] for table in (self.per_query, self.random_baseline)
+                table[f"{name}@{cutoff}"] for table in (self.per_query, self.random_baseline)
             )
             value, level = mean(values[~np.isnan(values)]), mean(random[~np.isnan(random)])
             if value is None:
                 return "semantic accuracy: no query has a gold text"
             # Without a text in the haystack there is nothing to draw.
             said = "not known" if level is None else f"{level:.3f}"
-            parts.append(f"{name}@{k} {value:.3f} (random {said})")
+            parts.append(f"{name}@{cutoff} {value:.3f} (random {said})")
         return (
             f"{'  '.join(parts)}  n {self.n}; cosine >= {self.threshold:g} by {self.model}; "
             "not checked against ids"
@@ -111,7 +111,7 @@ class SemanticAccuracy:
 def measured(
     asked: Sequence[Asked],
     haystacks: HaystackTexts,
-    ks: tuple[int, ...],
+    cutoffs: tuple[int, ...],
     threshold: float,
     find_model: Callable[[], SimilarityModel],
 ) -> SemanticAccuracy:
@@ -129,7 +129,7 @@ def measured(
     used = {one.haystack for one, use in zip(asked, judged, strict=True) if use}
     drawn = (text for at in sorted(used) for text in sample[at])
     vectors = TextVectors([*wanted, *gold, *drawn], model.embed)
-    names = [f"{metric}@{k}" for k in ks for metric in METRICS]
+    names = [f"{metric}@{cutoff}" for cutoff in cutoffs for metric in METRICS]
     values, random = ({name: np.full(len(asked), np.nan) for name in names} for _ in range(2))
     of_haystack: dict[int, Vectors] = {}
     for at, one in enumerate(asked):
@@ -137,26 +137,28 @@ def measured(
             continue
         piece = np.asarray(one.piece, np.int64)
         of_gold = vectors[one.gold].T
-        found = accuracy(vectors[one.returned] @ of_gold, piece, one.pieces, ks, threshold)
+        found = accuracy(vectors[one.returned] @ of_gold, piece, one.pieces, cutoffs, threshold)
         for name, value in found.items():
             values[name][at] = value
         if sample[one.haystack]:
             if one.haystack not in of_haystack:
                 of_haystack[one.haystack] = vectors[sample[one.haystack]]
             cosines = of_haystack[one.haystack] @ of_gold
-            for name, value in random_baseline(cosines, piece, one.pieces, ks, threshold).items():
+            for name, value in random_baseline(
+                cosines, piece, one.pieces, cutoffs, threshold
+            ).items():
                 random[name][at] = value
     size = sum(len(sample[at]) for at in used)
-    return SemanticAccuracy(ks, threshold, str(model), values, random, haystacks.sampled, size)
+    return SemanticAccuracy(cutoffs, threshold, str(model), values, random, haystacks.sampled, size)
 
 
-def sample_of(sizes: Sequence[int], k: int, seed: int) -> list[Ints]:
-    """Positions of at most SAMPLE texts of all haystacks together, but k or more of each.
+def sample_of(sizes: Sequence[int], least: int, seed: int) -> list[Ints]:
+    """Positions of at most SAMPLE texts of all haystacks together, but `least` or more of each.
 
     k random texts of a random sample are k random texts of the whole, so that a level from the
     sample is an unbiased estimate of the whole's.
     """
-    most = max(sizes, default=0) if sum(sizes) <= SAMPLE else max(k, SAMPLE // len(sizes))
+    most = max(sizes, default=0) if sum(sizes) <= SAMPLE else max(least, SAMPLE // len(sizes))
     generator = np.random.default_rng(seed)
     return [
         np.arange(size)
@@ -166,9 +168,9 @@ def sample_of(sizes: Sequence[int], k: int, seed: int) -> list[Ints]:
     ]
 
 
-def one_haystack(texts: Sequence[str], k: int) -> HaystackTexts:
+def one_haystack(texts: Sequence[str], cutoff: int) -> HaystackTexts:
     """These texts, or a sample of them for rankings of k, as the haystack of every query."""
-    (rows,) = sample_of([len(texts)], k, seed=0)
+    (rows,) = sample_of([len(texts)], cutoff, seed=0)
     return HaystackTexts([[texts[row] for row in rows]], sampled=len(rows) < len(texts))
 
 

@@ -102,12 +102,12 @@ def _versus_ids(
 ) -> dict[str, SemanticVersusIds]:
     """By metric: both means over the queries that have both, their difference and correlation."""
     versus = {}
-    for k in found.ks:
+    for cutoff in found.ks:
         for metric in METRICS:
             if metric not in BY_ID:
                 continue
-            name = f"{metric}@{k}"
-            ids, semantic = by_id[f"{BY_ID[metric]}@{k}"], found.per_query[name]
+            name = f"{metric}@{cutoff}"
+            ids, semantic = by_id[f"{BY_ID[metric]}@{cutoff}"], found.per_query[name]
             both = ~(np.isnan(ids) | np.isnan(semantic))
             if not both.any():
                 continue
@@ -120,7 +120,7 @@ def _versus_ids(
             )
             together = correlations(semantic[both], ids[both], mine, level=LEVEL)
             versus[name] = SemanticVersusIds(
-                by_ids=f"{BY_ID[metric]}@{k}",
+                by_ids=f"{BY_ID[metric]}@{cutoff}",
                 n=int(both.sum()),
                 mean_by_ids=float(ids[both].mean()),
                 mean_semantic=float(semantic[both].mean()),
@@ -147,7 +147,7 @@ def _correlation(found: Correlation) -> Estimate:
         value=found.value,
         low=found.low,
         high=found.high,
-        clusters=found.units,
+        clusters=found.clusters,
         cluster_by="haystacks" if found.clustered else "queries",
         note=found.note,
     )

@@ -25,7 +25,7 @@ METRICS = (
 
 
 def accuracy(
-    cosines: npt.ArrayLike, piece: Ints, pieces: int, ks: Sequence[int], threshold: float
+    cosines: npt.ArrayLike, piece: Ints, pieces: int, cutoffs: Sequence[int], threshold: float
 ) -> dict[str, float]:
     """Every metric at every k.
 
@@ -45,23 +45,23 @@ def accuracy(
     # The best of each piece among the first 1, 2, ... returned.
     so_far = np.maximum.accumulate(by_piece(matrix, piece, pieces), axis=0)
     found: dict[str, float] = {}
-    for k in ks:
-        n = min(k, len(matrix))
+    for cutoff in cutoffs:
+        n = min(cutoff, len(matrix))
         best = best_of_text[:n]
         similar = int((best >= threshold - SAME_COSINE).sum())
         found_best = so_far[n - 1] if n else np.zeros(pieces)
         found |= {
-            f"semantic_recall@{k}": float((found_best >= threshold - SAME_COSINE).mean()),
-            f"semantic_precision@{k}": similar / k,
-            f"semantic_precision_returned@{k}": similar / n if n else 0.0,
-            f"soft_recall@{k}": float(found_best.mean()),
-            f"soft_precision@{k}": float(best.mean()) if n else 0.0,
+            f"semantic_recall@{cutoff}": float((found_best >= threshold - SAME_COSINE).mean()),
+            f"semantic_precision@{cutoff}": similar / cutoff,
+            f"semantic_precision_returned@{cutoff}": similar / n if n else 0.0,
+            f"soft_recall@{cutoff}": float(found_best.mean()),
+            f"soft_precision@{cutoff}": float(best.mean()) if n else 0.0,
         }
     return found
 
 
 def random_baseline(
-    cosines: npt.ArrayLike, piece: Ints, pieces: int, ks: Sequence[int], threshold: float
+    cosines: npt.ArrayLike, piece: Ints, pieces: int, cutoffs: Sequence[int], threshold: float
 ) -> dict[str, float]:
     """What k texts drawn at random from a haystack score on average, exactly.
 
@@ -77,16 +77,16 @@ def random_baseline(
     similar = (pieces_of >= threshold - SAME_COSINE).sum(axis=0)
     ordered = -np.sort(-pieces_of, axis=0)
     found: dict[str, float] = {}
-    for k in ks:
-        n = min(k, size)
+    for cutoff in cutoffs:
+        n = min(cutoff, size)
         i = np.arange(n)
         missed = np.prod(np.maximum(size - similar[:, None] - i, 0) / (size - i), axis=1)
         found |= {
-            f"semantic_recall@{k}": float((1 - missed).mean()),
-            f"semantic_precision@{k}": share * n / k,
-            f"semantic_precision_returned@{k}": share,
-            f"soft_recall@{k}": float((_of_the_highest(size, n) @ ordered).mean()),
-            f"soft_precision@{k}": float(best.mean()),
+            f"semantic_recall@{cutoff}": float((1 - missed).mean()),
+            f"semantic_precision@{cutoff}": share * n / cutoff,
+            f"semantic_precision_returned@{cutoff}": share,
+            f"soft_recall@{cutoff}": float((_of_the_highest(size, n) @ ordered).mean()),
+            f"soft_precision@{cutoff}": float(best.mean()),
         }
     return found
 
@@ -142,11 +142,11 @@ def by_piece(cosines: Values, piece: Ints, pieces: int) -> Values:
     return best
 
 
-def _of_the_highest(size: int, k: int) -> Values:
+def _of_the_highest(size: int, drawn: int) -> Values:
     """P(the highest of k drawn is the i-th of all), i = 1..size: k/N, then by (N-i-k+1)/(N-i).
 
     SciPy's nhypergeom has the same to ten digits, and takes ten times as long.
     """
     i = np.arange(1, size)
-    ratios = np.maximum(size - i - k + 1, 0) / (size - i)
-    return np.concatenate([[1.0], np.cumprod(ratios)]) * k / size
+    ratios = np.maximum(size - i - drawn + 1, 0) / (size - i)
+    return np.concatenate([[1.0], np.cumprod(ratios)]) * drawn / size

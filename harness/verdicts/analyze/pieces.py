@@ -71,9 +71,9 @@ def pieces(dataset: Dataset, judged: DatasetQrels, ranked: Ranked, scored: Flags
     """All pieces of evidence of the scored queries; `ranked` is of the same answer key."""
     rows = np.flatnonzero((ranked.grade >= 1) & scored[ranked.query])
     there = held(dataset, judged.query[rows], judged.document[rows])
-    order = np.lexsort((~there, ranked.rank[rows], ranked.unit[rows], ranked.query[rows]))
+    order = np.lexsort((~there, ranked.rank[rows], ranked.evidence_id[rows], ranked.query[rows]))
     rows, there = rows[order], there[order]
-    start = np.flatnonzero(np.diff(ranked.unit[rows], prepend=-1))
+    start = np.flatnonzero(np.diff(ranked.evidence_id[rows], prepend=-1))
     tied = (ranked.above[rows] < k) & (ranked.rank[rows] > k)
     best = rows[start]
     return Pieces(

@@ -276,7 +276,7 @@ def render_split(rows: Sequence[ComparisonRow]) -> str:
     ]
     head = ["slice", "metric", "A", "B", "n", "B - A", "95% interval", "p (holm)", "d"]
     methods = ", ".join(dict.fromkeys(row.found.method for row in rows))
-    clustered = bool(rows) and rows[0].found.units_a < rows[0].found.n_a
+    clustered = bool(rows) and rows[0].found.clusters_a < rows[0].found.n_a
     cluster_by = "haystacks" if clustered else "queries"
     approximate = [named(row.found.note, cluster_by) for row in rows if row.found.approximate]
     notes = "; ".join(dict.fromkeys(approximate))

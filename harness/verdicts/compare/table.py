@@ -258,7 +258,7 @@ def _corrected(
 ) -> tuple[Family, list[float]]:
     """A family, and the p of each of its tests, corrected for the others."""
     correct = CORRECTIONS[options.correction]
-    units = [one.difference.units for one in found]
+    units = [one.difference.clusters for one in found]
     least = correct([least_p(n, options.resamples) for n in units]).tolist()
     family = Family(
         name,
