@@ -75,7 +75,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _import_labels(options: argparse.Namespace, folders: Sequence[AnswersFolder]) -> int:
     """Imports human labels."""
-    from harness.labelling.answer_tasks import labels_of_project
+    from harness.entry_points import provided
     from harness.runs.answering.folder import dataset_of_all
     from harness.runs.answering.human_labels import read_human_labels, write_human_labels
     from harness.runs.answering.judging import score_folder
@@ -87,7 +87,7 @@ def _import_labels(options: argparse.Namespace, folders: Sequence[AnswersFolder]
     if len(folders) > 1 and not path.is_dir():
         raise UsageError("a file of human labels is of one folder; name one at a time")
     dataset = dataset_of_all(folders, options.source)
-    read = labels_of_project if path.is_dir() else read_human_labels
+    read = provided("human_labels") if path.is_dir() else read_human_labels
     found = [read(path, folder) for folder in folders]  # all, before any is written
     for folder, (labels, source) in zip(folders, found, strict=True):
         write_human_labels(folder, labels, source)

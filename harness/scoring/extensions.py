@@ -6,13 +6,14 @@ against reference answers. What is called here is all that the core needs of one
 
 from __future__ import annotations
 
-from importlib import import_module
-from types import ModuleType
+from typing import Any
 
-EXTENSIONS = {"answers": "harness.scoring.answered.returned_texts"}
-"""The module of each extension."""
+from harness.entry_points import provided
 
 
-def load_extension(name: str) -> ModuleType:
-    """Imports an extension; scoring/score.py says when each is needed."""
-    return import_module(EXTENSIONS[name])
+def load_extension(name: str) -> Any:
+    """Imports an extension; scoring/score.py says when each is needed.
+
+    Raises UsageError where no installed package provides it.
+    """
+    return provided(f"scoring_{name}")
