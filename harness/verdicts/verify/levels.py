@@ -37,6 +37,8 @@ def random_baselines(metrics: Metrics, qrels: Sequence[QueryQrels], sizes: Seque
 def _of_random_orders(metric: MetricName, qrels: QueryQrels, size: int) -> float:
     if not metric.is_defined(qrels):
         return math.nan
+    if not size:
+        return 0.0
     k = size if metric.k is None else min(metric.k, size)
     relevant = qrels.relevant(metric.rel)
     r, inside = len(relevant), len(qrels.present.intersection(relevant))
