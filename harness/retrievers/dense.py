@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from harness.retrievers.embedder import VectorRetriever
+from harness.retrievers.embedder import VectorOptions, VectorRetriever
 from harness.retrievers.exact_search import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.models import Model, locate
+from harness.retrievers.options import with_options
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 
+@dataclass(frozen=True, kw_only=True)
+class DenseOptions(VectorOptions):
+    """Options of `Dense`, described there."""
+
+    batch_size: int = 32
+    device: str = ""
+
+
+@with_options(DenseOptions)
 class Dense(VectorRetriever):
     """Dense ranking by a sentence-transformers or Hugging Face model, exact, on CPU or GPU.
 
@@ -26,30 +37,26 @@ class Dense(VectorRetriever):
 
     modules: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
 
-    def __init__(
-        self,
-        model: str = MODEL,
-        revision: str = "",
-        query_prompt: str | None = None,
-        passage_prompt: str | None = None,
-        similarity: str = "cosine",
-        batch_size: int = 32,
-        device: str = "",
-        dtype: str = "float32",
-        search: str = "exact",
-        probe: str = "",
-    ) -> None:
+    def __init__(self, model: str = MODEL, **options: Any) -> None:
+        given = DenseOptions(**options)
         need("retriever 'dense'", *self.modules)
-        located = locate(model, revision)
+        located = locate(model, given.revision)
         own = located.config("config_sentence_transformers.json").get("prompts") or {}
+        query_prompt, passage_prompt = given.query_prompt, given.passage_prompt
         if query_prompt is None:
             query_prompt = own.get("query")
         if passage_prompt is None:
             # The names that encode_document of sentence-transformers looks for, in its order.
             passage_prompt = own.get("document") or own.get("passage") or own.get("corpus")
-        encoder = SentenceEncoder(located, batch_size, device)
-        prompts = query_prompt or "", passage_prompt or ""
-        super().__init__(encoder, *prompts, similarity, dtype, search, probe)
+        super().__init__(
+            SentenceEncoder(located, given.batch_size, given.device),
+            query_prompt or "",
+            passage_prompt or "",
+            given.similarity,
+            given.dtype,
+            given.search,
+            given.probe,
+        )
 
 
 class SentenceEncoder:

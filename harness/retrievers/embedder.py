@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
@@ -170,6 +171,19 @@ class Embedder:
 def _distinct(keys: Sequence[Keys]) -> int:
     """How many keys, by their first halves."""
     return len(np.unique(np.concatenate([np.zeros(0, np.uint64), *(part[:, 0] for part in keys)])))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorOptions:
+    """Options of a model that ranks by vectors; a prompt that is None is the model's own."""
+
+    revision: str = ""
+    query_prompt: str | None = None
+    passage_prompt: str | None = None
+    similarity: str = "cosine"
+    dtype: str = "float32"
+    search: str = "exact"
+    probe: str = ""
 
 
 class VectorRetriever:

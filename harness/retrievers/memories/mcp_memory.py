@@ -7,6 +7,7 @@ import shlex
 import shutil
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
 from tempfile import TemporaryDirectory
 from typing import Any, ClassVar
 
@@ -20,11 +21,27 @@ from harness.retrievers.locks import ServiceLock
 from harness.retrievers.memories import mcp_forms as forms
 from harness.retrievers.memories.mcp_forms import Call
 from harness.retrievers.memories.mcp_session import TOKEN, Session, at, started
+from harness.retrievers.options import with_options
 from harness.retrievers.server import check_url
 
 NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
 
 
+@dataclass(frozen=True, kw_only=True)
+class McpOptions:
+    """Options of `Mcp`, described there."""
+
+    command: str = ""
+    url: str = ""
+    env: Mapping[str, str] | None = None
+    reset: Any = ""
+    results: str = ""
+    nothing: str = NOTHING
+    error: str = ""
+    timeout: float = 60.0
+
+
+@with_options(McpOptions)
 class Mcp:
     """A memory behind a server of the Model Context Protocol, by a map of its tools.
 
@@ -39,19 +56,8 @@ class Mcp:
     modules: ClassVar[tuple[str, ...]] = ("mcp",)
     thread_safe = True
 
-    def __init__(
-        self,
-        add: Any = "",
-        search: Any = "",
-        command: str = "",
-        url: str = "",
-        env: Mapping[str, str] | None = None,
-        reset: Any = "",
-        results: str = "",
-        nothing: str = NOTHING,
-        error: str = "",
-        timeout: float = 60.0,
-    ) -> None:
+    def __init__(self, add: Any = "", search: Any = "", **options: Any) -> None:
+        given = McpOptions(**options)
         need("retriever 'mcp'", *self.modules)
         if not add or not search:
             raise ValueError(
@@ -60,13 +66,13 @@ class Mcp:
             )
         self._add = Call.read(add, "add", forms.OF_DOCUMENT)
         self._search = Call.read(search, "search", forms.OF_QUESTION)
-        self._reset = Call.read(reset, "reset", ()) if reset else None
-        self._where(command, url, env)
-        if timeout <= 0:
-            raise ValueError(f"timeout must be above 0, not {timeout:g}")
-        self._timeout, self._results = timeout, results
-        self._nothing = _pattern(nothing, "nothing")
-        self._error = _pattern(error, "error") if error else None
+        self._reset = Call.read(given.reset, "reset", ()) if given.reset else None
+        self._where(given.command, given.url, given.env)
+        if given.timeout <= 0:
+            raise ValueError(f"timeout must be above 0, not {given.timeout:g}")
+        self._timeout, self._results = given.timeout, given.results
+        self._nothing = _pattern(given.nothing, "nothing")
+        self._error = _pattern(given.error, "error") if given.error else None
         self._session: Session | None = None
         self._folder: TemporaryDirectory[str] | None = None
         self._calls: Counter[str] = Counter()

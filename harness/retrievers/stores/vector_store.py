@@ -56,22 +56,16 @@ class VectorStore:
     def __post_init__(self) -> None:
         """Raises UsageError without the store's package, ValueError for an unknown encoder."""
         need(self.title, self.modules[0])
+        options = {
+            "revision": self.revision,
+            "query_prompt": self.query_prompt,
+            "passage_prompt": self.passage_prompt,
+            "similarity": self.similarity,
+        }
         if self.encoder == "minilm":
-            self._texts: VectorRetriever = MiniLM(
-                self.model or PACKAGED,
-                self.revision,
-                self.query_prompt or "",
-                self.passage_prompt or "",
-                self.similarity,
-            )
+            self._texts: VectorRetriever = MiniLM(self.model or PACKAGED, **options)
         elif self.encoder == "dense":
-            self._texts = Dense(
-                self.model or MODEL,
-                self.revision,
-                self.query_prompt,
-                self.passage_prompt,
-                self.similarity,
-            )
+            self._texts = Dense(self.model or MODEL, **options)
         else:
             raise ValueError(f"encoder must be minilm or dense, not {self.encoder!r}")
         self._store = f"{self.package} {version(self.package)}"
