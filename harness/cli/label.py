@@ -222,7 +222,7 @@ def _add_folder(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_page(parser: argparse.ArgumentParser, name: str) -> None:
-    """Add the options of the page; `name` is who judges where nobody is named."""
+    """Add the options of the page; `name` is the default annotator."""
     parser.add_argument("--annotator", metavar="NAME", help=f"who judges ({name})")
     parser.add_argument("--port", type=int, help=f"of the page ({PORT}, or the next free one)")
     parser.add_argument("--no-open", action="store_true", help="open no browser")
@@ -376,7 +376,7 @@ def _serve(session: JudgingSession, options: argparse.Namespace) -> int:
 
 
 def _has_display() -> bool:
-    """Tell whether a browser could be seen: a text browser would take the terminal."""
+    """Return whether a browser window can open: a text browser would take the terminal."""
     if sys.platform in ("win32", "darwin"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
@@ -402,7 +402,7 @@ def system(text: str, options: argparse.Namespace) -> System:
 
 
 def call_status(options: argparse.Namespace) -> int:
-    """Say how far it is."""
+    """Print the status."""
     from harness.labelling.render import render_status
     from harness.labelling.status import status
 

@@ -91,7 +91,7 @@ def _add_check(verbs: Verbs) -> None:
 
 
 def call_generate(options: argparse.Namespace) -> int:
-    """Generate, and say what was made and what the checks found."""
+    """Generate queries, and print counts and leakage checks."""
     from harness.dataset.prepare import home
     from harness.labelling.generate import render
     from harness.labelling.generate.generate import GenerateOptions, generate
@@ -136,7 +136,7 @@ def call_generate(options: argparse.Namespace) -> int:
 
 
 def call_check(options: argparse.Namespace) -> int:
-    """Check, and say what was found; status 1 where that is something."""
+    """Check for leaks, and print them; status 1 where there is one."""
     from harness.labelling.generate import render
     from harness.labelling.generate.leakage import check_folder
     from harness.labelling.generate.records import LeakageOutput

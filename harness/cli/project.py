@@ -1,4 +1,4 @@
-"""What a user's own project says: `[tool.harness]` of pyproject.toml, or harness.toml."""
+"""Settings of a user's project: `[tool.harness]` of pyproject.toml, or harness.toml."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ class _PyProject(Record, forbid_unknown_fields=False):
 
 
 def plugins() -> list[str]:
-    """Files that register retrievers and datasets for every command given in a project.
+    """Return the files that register retrievers and datasets for every command in a project.
 
-    They stand as `plugins = ["mine.py"]` in the nearest harness.toml, or below [tool.harness] of
+    They are `plugins = ["mine.py"]` in the nearest harness.toml, or below [tool.harness] of
     the nearest pyproject.toml that has one, looked for from this folder upwards; their paths are
     taken from that file's folder. Raises UsageError for a broken file and an unknown key.
     """

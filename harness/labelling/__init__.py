@@ -1,1 +1,1 @@
-"""Labelling a set of one's own: pool several systems, judge, agree, export a `labelled` dataset."""
+"""Labels a dataset: pools several systems, has people judge, measures agreement, and exports."""

@@ -101,7 +101,7 @@ class Adjudication(JudgingSession):
         )
 
     def _evidence(self, query: str) -> list[ConflictEvidence]:
-        """Returns the documents that somebody graded as relevant, with everybody's grades."""
+        """Returns the documents that an annotator graded as relevant, with all grades."""
         found = []
         for candidate in self.project.candidates[query]:
             pair = (query, candidate.document)

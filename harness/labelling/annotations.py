@@ -225,7 +225,7 @@ class AnnotationLog:
             size = self.path.stat().st_size
         except FileNotFoundError:
             size = 0
-        if size < self._read:  # somebody edited the file
+        if size < self._read:  # the file was edited
             self._reset()
         if size == self._read:
             return

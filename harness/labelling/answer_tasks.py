@@ -1,8 +1,8 @@
-"""Projects of answers: the same questions of every folder, without a sign of whose they are.
+"""Projects of answers: the same questions of every folder, without the systems' names.
 
 Such a project has the sampled questions as its queries, and as documents the answers to them, each
 text once: an answer that two systems give in the same words is judged once for both. A failed
-answer is wrong, and no annotator is asked about it.
+answer is wrong, and is not shown to annotators.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ def _rows(answers: AnswersFolder) -> dict[str, list[tuple[int, str | None]]]:
 
 
 def _texts(answers: AnswersFolder) -> dict[str, list[str]]:
-    """The answers that came, by question that was asked."""
+    """Returns the answers that did not fail, by question."""
     return {
         query: [text for _, text in rows if text is not None]
         for query, rows in _rows(answers).items()

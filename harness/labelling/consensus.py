@@ -1,10 +1,11 @@
 """Merges the annotations of all annotators, with their conflicts and how those were resolved.
 
 For each thing (a grade, an ability, whether a query is unanswerable) the resolution counts; else
-what the annotators agree on; else what construction says, where no annotator does. Conflicts:
+what the annotators agree on; else the grade by construction, where no annotator gave one.
+Conflicts:
 
 * `grade`: annotators gave a document different grades.
-* `unanswerable`: somebody marked a query as unanswerable, and somebody (maybe the same one) marked
+* `unanswerable`: an annotator marked a query as unanswerable, and another (or the same one) marked
   it as answerable, or graded one of its documents as relevant.
 * `ability`: annotators chose different abilities.
 
@@ -27,7 +28,7 @@ CONFLICT_KINDS: tuple[Kind, ...] = ("grade", "unanswerable", "ability")
 Policy = Literal["refuse", "lower", "higher"]
 """What the export does with open conflicts."""
 
-_QUERY_FILE = "the query itself"  # whose vote a query of the ability abstention is
+_QUERY_FILE = "the query itself"  # the voter where the query's ability is abstention
 
 Votes = Mapping[str, Mapping[str, int]]
 """The grades of a query, by document and annotator."""
@@ -50,7 +51,7 @@ class Conflict:
 
     @property
     def open(self) -> bool:
-        """Whether nobody resolved it yet."""
+        """Whether it is not resolved yet."""
         return self.resolution is None
 
 
@@ -69,7 +70,7 @@ class Consensus:
 
     @property
     def open(self) -> list[Conflict]:
-        """Conflicts that nobody resolved."""
+        """Conflicts that are not resolved."""
         return [conflict for conflict in self.conflicts if conflict.open]
 
 
@@ -204,9 +205,9 @@ def apply_policy(
 ) -> Consensus:
     """Returns the consensus with every open conflict of these kinds resolved by a policy.
 
-    `lower` takes the lower grade and believes who says that a query is unanswerable, `higher` does
-    neither. Abilities have no order: the one that most annotators chose counts, else that of the
-    query file, else none.
+    `lower` takes the lower grade and accepts a mark as unanswerable, `higher` does neither.
+    Abilities have no order: the one that most annotators chose counts, else that of the query file,
+    else none.
     """
     decided = Consensus(
         dict(merged.grades),

@@ -218,7 +218,7 @@ def _result(kind: Kind, value: Value) -> StudioResult:
 def _lines(
     project: Project, data: TaskData, annotation: StudioAnnotation, where: str
 ) -> Iterator[Annotation]:
-    """The lines of a log that say the same as an annotation of Label Studio."""
+    """Yields the lines of a log for an annotation of Label Studio."""
     document = data.document_id or None
     candidates = project.candidates.get(data.query_id)
     known = {one.document for one in candidates or ()}

@@ -19,7 +19,7 @@ Split = Literal["test", "dev", "train"]
 
 
 class OpenRecord(Record):
-    """A record that keeps further fields of the user's; a file has them beside the known ones."""
+    """A record that keeps further fields of the user; a file has them among the known ones."""
 
     extra: dict[str, object] = msgspec.field(default_factory=dict)
 
@@ -37,7 +37,7 @@ def decode_open(data: bytes, kind: type[R], where: str, remedy: str) -> R:
 
 
 def encode_open(record: OpenRecord) -> bytes:
-    """Encodes a record as JSON with its `extra` fields beside the known ones."""
+    """Encodes a record as JSON with its `extra` fields among the known ones."""
     values = to_plain(record)
     extra = values.pop("extra", {})
     return encode({**values, **extra})
@@ -182,7 +182,7 @@ it has the same value in the template's field.
 class Candidate(Record):
     """A document to be judged for a query; `ranks`: its rank, from 1, in each pooled system.
 
-    `proposal` says why a candidate of a generated query is there.
+    `proposal`: why a candidate of a generated query is there.
     """
 
     query: str

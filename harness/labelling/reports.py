@@ -1,4 +1,4 @@
-"""Records of what `harness label` prints as JSON and writes beside an exported dataset."""
+"""Records of what `harness label` prints as JSON and writes to an exported dataset."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ class ConflictStatus(Record):
 
 
 class ProgressCounts(Record):
-    """Queries by state; `unanswerable_unconfirmed` are given as such and were judged by nobody."""
+    """Queries by state; `unanswerable_unconfirmed` are given as such and unjudged."""
 
     scorable: int
     without_relevant: int
@@ -117,8 +117,8 @@ class ProgressCounts(Record):
 class SystemStatus(Record):
     """Score of a pooled system so far, over `clusters` (haystacks if clustered, else queries).
 
-    `judged` is the mean share of its top documents that somebody judged, over all queries that it
-    answered; `required` clusters reach the wanted half-width, null where the spread is unknown.
+    `judged` is the mean share of its top documents that are judged, over all queries that it
+    answered; `required` clusters reach the target half-width, null where the spread is unknown.
     """
 
     system: str
@@ -201,7 +201,7 @@ class ExportCounts(Record):
     """Counts of an exported dataset.
 
     `lowered_to_0`: relevant grades of unanswerable queries; `unjudged_proposals`: proposed
-    documents that nobody judged; `unfinished`: exported all the same; `excluded`: unfinished
+    unjudged documents; `unfinished`: exported all the same; `excluded`: unfinished
     queries that were not.
     """
 

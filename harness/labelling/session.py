@@ -2,9 +2,9 @@
 
 Everything that counts is on the disk: a new session continues where the last one ended.
 
-Queries have one random order for everybody, so that those judged when somebody stops are a random
-sample of all. Everybody judges the first ones, a share of all (`overlap`); each other query belongs
-to the annotator who judges it first. The candidates of a query have a random order for each
+Queries have one random order for everybody, so that those judged when an annotator stops are a
+random sample of all. Everybody judges the first ones, a share of all (`overlap`); each other query
+belongs to the annotator who judges it first. The candidates of a query have a random order for each
 annotator, independent of systems and ranks. All orders follow from the project's seed and the ids:
 they stay the same from day to day, and what is added later is placed in between.
 """
@@ -192,7 +192,7 @@ class JudgingSession(ABC):
         return next((one for one in self.items if one.query == line.query), None)
 
     def view(self, item: Item) -> ItemView:
-        """Returns what is shown of an item, whoever judges it."""
+        """Returns what every session shows of an item."""
         project, own, query = self.project, self.annotations, self.project.query[item.query]
         at, document = self._index[item], item.document
         of_document = None if document is None else project.document(item.query, document)

@@ -148,7 +148,7 @@ def exclusive(folder: Path) -> Iterator[None]:
     """Creates the folder and locks it against other calls that create or extend the project.
 
     Raises UsageError for a folder with other files, and while another process has the lock. The
-    lock marks a project whose creation was interrupted.
+    lock marks a project that was not written to its end.
     """
     from filelock import FileLock, Timeout
 

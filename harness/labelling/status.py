@@ -92,7 +92,7 @@ def status(
 def count_unconfirmed(
     project: Project, queries: Iterable[str], annotators: Mapping[str, Annotations]
 ) -> int:
-    """Counts the unanswerable queries that nobody marked as such."""
+    """Counts the unanswerable queries that no person marked as such."""
     people = [*annotators.values(), project.adjudication_log().current]
     return sum(not any(one.unanswerable.get(query) for one in people) for query in queries)
 

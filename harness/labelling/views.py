@@ -61,7 +61,7 @@ class Vote(Record):
 
 
 class ConflictEvidence(Record):
-    """A document that somebody graded as relevant, with all grades of it."""
+    """A document that an annotator graded as relevant, with all grades of it."""
 
     document: DocumentView
     votes: list[Vote]
@@ -112,7 +112,7 @@ class ItemView(Record):
 
 
 class NothingLeft(Record):
-    """Stands for a view where there is no item any more."""
+    """Replaces a view where no item is left."""
 
     done: int
     total: int
@@ -130,7 +130,7 @@ class SessionId(Record):
 
 
 class GradeChoice(Record):
-    """A grade to choose; `effect` says whether it makes a document evidence."""
+    """A grade to choose; `effect`: whether it makes a document evidence."""
 
     grade: int
     name: str
@@ -186,7 +186,7 @@ def document_view(document: LabelDocument) -> DocumentView:
 def context(project: Project, item: Item) -> TurnContext:
     """Returns the turns around a document in its session; empty where it names no session.
 
-    It does not say which of them are candidates or were judged.
+    It does not mark which of them are candidates or were judged.
     """
     if item.document is None:
         return TurnContext(before=[], after=[])

@@ -1,8 +1,7 @@
 """Generates queries with a language model, and checks its replies.
 
-It is asked only for questions that the document answers. Unanswerable ones are not asked for: one
-document cannot show that nothing in a whole collection answers a question, so they would not be
-judged by construction.
+The prompt requests only questions that the document answers. One document cannot show that nothing
+in a whole collection answers a question, so unanswerable ones could not be judged by construction.
 """
 
 from __future__ import annotations

@@ -212,9 +212,9 @@ def shared_words(
     """Returns the share of each query's words that its documents have, the most of any of them.
 
     Words are stems without stop words, as the lexical retrievers see them, each weighted by
-    ln(1 + N / df), as rare words are what they find by. Words that no document has are left out,
+    ln(1 + N / df), as rare words are what they find by. Words that no document has are excluded,
     and words of more than a fifth of the queries (and of five at least), which are a template's and
-    tell no query apart; None where no other is left. `relevant` are rows of `documents`.
+    distinguish no query; None where no other is left. `relevant` are rows of `documents`.
     """
     terms = Tokenizer()
     of_query = [np.unique(terms.terms(query)) for query in queries]
@@ -303,7 +303,7 @@ def _same_queries(
 def content_words(text: str, terms: Tokenizer) -> tuple[int, ...]:
     """Returns the stems of a text, sorted and each once, by their numbers in `terms`.
 
-    Equal for texts that say the same in another order; empty for one of stop words alone.
+    Equal for texts with the same content words in another order; empty for one of stop words alone.
     """
     return tuple(np.unique(terms.terms(text)).tolist())
 

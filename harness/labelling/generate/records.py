@@ -102,7 +102,7 @@ class LeakageOutput(Output, LeakageReport, tag="harness.label-check/1"):
 class GenerateReport(Output, tag="harness.label-generate/1"):
     """Output of `harness label generate`.
 
-    `proposals` counts candidates that nobody judged, `excluded` documents and queries by reason.
+    `proposals` counts unjudged candidates, `excluded` documents and queries by reason.
     """
 
     folder: str

@@ -172,7 +172,7 @@ class Topics:
     def _written(self, row: int, place: int, length: int) -> str:
         """Returns a phrase as the document has it, without a capital that only begins a sentence.
 
-        That is one whose word is written somewhere in small letters too.
+        That is a word that is also written in small letters somewhere.
         """
         found = list(_TOKEN.finditer(self._contents[row]))[place : place + length]
         text = " ".join(self._contents[row][found[0].start() : found[-1].end()].split())
