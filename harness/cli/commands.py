@@ -8,8 +8,7 @@ of the docstring describes the command in its own help.
 
 from __future__ import annotations
 
-import ast
-import tokenize
+import re
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
 from importlib.metadata import EntryPoint, entry_points
@@ -19,6 +18,8 @@ from typing import Any
 from harness.errors import PluginError, UsageError
 
 GROUP = "harness.commands"
+
+_DOCSTRING = re.compile(r"(?:\s|#.*\n)*r?(\"{3}|'{3})(.*?)\1", re.DOTALL)
 
 _FIRST = (
     *("run", "runs", "export", "score", "verify", "compare", "analyze", "answer", "judge"),
@@ -96,13 +97,9 @@ def _docstring(module: str) -> str:
     spec = _find_without_import(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return ""
-    with tokenize.open(spec.origin) as source:
-        for token in tokenize.generate_tokens(source.readline):
-            if token.type == tokenize.STRING:
-                return str(ast.literal_eval(token.string))
-            if token.type not in (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE):
-                break
-    return ""
+    with open(spec.origin, encoding="utf-8", errors="replace") as source:
+        found = _DOCSTRING.match(source.read(10_000))
+    return found[2] if found else ""
 
 
 def _find_without_import(module: str) -> ModuleSpec | None:

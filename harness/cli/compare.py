@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.options import add_results, number, run_folder
+from harness.cli.options import add_results, run_folder
 from harness.cli.output import add_output, plain, print_json, refuse
+from harness.cli.settings_options import add_options, values_of
 from harness.errors import UsageError
+from harness.verdicts.compare.options import Options
 
 if TYPE_CHECKING:
     from harness.verdicts.compare.side_by_side import SideBySide
@@ -27,28 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("runs", nargs="+", metavar="RUN", help="runs, two or more: OLD NEW")
     parser.add_argument("--protocol", action="append", metavar="NAME", help="(those in common)")
     parser.add_argument("--metrics", metavar="M,M,...", help="metrics to test and show")
-    parser.add_argument("--categories", action="store_true", help="by the dataset's own too")
-    parser.add_argument(
-        "--cluster-by",
-        choices=("auto", "haystacks", "queries"),
-        default="auto",
-        help="what is independent; queries that share one of several haystacks are not",
-    )
-    parser.add_argument(
-        "--average",
-        choices=("queries", "haystacks"),
-        default="queries",
-        help="what a mean is over: every query counts the same (queries), or every haystack once",
-    )
-    parser.add_argument("--correction", choices=("holm", "benjamini-hochberg"), default="holm")
-    parser.add_argument(
-        "--tests", metavar="T,T", help="t and wilcoxon, beside the randomisation test"
-    )
-    parser.add_argument(
-        "--equivalence", type=number, metavar="MARGIN", help="test for a difference below MARGIN"
-    )
-    parser.add_argument("--resamples", type=int, default=10_000, metavar="N")
-    parser.add_argument("--seed", type=int, default=0)
+    add_options(parser, Options, defaults=True)
     parser.add_argument(
         "--queries", type=int, metavar="N", help="show the N largest wins and losses too"
     )
@@ -59,7 +40,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--unpaired", action="store_true", help="for two runs on different queries (split traffic)"
     )
     add_results(parser)
-    parser.add_argument("--force", action="store_true", help="compare only within groups")
     parser.add_argument("--format", choices=_FORMATS, default="terminal")
     add_output(parser)
 
@@ -71,7 +51,6 @@ def main(options: argparse.Namespace) -> int:
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
     from harness.verdicts.compare.compare import compare
-    from harness.verdicts.compare.comparison import Options
     from harness.verdicts.compare.render import render, shown_of, shown_of_answers
 
     folders = [run_folder(options, run) for run in options.runs]
@@ -97,19 +76,7 @@ def main(options: argparse.Namespace) -> int:
             metrics = shown_of_answers(folders[0], protocols)
     comparison = compare(
         folders,
-        Options(
-            protocols=protocols,
-            metrics=metrics,
-            categories=options.categories,
-            cluster_by=options.cluster_by,
-            average=options.average,
-            correction=options.correction,
-            resamples=options.resamples,
-            seed=options.seed,
-            tests=tuple(options.tests.split(",")) if options.tests else (),
-            equivalence=options.equivalence,
-            force=options.force,
-        ),
+        Options(protocols=protocols, metrics=metrics, **values_of(options, Options)),
     )
     if options.format == "json":
         from harness.cli.output_records import CompareOutput

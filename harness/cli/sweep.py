@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import add_view, number, parameters, retriever_spec, view_arguments
 from harness.cli.output import add_output, plain, print_json
+from harness.cli.settings_options import add_options
 from harness.errors import UsageError
+from harness.runs.settings import Settings
 
 if TYPE_CHECKING:
     from harness.statistics.intervals import MeanInterval
@@ -45,10 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--tune-on-test", action="store_true", help="choose and report on the same queries"
     )
     add_view(parser)
-    parser.add_argument("--k", type=int, help="documents a query (default: the dataset's)")
-    parser.add_argument("--limit", type=int, metavar="N", help="a seeded sample of N queries")
-    parser.add_argument("--seed", type=int, default=0, help="of the parts, sampling, handles (0)")
-    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes (1)")
+    add_options(parser, Settings, only=("k", "limit", "seed", "workers"), defaults=True)
     parser.add_argument("--out", metavar="FOLDER", default="results/sweep", help="for its runs")
     add_output(parser)
 
@@ -58,7 +57,6 @@ def main(options: argparse.Namespace) -> int:
     from harness.dataset.manifest import AS_OF
     from harness.dataset.prepare import open_dataset
     from harness.retrievers.registry import RetrieverSpec
-    from harness.runs.settings import Settings
     from harness.scoring.metrics import Metric
     from harness.verdicts.sweep.settings import grid
     from harness.verdicts.sweep.sweep import Part, sweep

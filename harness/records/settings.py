@@ -31,6 +31,7 @@ class Setting:
 
     name: str
     type: str
+    default: Any
     help: str
     metavar: str | None = None
     choices: tuple[str, ...] = ()
@@ -67,6 +68,7 @@ def settings_of(*groups: type) -> dict[str, Setting]:
         field.name: Setting(
             field.name,
             str(field.type).removesuffix(" | None"),
+            field.default,
             **field.metadata[_METADATA],
         )
         for group in groups

@@ -10,34 +10,8 @@ from harness.records.scores import ReturnedStats
 from harness.statistics.intervals import MeanInterval
 from harness.statistics.paired import Equivalence, PairedComparison
 from harness.verdicts.compare.behind import Behind
+from harness.verdicts.compare.options import Options as Options
 from harness.verdicts.compare.scored import Differing
-
-
-@dataclass(frozen=True)
-class Options:
-    """How to compare. Empty `protocols` and `metrics`: all that the runs have in common.
-
-    `categories` adds the dataset's own categories to the slices. `cluster_by` is what is taken for
-    independent: `haystacks`, `queries`, or `auto`: haystacks where several queries share one of
-    several. `average` is what a mean is over: `queries`, each of which counts the same, or
-    `haystacks`, each of which counts once, by the mean of its queries. `correction` is `holm` or
-    `benjamini-hochberg`. `force` puts runs that do not compare in groups of their own instead of
-    refusing them.
-    """
-
-    protocols: tuple[str, ...] = ()
-    metrics: tuple[str, ...] = ()
-    categories: bool = False
-    cluster_by: str = "auto"
-    average: str = "queries"
-    correction: str = "holm"
-    level: float = 0.95
-    power: float = 0.8
-    resamples: int = 10_000
-    seed: int = 0
-    tests: tuple[str, ...] = ()
-    equivalence: float | None = None
-    force: bool = False
 
 
 @dataclass(frozen=True)
