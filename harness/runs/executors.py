@@ -13,7 +13,6 @@ from importlib.metadata import entry_points
 from typing import Protocol
 
 from harness.dataset.reader import Dataset
-from harness.dataset.remote_store import DatasetLocation
 from harness.errors import PluginError
 from harness.records.run import ClusterRecord
 from harness.retrievers.contract import Retriever
@@ -21,7 +20,7 @@ from harness.retrievers.plugins import FAILURES, raised_at
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.settings import EXECUTORS, PROCESSES, Settings
-from harness.runs.worker import Worker
+from harness.runs.worker import Location, Worker
 
 
 class Executor(Protocol):
@@ -58,10 +57,21 @@ class Execution:
 
     executor: Executor
     retriever: RetrieverSpec | Retriever
-    location: DatasetLocation
+    location: Location
     workers: int = 1
     cluster: ClusterRecord | None = None
     batch_size: int | None = None
+
+
+@dataclass(frozen=True)
+class OpenedDataset:
+    """The place of a dataset that this process has opened already."""
+
+    dataset: Dataset
+
+    def open(self) -> Dataset:
+        """Return the dataset."""
+        return self.dataset
 
 
 ExecutorFactory = Callable[[Workload], AbstractContextManager[Execution]]
@@ -88,19 +98,18 @@ def find_executor(name: str) -> ExecutorFactory:
 @contextmanager
 def local_processes(workload: Workload) -> Iterator[Execution]:
     """Execute a workload in this process, or in as many as the settings say."""
-    settings, location = workload.settings, DatasetLocation.of(workload.dataset)
-    n = settings.workers or 1
+    settings, n = workload.settings, workload.settings.workers or 1
     # In this process the retriever that was built already serves; others build their own, and so
     # does a thread in which all its calls are made.
     builds_own = n > 1 or settings.limits.in_time
     retriever = workload.builds if builds_own else workload.built
-    yield Execution(_processes(n) if n > 1 else InProcess(), retriever, location, n)
-
-
-def _processes(n: int) -> Executor:
+    if n == 1:
+        yield Execution(InProcess(), retriever, OpenedDataset(workload.dataset))
+        return
+    from harness.dataset.remote_store import DatasetLocation
     from harness.runs.process_pool import ProcessPool
 
-    return ProcessPool(n)
+    yield Execution(ProcessPool(n), retriever, DatasetLocation.of(workload.dataset), n)
 
 
 class InProcess:

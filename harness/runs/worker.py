@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.dataset.remote_store import DatasetLocation
+from harness.dataset.reader import Dataset
 from harness.errors import HarnessError, RunError
 from harness.retrievers import calls
 from harness.retrievers.baselines import Oracle
@@ -65,11 +65,19 @@ class WorkerOptions:
     limits: Limits = field(default_factory=Limits)
 
 
+class Location(Protocol):
+    """Where a worker finds the dataset; picklable, where workers are in other processes."""
+
+    def open(self) -> Dataset:
+        """Open the dataset."""
+        ...
+
+
 class Worker:
     """Holds one retriever and runs items with it; picklable, built afresh in each process."""
 
     def __init__(
-        self, place: DatasetLocation, retriever: RetrieverSpec | Retriever, options: WorkerOptions
+        self, place: Location, retriever: RetrieverSpec | Retriever, options: WorkerOptions
     ) -> None:
         self._place = place
         self.builds = retriever
