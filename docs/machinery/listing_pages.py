@@ -67,11 +67,11 @@ def metrics(*heading: str) -> str:
     from harness.scoring.metrics.registry import METRICS
 
     rows = [
-        (f"`{one.name}`", one.formula, one.source, one.elsewhere)
+        (f"`{one.name}`", one.formula, one.unit, one.source, one.elsewhere)
         for one in (*METRICS.values(), *DESCRIBED)
         if one.section == " ".join(heading)
     ]
-    return table(("metric", "formula", "source", "elsewhere"), rows)
+    return table(("metric", "formula", "values", "source", "elsewhere"), rows)
 
 
 def protocol(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from pathlib import Path
@@ -9,27 +10,29 @@ from pathlib import Path
 import pytest
 from browsers import launched
 
-from harness.pages.html import ASSETS, modules
+from harness.pages.html import ASSETS, modules, page
+from harness.scoring.metrics.described import DESCRIBED
+from harness.scoring.metrics.registry import METRICS
 
 PAGES = sorted(path.parent.name for path in ASSETS.glob("*/*.html"))
 NAME = re.compile(r"^(?:async )?(?:class|const|function|let) (\w+)", re.MULTILINE)
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_no_name_at_the_top_of_a_file_stands_in_another_of_the_page(page: str) -> None:
-    found = modules(ASSETS / page / f"{page}.js")
+@pytest.mark.parametrize("name", PAGES)
+def test_no_name_at_the_top_of_a_file_stands_in_another_of_the_page(name: str) -> None:
+    found = modules(ASSETS / name / f"{name}.js")
     names = Counter(name for text in found.values() for name in NAME.findall(text))
     assert [name for name, n in names.items() if n > 1] == []
     assert {"history", "location", "document"}.isdisjoint(names), "what browsers have is hidden"
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("name", PAGES)
 def test_every_file_stands_once_behind_what_it_imports_and_is_no_module_of_its_own(
-    page: str,
+    name: str,
 ) -> None:
-    found = modules(ASSETS / page / f"{page}.js")
-    assert list(found)[-1] == ASSETS / page / f"{page}.js"
-    assert set((ASSETS / page).glob("*.js")) <= set(found), "a script that nothing imports"
+    found = modules(ASSETS / name / f"{name}.js")
+    assert list(found)[-1] == ASSETS / name / f"{name}.js"
+    assert set((ASSETS / name).glob("*.js")) <= set(found), "a script that nothing imports"
     assert not re.search(r"^(?:import|export) ", "\n".join(found.values()), re.MULTILINE)
 
 
@@ -60,9 +63,28 @@ WORDS = {
 def test_numbers_in_words() -> None:
     script = "".join(modules(ASSETS / "shared" / "numbers.js").values())
     with launched() as browser:
-        page = browser.new_page(color_scheme="null")
-        said = page.evaluate(f"() => {{ {script}; return [{', '.join(WORDS)}] }}")
+        tab = browser.new_page(color_scheme="null")
+        said = tab.evaluate(f"() => {{ {script}; return [{', '.join(WORDS)}] }}")
     assert dict(zip(WORDS, said, strict=True)) == WORDS
+
+
+@pytest.mark.parametrize("name", ["board", "compare", "report"])
+def test_a_page_holds_what_every_metric_means(name: str) -> None:
+    html = page("A page", name, {}).decode()
+    found = re.search(r'<script type="application/json" id="glossary">(.*?)</script>', html)
+    assert found is not None
+    every = (*METRICS.values(), *DESCRIBED)
+    assert json.loads(found[1]) == {one.name: one.about for one in every}
+    assert html.index(found[0]) < html.index('<script type="module">')
+
+
+def test_the_terms_of_the_glossary_are_no_metrics() -> None:
+    text = (ASSETS / "shared" / "glossary.js").read_text("utf-8")
+    terms = text.partition("const TERMS = {")[2].partition("};")[0]
+    names = set(re.findall(r'^  "?([\w %/−-]+?)"?:', terms, re.MULTILINE))
+    assert {"n", "random", "rank"} <= names
+    assert {name.replace(" ", "_") for name in names}.isdisjoint(METRICS)
+    assert {name.replace(" ", "_") for name in names}.isdisjoint(one.name for one in DESCRIBED)
 
 
 def test_files_may_import_each_other(tmp_path: Path) -> None:

@@ -11,13 +11,15 @@ from dataclasses import replace
 from harness.scoring.metrics.definition import MetricDescription
 
 
-def _section(heading: str, *rows: tuple[str, ...]) -> tuple[MetricDescription, ...]:
+def _section(
+    heading: str, *rows: tuple[str, ...], unit: str = "0 to 1"
+) -> tuple[MetricDescription, ...]:
     """Metrics of one heading; each is its name, `about`, formula, source and `elsewhere`.
 
     Without a formula `about` is all that there is to say.
     """
     return tuple(
-        replace(MetricDescription(name, about, *(rest or (about,))), section=heading)
+        replace(MetricDescription(name, about, *(rest or (about,))), section=heading, unit=unit)
         for name, about, *rest in rows
     )
 
@@ -186,6 +188,9 @@ DESCRIBED: tuple[MetricDescription, ...] = (
             "as semantic precision, over the texts that were returned where those are fewer than k",
             "texts of the top k that are similar to a text of the evidence / texts returned there",
         ),
+    ),
+    *_section(
+        "By similarity of texts",
         (
             "soft_recall",
             "how similar the best of the first k texts is to each piece of evidence, as a mean",
@@ -198,6 +203,7 @@ DESCRIBED: tuple[MetricDescription, ...] = (
             "mean, over the top k, of the highest cosine with a text of the evidence",
             "BERTScore's greedy matching, of whole texts; Zhang et al., ICLR 2020",
         ),
+        unit="-1 to 1",
     ),
 )
 """Metrics with a place in the tables of the documentation."""
