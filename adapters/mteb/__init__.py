@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, ClassVar
 from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.dataset.adapters.mteb import repository, tasks
 from harness.dataset.adapters.mteb.corpora import CorpusWriter, HaystackWriter
-from harness.dataset.adapters.mteb.questions import read_questions
-from harness.dataset.adapters.mteb.subsets import Subset, write_subset
+from harness.dataset.adapters.mteb.subsets import Subset, read_questions, write_subset
 from harness.dataset.adapters.mteb.tasks import Task
 from harness.dataset.registry import register_adapter
 from harness.errors import UsageError

@@ -28,7 +28,7 @@ _SHOWN = 3  # warnings about single files
 
 
 @dataclass(frozen=True)
-class BuildRequest:
+class PrepareRequest:
     """What is to be prepared, and where.
 
     `path` is the user's copy of the raw files, `known_source` that or an official copy that was
@@ -52,7 +52,7 @@ class BuildRequest:
         return self.config.without_as_of
 
 
-def build(request: BuildRequest) -> Path:
+def build(request: PrepareRequest) -> Path:
     """Prepares a dataset; returns its folder. The caller holds the lock of the dataset's name.
 
     Raises UsageError for missing or broken raw files, RunError when a download fails.
@@ -79,7 +79,7 @@ def build(request: BuildRequest) -> Path:
     return request.folder
 
 
-def _download(request: BuildRequest) -> Variant:
+def _download(request: PrepareRequest) -> Variant:
     """Downloads what the variant is read from; returns it with these files.
 
     For several files FileUnavailableError names their folder, which can be given instead.
@@ -103,7 +103,7 @@ def _download(request: BuildRequest) -> Variant:
     return variant
 
 
-def _convert(request: BuildRequest, raw: SourceFiles, source: Path) -> Manifest:
+def _convert(request: PrepareRequest, raw: SourceFiles, source: Path) -> Manifest:
     config, variant = request.config, raw.variant
     writer = AsOfWriter if config.as_of else DatasetWriter
     # Hashing lets go of the interpreter lock, so it runs beside the parsing.

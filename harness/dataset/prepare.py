@@ -244,7 +244,7 @@ def _prepare(
 ) -> Dataset:
     from filelock import FileLock
 
-    from harness.dataset.build import BuildRequest, build
+    from harness.dataset.build import PrepareRequest, build
     from harness.dataset.download import downloads_folder
 
     root = home() / "datasets" / name.replace("/", "__")
@@ -255,7 +255,7 @@ def _prepare(
         if dataset is not None:
             return dataset
         sweep(root, again=True)
-        request = BuildRequest(
+        request = PrepareRequest(
             name=name,
             adapter=adapter,
             variant=variant,
