@@ -20,7 +20,7 @@ help:  ## this list
 setup: .venv/made  ## an environment in .venv, made again when pyproject.toml changes
 
 quick: .venv/made  ## the tests of what is close to pure functions
-	$(BIN)/python -m pytest tests/adapters tests/dataset tests/rankings tests/scoring tests/statistics
+	$(BIN)/python -m pytest tests/adapters tests/datasets tests/runfiles tests/scoring tests/stats
 
 test: .venv/made  ## all tests but what takes minutes or more than the extra [test]: four minutes on two cores
 	$(BIN)/python -m pytest

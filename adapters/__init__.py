@@ -1,4 +1,4 @@
 """Adapters: one file a family of datasets, and the readers that they share.
 
-Imported as `harness.dataset.adapters`: the name `adapters` belongs to another package.
+Imported as `harness.datasets.adapters`: the name `adapters` belongs to another package.
 """

@@ -12,16 +12,16 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
-from harness.dataset.adapters.beam_chat import ChatMessage, Exchange, read_exchanges
-from harness.dataset.adapters.beam_files import CHATS, CUT, REPOSITORY, local, published
-from harness.dataset.adapters.raw_files import day, field, read_once, refuse_near
-from harness.dataset.registry import register_adapter
+from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
+from harness.datasets.adapters.beam_chat import ChatMessage, Exchange, read_exchanges
+from harness.datasets.adapters.beam_files import CHATS, CUT, REPOSITORY, local, published
+from harness.datasets.adapters.raw_files import day, field, read_once, refuse_near
+from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability, Change
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 ABILITIES = {
     "abstention": Ability.ABSTENTION,

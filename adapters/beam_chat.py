@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.dataset.adapters.raw_files import DayClock, field, refuse_near
+from harness.datasets.adapters.raw_files import DayClock, field, refuse_near
 from harness.errors import UsageError
 from harness.schema import timestamp
 

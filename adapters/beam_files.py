@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.dataset.adapter import RemoteFile, Variant
-from harness.dataset.adapters.raw_files import published_files, refuse_a_part
+from harness.datasets.adapter import RemoteFile, Variant
+from harness.datasets.adapters.raw_files import published_files, refuse_a_part
 from harness.errors import UsageError
 
 _CHAT = re.compile(r"[0-9]{1,9}")

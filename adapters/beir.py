@@ -16,19 +16,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
-from harness.dataset.adapters.formats import trec
-from harness.dataset.adapters.formats.jsonl import batches, optional_string, string, strings
-from harness.dataset.adapters.formats.text import DocumentBatch, TextFile
-from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
-from harness.dataset.adapters.raw_files import refuse_near
-from harness.dataset.registry import register_adapter
+from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
+from harness.datasets.adapters.formats import trec
+from harness.datasets.adapters.formats.jsonl import batches, optional_string, string, strings
+from harness.datasets.adapters.formats.text import DocumentBatch, TextFile
+from harness.datasets.adapters.one_corpus import judged, write_documents, write_judged_queries
+from harness.datasets.adapters.raw_files import refuse_near
+from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
-from harness.rankings.raw import BOMB_BYTES, BOMB_RATIO
+from harness.runfiles.raw import BOMB_BYTES, BOMB_RATIO
 from harness.schema import Ability
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 
 _KEPT = ("_id", "text", "metadata")

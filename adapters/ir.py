@@ -9,13 +9,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
-from harness.dataset.adapters.one_corpus import HAYSTACK, progress
-from harness.dataset.registry import register_adapter
+from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
+from harness.datasets.adapters.one_corpus import HAYSTACK, progress
+from harness.datasets.registry import register_adapter
 from harness.errors import RunError, UsageError, install
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 _BATCH = 512
 _LICENCE = "see ir-datasets.com"

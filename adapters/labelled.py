@@ -17,20 +17,20 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
-from harness.dataset.adapters import labelled_fields, labelled_files
-from harness.dataset.adapters.formats.jsonl import optional_string, string
-from harness.dataset.adapters.formats.text import TextFile
-from harness.dataset.adapters.labelled_fields import LabelledQrel
-from harness.dataset.adapters.one_corpus import HAYSTACK, progress, refuse_repeated
-from harness.dataset.registry import register_adapter
-from harness.dataset.validate_qrels import Repeated
+from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
+from harness.datasets.adapters import labelled_fields, labelled_files
+from harness.datasets.adapters.formats.jsonl import optional_string, string
+from harness.datasets.adapters.formats.text import TextFile
+from harness.datasets.adapters.labelled_fields import LabelledQrel
+from harness.datasets.adapters.one_corpus import HAYSTACK, progress, refuse_repeated
+from harness.datasets.registry import register_adapter
+from harness.datasets.validate_qrels import Repeated
 from harness.errors import UsageError
-from harness.rankings.fields import DOCUMENTS
+from harness.runfiles.fields import DOCUMENTS
 from harness.schema import Ability, Change
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 _NAME = re.compile(r"[^\W_][\w.+\-]{0,63}")
 _VARIANT = Variant(

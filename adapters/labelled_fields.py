@@ -13,11 +13,11 @@ from typing import Any
 import orjson
 
 from harness import schema
-from harness.dataset.adapters.formats.jsonl import optional_string, string
-from harness.dataset.adapters.formats.text import TextFile
-from harness.dataset.adapters.labelled_files import ACCEPTED, opened, records
+from harness.datasets.adapters.formats.jsonl import optional_string, string
+from harness.datasets.adapters.formats.text import TextFile
+from harness.datasets.adapters.labelled_files import ACCEPTED, opened, records
 from harness.errors import UsageError
-from harness.rankings.fields import FieldError, grade_of
+from harness.runfiles.fields import FieldError, grade_of
 from harness.schema import Ability
 
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")

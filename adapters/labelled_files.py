@@ -1,7 +1,7 @@
 """The files of a user's own labelled set: which are accepted, and their records.
 
 Records come out under the fields' own names whatever the format of their file, and whichever of the
-usual names it uses (harness.rankings.fields):
+usual names it uses (harness.runfiles.fields):
 
 * documents: id, text; title, timestamp, session, speaker, position, haystack, and whatever is there
 * queries: id, text; haystack, ability, category, timestamp, answers, split, relevant
@@ -17,14 +17,14 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.dataset.adapters.formats import jsonl, parquet, trec
-from harness.dataset.adapters.formats.delimited import csv_rows, tsv
-from harness.dataset.adapters.formats.text import TextFile
+from harness.datasets.adapters.formats import jsonl, parquet, trec
+from harness.datasets.adapters.formats.delimited import csv_rows, tsv
+from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError, near
-from harness.files import read_toml
-from harness.rankings.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, FieldError, Fields
-from harness.rankings.json_rows import load_json
-from harness.rankings.tables import FORMS, form_of, has_header, header
+from harness.io.files import read_toml
+from harness.runfiles.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, FieldError, Fields
+from harness.runfiles.json_rows import load_json
+from harness.runfiles.tables import FORMS, form_of, has_header, header
 
 Records = Iterator[tuple[int, dict[str, object]]]
 

@@ -12,19 +12,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
-from harness.dataset.adapters.locomo_conversation import (
+from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
+from harness.datasets.adapters.locomo_conversation import (
     carriers,
     dates_without_session,
     read_sessions,
 )
-from harness.dataset.adapters.raw_files import field, one_file, read_once
-from harness.dataset.registry import register_adapter
+from harness.datasets.adapters.raw_files import field, one_file, read_once
+from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 OFFICIAL_KEY = "locomo-official"
 CATEGORIES = {

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from harness.dataset.adapters.raw_files import date, dated_session, dated_turn, field, refuse_near
+from harness.datasets.adapters.raw_files import date, dated_session, dated_turn, field, refuse_near
 from harness.errors import UsageError
-from harness.rankings.fields import mistaken
+from harness.runfiles.fields import mistaken
 from harness.schema import Document, timestamp
 
 _DIGITS = re.compile(r"\d")

@@ -16,17 +16,17 @@ from itertools import compress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
-from harness.dataset.adapters import longmemeval_ids
-from harness.dataset.adapters.json_stream import records
-from harness.dataset.adapters.raw_files import field, one_file, refuse_near
-from harness.dataset.adapters.session_documents import SessionDocuments, Slot
-from harness.dataset.registry import register_adapter
+from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
+from harness.datasets.adapters import longmemeval_ids
+from harness.datasets.adapters.json_stream import records
+from harness.datasets.adapters.raw_files import field, one_file, refuse_near
+from harness.datasets.adapters.session_documents import SessionDocuments, Slot
+from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 OFFICIAL_KEY = "longmemeval-official"
 ABILITIES = {

@@ -12,13 +12,13 @@ import csv
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.dataset.adapter import Variant
-from harness.dataset.manifest import IDS_ONLY
+from harness.datasets.adapter import Variant
+from harness.datasets.manifest import IDS_ONLY
 from harness.errors import UsageError
 from harness.schema import Ability
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 FILE = "longmemeval_s_ids.tsv"
 VARIANT = Variant(

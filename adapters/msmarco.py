@@ -15,18 +15,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
-from harness.dataset.adapters import msmarco_qa
-from harness.dataset.adapters.formats import trec
-from harness.dataset.adapters.formats.delimited import tsv_documents
-from harness.dataset.adapters.formats.text import DocumentBatch, TextFile
-from harness.dataset.adapters.ir import write_ir_dataset
-from harness.dataset.adapters.one_corpus import judged, write_documents, write_judged_queries
-from harness.dataset.registry import register_adapter
+from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
+from harness.datasets.adapters import msmarco_qa
+from harness.datasets.adapters.formats import trec
+from harness.datasets.adapters.formats.delimited import tsv_documents
+from harness.datasets.adapters.formats.text import DocumentBatch, TextFile
+from harness.datasets.adapters.ir import write_ir_dataset
+from harness.datasets.adapters.one_corpus import judged, write_documents, write_judged_queries
+from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 _PASSAGES = 8_841_823
 _LICENCE = "MS MARCO, research"  # not for commercial use

@@ -16,16 +16,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
-from harness.dataset.adapters.formats import jsonl, parquet
-from harness.dataset.adapters.formats.text import TextFile
-from harness.dataset.adapters.one_corpus import HAYSTACK, progress
-from harness.dataset.adapters.raw_files import refuse_near
+from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
+from harness.datasets.adapters.formats import jsonl, parquet
+from harness.datasets.adapters.formats.text import TextFile
+from harness.datasets.adapters.one_corpus import HAYSTACK, progress
+from harness.datasets.adapters.raw_files import refuse_near
 from harness.errors import UsageError
 from harness.schema import Ability
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 _HUB = "hf://datasets/microsoft/ms_marco@a47ee7aae8d7d466ba15f9f0bfac3b3681087b3a"
 _SHARDS = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from harness.dataset.adapters.formats.text import DocumentBatch, TextFile
-from harness.dataset.adapters.formats.trec import QrelLine
+from harness.datasets.adapters.formats.text import DocumentBatch, TextFile
+from harness.datasets.adapters.formats.trec import QrelLine
 from harness.errors import UsageError
 from harness.schema import Ability
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 HAYSTACK = "corpus"
 """Id of the one haystack."""

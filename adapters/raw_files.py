@@ -9,11 +9,11 @@ from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.dataset.adapter import RemoteFile, Variant
+from harness.datasets.adapter import RemoteFile, Variant
 from harness.errors import UsageError
-from harness.files import read_json
-from harness.rankings.fields import mistaken
-from harness.rankings.jsonl import count_keys, doubled_key
+from harness.io.files import read_json
+from harness.runfiles.fields import mistaken
+from harness.runfiles.jsonl import count_keys, doubled_key
 from harness.schema import as_datetime
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
-from harness.dataset.adapters.raw_files import (
+from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
+from harness.datasets.adapters.raw_files import (
     DayClock,
     day,
     field,
@@ -24,12 +24,12 @@ from harness.dataset.adapters.raw_files import (
     read_once,
     refuse_near,
 )
-from harness.dataset.registry import register_adapter
+from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 OFFICIAL_KEY = "realmem-official"
 ABILITIES = {
@@ -91,7 +91,7 @@ class RealMem:
         """Write the sessions of each person, and the queries with both answer keys.
 
         Of the one haystack a person the writer makes one for each time at which it is asked (see
-        harness/dataset/as_of.py). Raises UsageError for a file that is cut off, a field that is
+        harness/datasets/as_of.py). Raises UsageError for a file that is cut off, a field that is
         missing, a bad date.
         """
         for file in VARIANTS[0].files:

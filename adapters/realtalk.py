@@ -15,9 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
-from harness.dataset.adapters.locomo_conversation import session_numbers
-from harness.dataset.adapters.raw_files import (
+from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
+from harness.datasets.adapters.locomo_conversation import session_numbers
+from harness.datasets.adapters.raw_files import (
     dated_turn,
     field,
     parts_in,
@@ -25,12 +25,12 @@ from harness.dataset.adapters.raw_files import (
     read_once,
     refuse_near,
 )
-from harness.dataset.registry import register_adapter
+from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 CATEGORIES = {
     1: ("multi-hop", Ability.MULTI_HOP),

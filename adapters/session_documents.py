@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from harness.dataset.adapter import DatasetConfig
-from harness.dataset.adapters.raw_files import dated_session, dated_turn, field
+from harness.datasets.adapter import DatasetConfig
+from harness.datasets.adapters.raw_files import dated_session, dated_turn, field
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,13 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.dataset.adapter import DatasetConfig
-from harness.dataset.adapters.raw_files import dated_session, dated_turn, field
+from harness.datasets.adapter import DatasetConfig
+from harness.datasets.adapters.raw_files import dated_session, dated_turn, field
 from harness.errors import UsageError
 from harness.schema import Ability, Document, timestamp
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 
 @dataclass(frozen=True)

@@ -18,20 +18,20 @@ __version__ = "0.1.0"
 
 _HOME = {
     # data
-    "open_dataset": "harness.dataset.prepare",
-    "register_adapter": "harness.dataset.registry",
-    "read_rankings": "harness.rankings.rankings",
-    "register_run_format": "harness.rankings.published.form",
+    "open_dataset": "harness.datasets.prepare",
+    "register_adapter": "harness.datasets.registry",
+    "read_rankings": "harness.runfiles.rankings",
+    "register_run_format": "harness.runfiles.run_formats",
     "Ability": "harness.schema",
     # what is under test
     "Retriever": "harness.retrievers.contract",
     "Result": "harness.retrievers.contract",
     "Hit": "harness.retrievers.contract",
-    "register_retriever": "harness.retrievers.plugins",
+    "register_retriever": "harness.io.plugins",
     "RetrieverSpec": "harness.retrievers.registry",
     # and given to other harnesses
-    "as_beir": "harness.retrievers.frameworks.export",
-    "as_mteb": "harness.retrievers.frameworks.export",
+    "as_beir": "harness.extensions.integrations.frameworks.export",
+    "as_mteb": "harness.extensions.integrations.frameworks.export",
     # runs and their scores
     "run": "harness.runs.run",
     "Settings": "harness.runs.settings",
@@ -43,13 +43,13 @@ _HOME = {
     "Metric": "harness.scoring.metrics",
     "MetricDefinition": "harness.scoring.metrics",
     "evaluate": "harness.scoring.evaluate",
-    "semantic_accuracy": "harness.runs.folder.semantic",
+    "semantic_accuracy": "harness.extensions.answers.semantic_folder",
     # verdicts
-    "compare": "harness.verdicts.compare.compare",
+    "compare": "harness.analysis.compare.compare",
     # practice
     "assert_quality": "harness.testing.quality",
-    "Monitor": "harness.online.monitor.monitor",
-    "ABTest": "harness.online.abtest.ab_test",
+    "Monitor": "harness.extensions.online.monitor.monitor",
+    "ABTest": "harness.extensions.online.abtest.ab_test",
 }
 """Public names, in the order in which work goes, and the module that each is imported from."""
 
@@ -84,18 +84,19 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
-    from harness.dataset.prepare import open_dataset
-    from harness.dataset.registry import register_adapter
-    from harness.online.abtest.ab_test import ABTest
-    from harness.online.monitor.monitor import Monitor
-    from harness.rankings.published.form import register_run_format
-    from harness.rankings.rankings import read_rankings
+    from harness.analysis.compare.compare import compare
+    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import register_adapter
+    from harness.extensions.answers.semantic_folder import semantic_accuracy
+    from harness.extensions.integrations.frameworks.export import as_beir, as_mteb
+    from harness.extensions.online.abtest.ab_test import ABTest
+    from harness.extensions.online.monitor.monitor import Monitor
+    from harness.io.plugins import register_retriever
     from harness.retrievers.contract import Hit, Result, Retriever
-    from harness.retrievers.frameworks.export import as_beir, as_mteb
-    from harness.retrievers.plugins import register_retriever
     from harness.retrievers.registry import RetrieverSpec
+    from harness.runfiles.rankings import read_rankings
+    from harness.runfiles.run_formats import register_run_format
     from harness.runs.folder.scored import score_run
-    from harness.runs.folder.semantic import semantic_accuracy
     from harness.runs.folder.store import Mode
     from harness.runs.run import run
     from harness.runs.settings import Settings
@@ -106,7 +107,6 @@ if TYPE_CHECKING:
     from harness.scoring.score import score
     from harness.scoring.scores import Scores
     from harness.testing.quality import assert_quality
-    from harness.verdicts.compare.compare import compare
 
 
 def __getattr__(name: str) -> Any:

@@ -15,9 +15,9 @@ from typing import NoReturn
 
 from harness.cli.parser import build_parser
 from harness.errors import FileUnavailableError, HarnessError, UsageError, require_names
-from harness.leftovers import sweep
-from harness.masking import without_forms
-from harness.printed import printed
+from harness.io.leftovers import sweep
+from harness.io.masking import without_forms
+from harness.io.printed import printed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +59,7 @@ def _command(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:  # of something else than what is printed to, and nothing is known of it
         return 128 + signal.SIGPIPE
     except OSError as error:
-        from harness.files import OF_THE_DISK
+        from harness.io.files import OF_THE_DISK
 
         if error.errno not in {*OF_THE_DISK, errno.EBADF}:  # what is printed to was closed
             raise

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from openai_endpoint import Chat
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.schema import Ability
 
 DECLINED = "No information available."

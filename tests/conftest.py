@@ -20,10 +20,10 @@ from filelock import FileLock
 from places import DATA
 
 from harness.__main__ import main, show_log
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
-from harness.retrievers.minilm import PACKAGED
-from harness.retrievers.models import packaged
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
+from harness.extensions.dense.minilm import PACKAGED
+from harness.extensions.dense.models import packaged
 from harness.runs.folder.scored import score_run
 from harness.runs.folder.store import Mode
 from harness.runs.run import run

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.records.base import convert, read_json_record, to_plain, write_json_record
+from harness.io.records import convert, read_json_record, to_plain, write_json_record
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport, SliceResult
 
 _STORAGE = ("slices", "metrics", "interval_bases")

@@ -23,11 +23,11 @@ import pyarrow.parquet as pq
 from mutations import as_csv, harmless, mutants
 
 from harness.__main__ import main
-from harness.dataset.adapters.beam import ABILITIES
-from harness.dataset.adapters.sample import SHIPPED
-from harness.dataset.prepare import open_dataset
+from harness.datasets.adapters.beam import ABILITIES
+from harness.datasets.adapters.sample import SHIPPED
+from harness.datasets.prepare import open_dataset
 from harness.errors import HarnessError
-from harness.rankings.rankings import read_rankings
+from harness.runfiles.rankings import read_rankings
 from harness.scoring.evaluate import evaluate
 from harness.scoring.qrels import read_qrels
 

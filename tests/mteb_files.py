@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 
 Row = dict[str, Any]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.records.base import convert
+from harness.io.records import convert
 from harness.records.scores import ProtocolResult, ScoreReport
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.checksums import write_with_checksums
-from harness.records.base import read_json_record
+from harness.io.checksums import write_with_checksums
+from harness.io.records import read_json_record
+from harness.records.answers import AnswersRecord
 from harness.records.run import RunRecord
 from harness.records.scores import ScoreReport
-from harness.runs.answering.folder import FILES_OF_RECORD
-from harness.runs.answering.records import AnswersRecord
+from harness.runs.folder.answers_folder import FILES_OF_RECORD
 from harness.runs.folder.run_folder import write_record, write_scores
 
 

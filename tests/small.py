@@ -14,10 +14,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from resealed import reseal
 
-from harness.dataset.manifest import Manifest, RawFile
-from harness.dataset.reader import Dataset
-from harness.dataset.writer import DatasetWriter
-from harness.rankings.rankings import Rankings, read_rankings
+from harness.datasets.manifest import Manifest, RawFile
+from harness.datasets.reader import Dataset
+from harness.datasets.writer import DatasetWriter
+from harness.runfiles.rankings import Rankings, read_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.qrels import Qrels, from_dict
 from harness.scoring.ranks import Ranked, Ties, rank_judged

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.files import digest
+from harness.io.files import digest
 
 PLAIN: dict[str, str] = {"PYTHONHASHSEED": "0"}
 ODD = {

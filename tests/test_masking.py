@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
-from harness.masking import (
+from harness.io.masking import (
     excerpt,
     filled_in,
     looks_secret,
@@ -15,7 +15,7 @@ from harness.masking import (
     secret_name,
     values_of_others,
 )
-from harness.printed import one_line, visible
+from harness.io.printed import one_line, visible
 
 NAMES = [
     "api_key",

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from polling import HANGS
 
 import harness
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.scores import MetricResult, ProtocolResult, SliceResult
 from harness.scoring.scores import Scores

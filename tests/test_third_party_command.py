@@ -34,7 +34,7 @@ COMMAND = '''
 
 
 SECTION = """
-    from harness.pages.records import ReportSection
+    from harness.reports.records import ReportSection
 
 
     def section(report):

@@ -23,7 +23,7 @@ aloud = third_party.executor:aloud
 """
 
 DATA = """
-from harness.dataset.adapter import Variant, by_name
+from harness.datasets.adapter import Variant, by_name
 from harness.schema import Ability
 
 
@@ -67,7 +67,7 @@ EXECUTOR = """
 import sys
 from contextlib import contextmanager
 
-from harness.dataset.remote_store import DatasetLocation
+from harness.datasets.remote_store import DatasetLocation
 from harness.runs.executors import Execution
 
 

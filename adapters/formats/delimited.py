@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterator, Sequence
 
-from harness.dataset.adapters.formats.text import DocumentBatch, TextFile
+from harness.datasets.adapters.formats.text import DocumentBatch, TextFile
 from harness.errors import UsageError
 
 _DOCUMENT = ("document id", "text")

@@ -8,9 +8,9 @@ from typing import Any
 
 import orjson
 
-from harness.dataset.adapters.formats.text import TextFile
+from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError
-from harness.rankings.jsonl import count_keys, doubled_key
+from harness.runfiles.jsonl import count_keys, doubled_key
 
 Record = dict[str, object]
 

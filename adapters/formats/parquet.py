@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from harness.dataset.adapters.formats.text import TextFile
+from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError
-from harness.rankings.tables import parquet_errors
+from harness.runfiles.tables import parquet_errors
 
 
 def records(file: TextFile, rows: int = 1 << 13) -> Iterator[tuple[int, dict[str, Any]]]:

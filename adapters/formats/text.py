@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from harness.errors import UsageError
-from harness.rankings.raw import BYTE_ORDER_MARK, refuse_a_bomb, refuse_without_end
+from harness.runfiles.raw import BYTE_ORDER_MARK, refuse_a_bomb, refuse_without_end
 
 _BLOCK_BYTES = 1 << 18
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError)

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from harness.dataset.adapters.formats.delimited import tsv
-from harness.dataset.adapters.formats.text import TextFile
-from harness.rankings.fields import QRELS, FieldError, grade_of
+from harness.datasets.adapters.formats.delimited import tsv
+from harness.datasets.adapters.formats.text import TextFile
+from harness.runfiles.fields import QRELS, FieldError, grade_of
 
 _ORDER = ["query", "document", "grade"]
 _LABEL = re.compile(r"(?:Number|Topic):\s*", re.IGNORECASE)  # <num> Number: 301

@@ -15,17 +15,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
-from harness.dataset.adapters.mteb import repository, tasks
-from harness.dataset.adapters.mteb.corpora import CorpusWriter, HaystackWriter
-from harness.dataset.adapters.mteb.subsets import Subset, read_questions, write_subset
-from harness.dataset.adapters.mteb.tasks import Task
-from harness.dataset.registry import register_adapter
+from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
+from harness.datasets.adapters.mteb import repository, tasks
+from harness.datasets.adapters.mteb.corpora import CorpusWriter, HaystackWriter
+from harness.datasets.adapters.mteb.subsets import Subset, read_questions, write_subset
+from harness.datasets.adapters.mteb.tasks import Task
+from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 
 @register_adapter("mteb")
@@ -47,7 +47,7 @@ class MtebAdapter:
         self, variant: Variant, config: DatasetConfig, downloads: Path
     ) -> list[RemoteFile]:
         """The files of the repository that the task is read from, at its commit."""
-        from harness.dataset.download import fetch, hub_files
+        from harness.datasets.download import fetch, hub_files
 
         task = _task(variant)
         named = f"{_folder(task)}/{repository.CARD}"

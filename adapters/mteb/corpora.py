@@ -12,12 +12,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.adapters.mteb import tables
-from harness.dataset.adapters.one_corpus import HAYSTACK
+from harness.datasets.adapters.mteb import tables
+from harness.datasets.adapters.one_corpus import HAYSTACK
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 Rows = npt.NDArray[np.int32]
 

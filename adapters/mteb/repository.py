@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from harness.dataset.adapters.mteb.tables import KINDS
+from harness.datasets.adapters.mteb.tables import KINDS
 from harness.errors import UsageError, near
 
 CARD = "README.md"

@@ -10,21 +10,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import pyarrow as pa
 
-from harness.dataset.adapters.formats.trec import QrelLine
-from harness.dataset.adapters.mteb import tables
-from harness.dataset.adapters.mteb.corpora import (
+from harness.datasets.adapters.formats.trec import QrelLine
+from harness.datasets.adapters.mteb import tables
+from harness.datasets.adapters.mteb.corpora import (
     CorpusWriter,
     HaystackWriter,
     Rows,
     places,
     top_ranked,
 )
-from harness.dataset.adapters.one_corpus import judged, unique
+from harness.datasets.adapters.one_corpus import judged, unique
 from harness.errors import UsageError
 from harness.schema import Ability
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 Paths = Mapping[str, Sequence[Path]]
 """The files of a subset by table."""

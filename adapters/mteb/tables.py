@@ -10,10 +10,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.adapters.formats import jsonl
-from harness.dataset.adapters.formats.text import TextFile
+from harness.datasets.adapters.formats import jsonl
+from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError
-from harness.rankings.fields import mistaken
+from harness.runfiles.fields import mistaken
 
 _TEXT = pa.string()
 _ROWS = 1 << 14

@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from harness.errors import UsageError, install, near
-from harness.records.base import Record, read_toml_record
+from harness.io.records import Record, read_toml_record
 from harness.schema import Ability
 
 _TABLE = Path(__file__).with_name("tasks.toml")

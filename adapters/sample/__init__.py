@@ -22,13 +22,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from harness.dataset.adapter import DatasetConfig, SourceFiles, Variant
-from harness.dataset.adapters import talks
-from harness.dataset.adapters.raw_files import field, published_files, read_once
-from harness.dataset.registry import register_adapter
+from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
+from harness.datasets.adapters import talks
+from harness.datasets.adapters.raw_files import field, published_files, read_once
+from harness.datasets.registry import register_adapter
 
 if TYPE_CHECKING:
-    from harness.dataset.writer import DatasetWriter
+    from harness.datasets.writer import DatasetWriter
 
 SHIPPED = Path(__file__).parent
 

@@ -10,7 +10,7 @@ from command_pages import text
 
 def datasets() -> str:
     """Every dataset that can be listed, as `harness datasets` has it."""
-    from harness.dataset.registry import listing
+    from harness.datasets.registry import listing
 
     rows = []
     for name, variant in listing():

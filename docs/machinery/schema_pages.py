@@ -15,17 +15,17 @@ from listing_pages import table
 
 import harness
 from harness.cli.output import output_schema
-from harness.records.base import json_schema
+from harness.io.records import json_schema
 from harness.records.output import OutputPart
 
 PACKAGE = Path(harness.__file__).parent
-_BOARD = "harness.verdicts.board.records"
+_BOARD = "harness.analysis.board.records"
 RECORDS = {
     "wire": ("harness.retrievers.wire_records", ("Request", "Reply")),
     "leaderboard": (_BOARD, ("Leaderboard",)),
     "board": (_BOARD, ("Board",)),
     "pairs": (_BOARD, ("Pairs",)),
-    "claims": ("harness.verdicts.claims", ("ClaimsFile",)),
+    "claims": ("harness.analysis.claims", ("ClaimsFile",)),
 }
 """Modules and records from which the schemas of pages are generated."""
 

@@ -15,11 +15,11 @@ from typing import Any
 from uuid import uuid4
 
 from harness.errors import UsageError
-from harness.leftovers import TemporaryFolder
+from harness.extensions.integrations.memories.session_feed import line, role
+from harness.io.leftovers import TemporaryFolder
 from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.corpus import is_handle
-from harness.retrievers.memories.session_feed import line, role
 from harness.schema import Document, as_datetime
 
 _NAMED = re.compile(r"doc[_ ]?id\W{1,4}(d\d+)\b", re.IGNORECASE)

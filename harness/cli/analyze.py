@@ -40,16 +40,16 @@ def main(options: argparse.Namespace) -> int:
         refuse(options, "with --rules", "errata", "semantic", "share", "json", "quiet", "source")
         import inspect
 
-        from harness.verdicts.analyze import causes
+        from harness.analysis.analyze import causes
 
         print(inspect.getdoc(causes))
         return 0
     if options.run is None:
         raise UsageError("a run folder is missing; `harness analyze --rules` needs none")
 
+    from harness.analysis.analyze.analyze import analyze
+    from harness.analysis.analyze.render import ReportTexts, as_dict, render
     from harness.runs.folder.run_folder import RunFolder, dataset_of_run
-    from harness.verdicts.analyze.analyze import analyze
-    from harness.verdicts.analyze.render import ReportTexts, as_dict, render
 
     if options.json:
         refuse(options, "with --json, which holds everything", examples=3)
@@ -60,7 +60,7 @@ def main(options: argparse.Namespace) -> int:
     dataset = dataset_of_run(folder, source=options.source)
     embed = None
     if options.semantic:
-        from harness.entry_points import provided
+        from harness.io.entry_points import provided
 
         embed = provided("text_vectors")("harness analyze --semantic")
     found = analyze(folder, dataset, options.k, errata=options.errata, embed=embed)

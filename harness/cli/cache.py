@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import add_inner
 from harness.cli.output import add_output, plain, print_json
-from harness.entry_points import provided_or_none
 from harness.errors import UsageError
+from harness.io.entry_points import provided_or_none
 
 if TYPE_CHECKING:
     from harness.retrievers.index_cache import CachedIndex
@@ -70,7 +70,7 @@ def _damaged_replies() -> int:
 @contextmanager
 def _open_replies() -> Iterator[Any]:
     """The replies that are kept; None where none ever were."""
-    from harness.dataset.prepare import home
+    from harness.datasets.prepare import home
 
     replies_of = provided_or_none("replies")
     if replies_of is None or not (home() / replies_of.FILE).is_file():
@@ -163,7 +163,7 @@ def _print(
     if options.quiet:
         return
     from harness.cli.summary_notes import size
-    from harness.dataset.prepare import home
+    from harness.datasets.prepare import home
     from harness.scoring.grid import grid
 
     if not (models or indexes or replies):

@@ -58,7 +58,7 @@ class InstalledCommand:
         """
         if twice := self._declared_twice():
             raise UsageError(f"command {self.name!r}: {twice}; uninstall one of them")
-        from harness.retrievers.plugins import load_entry_point, package_of
+        from harness.io.plugins import load_entry_point, package_of
 
         (entry,) = self.entry_points
         loaded = load_entry_point(entry, "command")
@@ -72,7 +72,7 @@ class InstalledCommand:
     def _declared_twice(self) -> str:
         if len(self.entry_points) == 1:
             return ""
-        from harness.retrievers.plugins import package_of
+        from harness.io.plugins import package_of
 
         packages = " and ".join(map(package_of, self.entry_points))
         return f"two packages declare it, {packages}"

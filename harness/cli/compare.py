@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.analysis.compare.options import Options
 from harness.cli.options import add_results, run_folder
 from harness.cli.output import add_output, plain, print_json, refuse
 from harness.cli.settings_options import add_options, values_of
 from harness.errors import UsageError
-from harness.verdicts.compare.options import Options
 
 if TYPE_CHECKING:
-    from harness.verdicts.compare.side_by_side import SideBySide
+    from harness.analysis.compare.side_by_side import SideBySide
 
 _FORMATS = ("terminal", "markdown", "latex", "csv", "json")
 
@@ -46,12 +46,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Compare and print."""
-    from harness.runs.answering.folder import is_answers
+    from harness.analysis.compare.compare import compare
+    from harness.analysis.compare.render import render, shown_of, shown_of_answers
+    from harness.runs.folder.answers_folder import is_answers
     from harness.runs.folder.store import require_run
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
-    from harness.verdicts.compare.compare import compare
-    from harness.verdicts.compare.render import render, shown_of, shown_of_answers
 
     folders = [run_folder(options, run) for run in options.runs]
     of_answers = [*map(is_answers, folders)]
@@ -112,8 +112,8 @@ def _check(options: argparse.Namespace, folders: list[Path]) -> None:
 
 def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[str, ...]) -> int:
     """Groups of different queries against each other."""
-    from harness.verdicts.compare.compare import WHY, compare_split, render_split
-    from harness.verdicts.compare.render import SHOWN
+    from harness.analysis.compare.compare import WHY, compare_split, render_split
+    from harness.analysis.compare.render import SHOWN
 
     if len(folders) != 2:
         raise UsageError("--unpaired compares two runs")
@@ -157,9 +157,9 @@ class _Queries:
 
 def _queries(options: argparse.Namespace, folders: list[Path]) -> _Queries:
     """The queries that tell two runs apart most, with evidence and both rankings."""
+    from harness.analysis.compare.side_by_side import side_by_side, win_tie_loss
     from harness.runs.folder.run_folder import dataset_of_run, read_scores
     from harness.scoring.scores import main_protocol
-    from harness.verdicts.compare.side_by_side import side_by_side, win_tie_loss
 
     main = main_protocol(read_scores(folders[0]).protocols)
     if main is None:
@@ -180,9 +180,9 @@ def _queries(options: argparse.Namespace, folders: list[Path]) -> _Queries:
 
 
 def _shown_queries(options: argparse.Namespace, folders: list[Path]) -> str:
+    from harness.analysis.compare.compare import names_of
+    from harness.analysis.compare.side_by_side import render_queries
     from harness.runs.folder.run_folder import dataset_of_run
-    from harness.verdicts.compare.compare import names_of
-    from harness.verdicts.compare.side_by_side import render_queries
 
     found = _queries(options, folders)
     dataset = None if options.share else dataset_of_run(folders[0], source=options.source)

@@ -71,7 +71,7 @@ def _runs(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
 
 
 def _datasets(**_: Any) -> list[str]:
-    from harness.dataset.registry import listing
+    from harness.datasets.registry import listing
 
     return [name for name, _ in listing()]
 

@@ -17,7 +17,7 @@ from harness.errors import UsageError
 from harness.records.output import Output, OutputPart
 
 if TYPE_CHECKING:
-    from harness.dataset.reader import Dataset
+    from harness.datasets.reader import Dataset
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,8 +65,8 @@ class DatasetsOutput(Output, tag="harness.datasets/1"):
 
 def main(options: argparse.Namespace) -> int:
     """Every dataset that can be listed."""
-    from harness.dataset.prepare import own_names, prepared_folders
-    from harness.dataset.registry import listing
+    from harness.datasets.prepare import own_names, prepared_folders
+    from harness.datasets.registry import listing
 
     listed = dict(listing())
     listed |= dict.fromkeys(own_names("labelled"), listed["labelled"])
@@ -110,7 +110,7 @@ def _here(folders: list[str]) -> str:
 
 def call_prepare(options: argparse.Namespace) -> int:
     """Prepare one view of a dataset."""
-    from harness.dataset.prepare import open_dataset
+    from harness.datasets.prepare import open_dataset
 
     name = options.name
     if options.called:
@@ -125,8 +125,8 @@ def call_info(options: argparse.Namespace) -> int:
     """Describe a dataset: the prepared view, or what is known before it is prepared."""
     if not options.source:
         refuse(options, "without --source: to describe a dataset prepares nothing", "rebuild")
-    from harness.dataset.prepare import open_dataset
-    from harness.dataset.registry import find
+    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import find
 
     arguments = view_arguments(options)
     _, variant, name = find(options.name)
@@ -159,8 +159,8 @@ def _prepared(options: argparse.Namespace, arguments: DatasetArguments) -> Datas
 
     What comes with its adapter needs no download, so it is prepared on the spot.
     """
-    from harness.dataset.prepare import open_dataset, open_folder, prepared_folders
-    from harness.dataset.registry import find
+    from harness.datasets.prepare import open_dataset, open_folder, prepared_folders
+    from harness.datasets.registry import find
 
     adapter, variant, name = find(options.name)
     if getattr(adapter, "shipped", None) is not None and not variant.files:
@@ -179,8 +179,8 @@ def _prepared(options: argparse.Namespace, arguments: DatasetArguments) -> Datas
 def call_verify(options: argparse.Namespace) -> int:
     """Status 1 when something does not match."""
     refuse(options, "here: what is prepared is verified as it is", "rebuild", "source")
-    from harness.dataset.verify import verify
-    from harness.records.base import to_plain
+    from harness.datasets.verify import verify
+    from harness.io.records import to_plain
 
     dataset = _prepared(options, view_arguments(options))
     if dataset is None:
@@ -202,8 +202,8 @@ def call_verify(options: argparse.Namespace) -> int:
 
 def call_export(options: argparse.Namespace) -> int:
     """Write the dataset in another format."""
-    from harness.dataset.export import export
-    from harness.dataset.prepare import open_dataset
+    from harness.datasets.export import export
+    from harness.datasets.prepare import open_dataset
 
     out = Path(options.out)
     if out.is_file():
@@ -220,7 +220,7 @@ def call_export(options: argparse.Namespace) -> int:
 
 
 def _print_info(dataset: Any, options: argparse.Namespace) -> None:
-    from harness.records.base import to_plain
+    from harness.io.records import to_plain
 
     values = {**to_plain(dataset.manifest), "folder": str(dataset.folder)}
     del values["checksums"]

@@ -34,7 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Write the file, and say where it is."""
-    from harness.runs.answering.folder import export_hypotheses
+    from harness.runs.folder.answers_folder import export_hypotheses
     from harness.runs.folder.export import export_run
 
     if options.format != "longmemeval":

@@ -18,7 +18,7 @@ from harness.cli.summary_notes import (
     ties_line,
     usage,
 )
-from harness.entry_points import provided
+from harness.io.entry_points import provided
 from harness.records.run import RunRecord, embedder_reports
 from harness.records.scores import (
     ChangesResult,
@@ -140,7 +140,7 @@ def _how(interval: Interval | None) -> str:
     """How the intervals were computed."""
     if interval is None:
         return ""
-    from harness.statistics.intervals import METHOD_NAMES
+    from harness.stats.intervals import METHOD_NAMES
 
     method = METHOD_NAMES[interval.method]
     said = f"intervals: {method} over {counted(interval.clusters, interval.cluster_by)}"

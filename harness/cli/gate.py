@@ -19,7 +19,7 @@ from harness.cli.output import print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.verdicts.gate import GateResult
+    from harness.analysis.gate import GateResult
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Check, print, write. Status 1 when a check failed, 2 when an open one has not passed."""
-    from harness.verdicts.gate import GateRules, gate, status, write_junit
+    from harness.analysis.gate import GateRules, gate, status, write_junit
 
     rules = GateRules.read(Path(options.config))
     folder = run_folder(options, options.run)

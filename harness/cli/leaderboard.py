@@ -18,7 +18,7 @@ from harness.cli.published import OF_A_PUBLISHED_FILE, add_published_file, take_
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.pages.board import Claims
+    from harness.reports.board import Claims
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -43,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Build, write, print."""
-    from harness.pages.board import write_board
-    from harness.records.base import read_json_record
+    from harness.analysis.board.records import Leaderboard
+    from harness.analysis.board.table import table
+    from harness.io.records import read_json_record
+    from harness.reports.board import write_board
     from harness.scoring.uncertainty import counted
-    from harness.verdicts.board.records import Leaderboard
-    from harness.verdicts.board.table import table
 
     results = Path(options.results)
     if options.verb is None:
@@ -55,7 +55,7 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         refuse(options, "with --json", format="terminal")
     if options.verb == "add":
-        from harness.entry_points import provided
+        from harness.io.entry_points import provided
 
         if not options.path:
             raise UsageError("leaderboard add PATH: name the folder of the run")
@@ -96,8 +96,8 @@ def say_broken(broken: Mapping[str, str]) -> int:
 
 def say_unscored(options: argparse.Namespace, results: Path) -> list[str]:
     """The runs that are on no board, having no scores; they are said."""
+    from harness.analysis.board.leaderboard import unscored
     from harness.scoring.uncertainty import counted
-    from harness.verdicts.board.leaderboard import unscored
 
     without = unscored(results)
     if without and not options.quiet:
@@ -113,7 +113,7 @@ def claims_of(path: str | None) -> Claims | None:
     """What stands beside each board of a registry of claims. Raises UsageError."""
     if path is None:
         return None
-    from harness.verdicts.claims import claims_for, read_claims
+    from harness.analysis.claims import claims_for, read_claims
 
     claims = read_claims(Path(path))
     return lambda board: claims_for(claims, board.dataset)

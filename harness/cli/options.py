@@ -107,7 +107,7 @@ def matching(options: argparse.Namespace) -> Any:
 def load_plugins(options: argparse.Namespace) -> None:
     """Import the user's own files, of the project and of `--plugin`, which register things."""
     from harness.cli.project import plugins
-    from harness.retrievers.plugins import load_file
+    from harness.io.plugins import load_file
 
     for plugin in (*plugins(), *(options.plugin or ())):
         load_file(Path(plugin))
@@ -121,7 +121,7 @@ def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> Re
     refused.
     """
     from harness.cli.project import plugins
-    from harness.retrievers.plugins import iter_strings, registered_in
+    from harness.io.plugins import iter_strings, registered_in
     from harness.retrievers.registry import RetrieverSpec, is_ours, named, sibling_file
 
     given = tuple(options.plugin or ())
@@ -148,7 +148,7 @@ def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> Re
 
 def prices(given: str | Mapping[str, object] | None) -> Prices:
     """Prices of a file that an option names, or as they stand in a config."""
-    from harness.files import read_toml
+    from harness.io.files import read_toml
     from harness.runs.usage import checked_prices
 
     if not isinstance(given, str):
@@ -216,7 +216,7 @@ def view_arguments(options: argparse.Namespace) -> DatasetArguments:
     """
     if not getattr(options, "isolate", False):
         load_plugins(options)
-    from harness.dataset.manifest import AS_OF
+    from harness.datasets.manifest import AS_OF
 
     return {
         "granularity": options.granularity or "",
@@ -230,7 +230,7 @@ def view_arguments(options: argparse.Namespace) -> DatasetArguments:
 
 def fitting_dataset(options: argparse.Namespace) -> Any:
     """The dataset that `--dataset` and `DatasetOptions` name, which the protocols fit."""
-    from harness.dataset.prepare import open_dataset
+    from harness.datasets.prepare import open_dataset
     from harness.scoring.protocols import fitting
 
     dataset = open_dataset(options.dataset, **view_arguments(options))

@@ -8,21 +8,21 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from harness.errors import UsageError
-from harness.records.base import Record, encode, to_plain
+from harness.io.records import Record, encode, to_plain
 
 if TYPE_CHECKING:
     from harness.records.output import Output
 
 _KINDS = (
-    "harness.cli.claims",
+    "harness.extensions.site.commands.claims",
     "harness.cli.datasets",
     "harness.cli.output_records",
     "harness.cli.retrievers",
     "harness.cli.runs",
-    "harness.labelling.reports",
-    "harness.labelling.generate.records",
-    "harness.online.monitor.records",
-    "harness.testing.nightly.summary",
+    "harness.extensions.labelling.reports",
+    "harness.extensions.labelling.generate.records",
+    "harness.extensions.online.monitor.records",
+    "harness.extensions.site.nightly.summary",
 )
 """Modules with kinds of output."""
 
@@ -60,7 +60,7 @@ def output_schema() -> dict[str, Any]:
     from importlib import import_module
     from operator import or_
 
-    from harness.records.base import json_schema
+    from harness.io.records import json_schema
     from harness.records.output import Output
 
     for module in _KINDS:

@@ -10,12 +10,12 @@ from typing import Any, Literal
 
 from msgspec import UNSET, UnsetType
 
+from harness.analysis.board.records import Leaderboard
+from harness.analysis.claims import Claim
+from harness.records.answers import AnswersRecord, ConditionEstimate
 from harness.records.output import Output, OutputPart
 from harness.records.run import RunRecord
 from harness.records.scores import MetricResult, ScoredDataset, ScoreReport, SemanticResult
-from harness.runs.answering.records import AnswersRecord, ConditionEstimate
-from harness.verdicts.board.records import Leaderboard
-from harness.verdicts.claims import Claim
 
 # -- runs ------------------------------------------------------------------------------------------
 

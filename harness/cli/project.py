@@ -8,8 +8,8 @@ from pathlib import Path
 from msgspec import field
 
 from harness.errors import UsageError
-from harness.files import read_toml
-from harness.records.base import Record, convert
+from harness.io.files import read_toml
+from harness.io.records import Record, convert
 
 
 class ProjectFile(Record):

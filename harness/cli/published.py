@@ -16,7 +16,7 @@ from harness.errors import UsageError
 from harness.records.settings import Setting, setting
 
 if TYPE_CHECKING:
-    from harness.dataset.reader import Dataset
+    from harness.datasets.reader import Dataset
     from harness.records.run import RunRecord
     from harness.records.scores import ScoreReport
     from harness.runs.folder.published import Published
@@ -66,7 +66,7 @@ def form_of(options: argparse.Namespace, path: Path) -> str | None:
 
 
 def _form(named: str | None, path: Path) -> str | None:
-    from harness.rankings.published.form import recognised, run_format
+    from harness.runfiles.run_formats import recognised, run_format
 
     if named:
         run_format(named)
@@ -111,7 +111,7 @@ def _dataset(
     file: Published, named: str, granularity: str | None, at: Callable[[str], Dataset]
 ) -> Dataset:
     """The dataset at the first granularity of the file's that it has, and that its ids fit."""
-    from harness.dataset.registry import find
+    from harness.datasets.registry import find
     from harness.runs.folder.published import fits
 
     _, variant, name = find(named)
@@ -160,7 +160,7 @@ def take_in_published(options: argparse.Namespace, path: Path, results: Path) ->
     """The run folder of a published file, scored, among the results. Raises UsageError."""
     if not options.dataset:
         raise UsageError(f"{path}: say what it is over with --dataset; see `harness datasets`")
-    from harness.dataset.prepare import open_dataset
+    from harness.datasets.prepare import open_dataset
     from harness.runs.folder.imported import ImportOptions
     from harness.runs.folder.published import import_published, open_published
     from harness.runs.folder.run_folder import note_in
@@ -239,7 +239,7 @@ def run_published(
     """Take a published file in and score it; gives the folder, scores.json and run.json."""
     from msgspec.structs import replace
 
-    from harness.checksums import rewrite_with_checksums
+    from harness.io.checksums import rewrite_with_checksums
     from harness.records.run import PublishedFile
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.scored import score_run
@@ -270,10 +270,10 @@ def _at_hand(options: argparse.Namespace) -> Path:
     """The published file: on this disk, or fetched into the cache. Raises UsageError, RunError."""
     from filelock import FileLock
 
-    from harness.dataset.adapter import RemoteFile
-    from harness.dataset.download import downloads_folder, fetch
-    from harness.dataset.prepare import home
-    from harness.files import digest
+    from harness.datasets.adapter import RemoteFile
+    from harness.datasets.download import downloads_folder, fetch
+    from harness.datasets.prepare import home
+    from harness.io.files import digest
 
     path = Path(options.file) if options.file else None
     if path is not None and (path.is_file() or not options.url):

@@ -50,8 +50,8 @@ def main(options: argparse.Namespace) -> int:
         raise UsageError(f"--ranks must be 1 or more, not {options.ranks}")
 
     from harness.cli.summary_notes import size
-    from harness.files import disk_errors, write_bytes
-    from harness.pages.report import check_pair, report_data, report_page
+    from harness.io.files import disk_errors, write_bytes
+    from harness.reports.report import check_pair, report_data, report_page
     from harness.runs.folder.run_folder import dataset_of_run
 
     check_pair(folders)
@@ -98,8 +98,8 @@ def _history_in(path: Path) -> Path | None:
 def _write_history(options: argparse.Namespace, history: Path) -> int:
     """Lines over time; no text of a dataset is in them, so `--share` changes nothing."""
     from harness.cli.summary_notes import size
-    from harness.entry_points import provided
-    from harness.files import disk_errors, write_bytes
+    from harness.io.entry_points import provided
+    from harness.io.files import disk_errors, write_bytes
 
     refuse(options, "for a history", "source", "plugin", ranks=10)
     page: bytes = provided("history_page")(history)

@@ -62,7 +62,7 @@ def main(options: argparse.Namespace) -> int:
     )
     if options.config:
         from harness.cli.bundled import config_file
-        from harness.files import read_toml
+        from harness.io.files import read_toml
 
         file = config_file(options.config, options.quiet)
         options.config = str(file)

@@ -31,11 +31,11 @@ from harness.cli.output import add_output, print_json, refuse
 from harness.cli.published import PublishedOptions, folder_of_published, form_of
 from harness.cli.score_sources import score_sources
 from harness.cli.settings_options import add_options
-from harness.entry_points import provided
 from harness.errors import UsageError
+from harness.io.entry_points import provided
 
 if TYPE_CHECKING:
-    from harness.dataset.reader import Dataset
+    from harness.datasets.reader import Dataset
     from harness.records.run import RunRecord
     from harness.scoring.protocols import Choices
 

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from harness import entry_points
+from harness.io import entry_points
 
 GROUP = "harness.score_sources"
 

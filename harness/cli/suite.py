@@ -24,8 +24,8 @@ from harness.cli.published import of_config
 from harness.cli.run_single import check, file_keys, known, run_one
 from harness.cli.settings_options import apply_table
 from harness.cli.timeout import in_time
-from harness.entry_points import provided, provided_or_none
 from harness.errors import HarnessError, PluginError, RunError, TimedOutError, UsageError
+from harness.io.entry_points import provided, provided_or_none
 from harness.runs.folder.run_folder import empty_haystacks
 
 if TYPE_CHECKING:
@@ -323,7 +323,7 @@ def _answered_only(
 def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Any) -> int:
     """All runs of a list, what changed since the last time, and their board."""
     from harness.cli.leaderboard import claims_of, say_broken
-    from harness.pages.board import write_board
+    from harness.reports.board import write_board
 
     claims = claims_of(next((run.claims for run in runs if run.claims), None))
     of_systems = [run for run in runs if not run.published]

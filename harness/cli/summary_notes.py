@@ -36,7 +36,7 @@ def _published(record: RunRecord) -> Iterator[str]:
 
     about = record.imported_from
     if isinstance(about, PublishedFile):
-        from harness.rankings.published.form import run_format
+        from harness.runfiles.run_formats import run_format
 
         others = [name for name in run_format(about.format).rankings if name != about.ranking]
         more = f"; it holds {', '.join(others)} too (--ranking)" if others else ""
@@ -156,7 +156,7 @@ _OTHERS = (
 
 def head(report: ScoreReport, record: RunRecord, *, params: bool = True) -> str:
     """The lines above a table: what was run on which data, and how many queries."""
-    from harness.dataset.manifest import IDS_ONLY
+    from harness.datasets.manifest import IDS_ONLY
     from harness.scoring.returned import depth_message
     from harness.scoring.uncertainty import counted
 

@@ -19,8 +19,8 @@ from harness.errors import UsageError
 from harness.runs.settings import Settings
 
 if TYPE_CHECKING:
-    from harness.statistics.intervals import MeanInterval
-    from harness.verdicts.sweep.sweep import Chosen, Sweep
+    from harness.analysis.sweep.sweep import Chosen, Sweep
+    from harness.stats.intervals import MeanInterval
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -54,12 +54,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Sweep and print."""
-    from harness.dataset.manifest import AS_OF
-    from harness.dataset.prepare import open_dataset
+    from harness.analysis.sweep.settings import grid
+    from harness.analysis.sweep.sweep import Part, sweep
+    from harness.datasets.manifest import AS_OF
+    from harness.datasets.prepare import open_dataset
     from harness.retrievers.registry import RetrieverSpec
     from harness.scoring.metrics import Metric
-    from harness.verdicts.sweep.settings import grid
-    from harness.verdicts.sweep.sweep import Part, sweep
 
     if not options.grid and not options.setting:
         raise UsageError("nothing to sweep over; --grid k1=0.9,1.2 or --setting 'k1=0.9 b=0.4'")
@@ -111,8 +111,8 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _shown(found: Sweep, options: argparse.Namespace) -> str:
+    from harness.analysis.sweep.settings import said
     from harness.scoring.grid import grid
-    from harness.verdicts.sweep.settings import said
 
     best = {chosen.place for chosen in found.chosen}
     rows = [
@@ -145,8 +145,8 @@ def _shown(found: Sweep, options: argparse.Namespace) -> str:
 
 
 def _held_out(found: Sweep, chosen: Chosen) -> str:
+    from harness.analysis.sweep.settings import said
     from harness.scoring.uncertainty import named
-    from harness.verdicts.sweep.settings import said
 
     held: Any = chosen.held_out
     best = found.tried[chosen.place]

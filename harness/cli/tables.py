@@ -23,7 +23,7 @@ from harness.cli.summary_notes import (
     protocol_line,
     ties_line,
 )
-from harness.entry_points import provided
+from harness.io.entry_points import provided
 from harness.records.run import RunRecord
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability

@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Verify and print. Status 1 when something does not agree."""
-    from harness.verdicts.verify.render import as_json, lines
-    from harness.verdicts.verify.verify import verify
+    from harness.analysis.verify.render import as_json, lines
+    from harness.analysis.verify.verify import verify
 
     load_plugins(options)
     verdict = verify(run_folder(options, options.run), source=options.source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.records.base import Record
+from harness.io.records import Record
 
 
 class OutputPart(Record, forbid_unknown_fields=False, omit_defaults=False):

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from harness.errors import UsageError
-from harness.records.base import ChecksummedRecord, Record, convert
+from harness.io.records import ChecksummedRecord, Record, convert
 
 PlainValue = None | bool | int | float | str | list[Any] | dict[str, Any]
 """A parameter of a retriever, as JSON or TOML has it."""

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from harness.records.base import ChecksummedRecord, Record
+from harness.io.records import ChecksummedRecord, Record
 from harness.records.run import HitsRecord
 
 SCORES_VERSION = 1

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
-from harness.records.base import Record, read_json_record
+from harness.io.records import Record, read_json_record
 from harness.records.run import Params
 
 

@@ -15,8 +15,8 @@ from threading import Timer
 from typing import IO
 
 from harness.errors import ResponseMismatchError, RunError, UsageError
-from harness.masking import masked
-from harness.records.base import encode
+from harness.io.masking import masked
+from harness.io.records import encode
 from harness.retrievers import wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result

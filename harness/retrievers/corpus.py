@@ -16,9 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.documents import Documents
-from harness.rankings.arrow import take
+from harness.datasets.documents import Documents
 from harness.retrievers.timing import Sessions, counting_iterator
+from harness.runfiles.arrow import take
 from harness.schema import Document
 
 _SENT = 1 << 16

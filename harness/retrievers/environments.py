@@ -9,7 +9,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.errors import UsageError
-from harness.files import digest
+from harness.io.files import digest
 from harness.retrievers.sources import module_files, sources
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from harness.errors import RunError
-from harness.masking import excerpt, from_environment
-from harness.records.base import encode
+from harness.io.masking import excerpt, from_environment
+from harness.io.records import encode
 from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result

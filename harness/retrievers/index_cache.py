@@ -19,24 +19,24 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, TypeVar
 
-from harness.checksums import (
+from harness.datasets.prepare import home
+from harness.errors import UsageError, near
+from harness.io.checksums import (
     ChecksummedRecord,
     block_digest,
     read_with_checksums,
     write_with_checksums,
 )
-from harness.dataset.prepare import home
-from harness.errors import UsageError, near
-from harness.files import disk_errors, folder_aside, replace_folder
-from harness.leftovers import TemporaryFolder, discard, sweep
-from harness.records.base import Record
+from harness.io.files import disk_errors, folder_aside, replace_folder
+from harness.io.leftovers import TemporaryFolder, discard, sweep
+from harness.io.records import Record
 from harness.retrievers.contract import Corpus
 from harness.retrievers.locks import locked
 
 _log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
-    from harness.dataset.remote_store import Shared
+    from harness.datasets.remote_store import Shared
 
 Opened = TypeVar("Opened")
 INGESTED = "ingested-"
@@ -141,7 +141,7 @@ def index_of(
 def _shared_store() -> Shared | None:
     if "HARNESS_SHARED" not in os.environ:
         return None
-    from harness.dataset.remote_store import shared
+    from harness.datasets.remote_store import shared
 
     return shared()
 

@@ -11,7 +11,7 @@ import os
 import select
 from typing import IO, Any
 
-from harness.masking import excerpt
+from harness.io.masking import excerpt
 from harness.retrievers.wire import LONGEST_REPLY
 
 _log = logging.getLogger(__name__)

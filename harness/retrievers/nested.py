@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
-from harness.records.base import Record, convert
+from harness.io.records import Record, convert
 from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Corpus, Found, Question, Retriever

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.masking import without_known
+from harness.io.masking import without_known
 from harness.retrievers.contract import Found, Hit, Result
 from harness.retrievers.corpus import is_handle
 

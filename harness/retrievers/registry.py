@@ -13,14 +13,11 @@ from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
-from harness import entry_points
 from harness.errors import HarnessError, PluginError, RunError, UsageError, near
-from harness.files import not_finite
-from harness.masking import filled_in, refuse_in, refuse_text
-from harness.retrievers.calls import can_serve
-from harness.retrievers.contract import Retriever
-from harness.retrievers.extras import install
-from harness.retrievers.plugins import (
+from harness.io import entry_points
+from harness.io.files import not_finite
+from harness.io.masking import filled_in, refuse_in, refuse_text
+from harness.io.plugins import (
     FAILURES,
     load_file,
     module_name,
@@ -30,6 +27,9 @@ from harness.retrievers.plugins import (
     registered,
     registered_in,
 )
+from harness.retrievers.calls import can_serve
+from harness.retrievers.contract import Retriever
+from harness.retrievers.extras import install
 from harness.retrievers.wrap import wrapper_for
 
 __all__ = [

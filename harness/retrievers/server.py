@@ -7,7 +7,7 @@ from typing import TypeVar
 from urllib.parse import SplitResult, urlsplit
 
 from harness.errors import HarnessError, RunError
-from harness.masking import refuse_address
+from harness.io.masking import refuse_address
 
 T = TypeVar("T")
 

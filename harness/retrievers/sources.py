@@ -18,7 +18,7 @@ from functools import lru_cache
 from importlib.machinery import ModuleSpec, PathFinder
 from pathlib import Path
 
-from harness.files import digest
+from harness.io.files import digest
 
 _INSTALLED = {"site-packages", "dist-packages"}
 _OURS = Path(__file__).parents[1]

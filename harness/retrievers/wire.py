@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, TypeVar
 
 from harness.errors import UsageError
-from harness.records.base import convert
+from harness.io.records import convert
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.corpus import Changed
 from harness.retrievers.timing import current

@@ -9,7 +9,7 @@ from typing import Annotated
 
 from msgspec import Meta
 
-from harness.records.base import Record
+from harness.io.records import Record
 
 WIRE_VERSION = 1
 

@@ -71,7 +71,12 @@ def _has(thing: object, name: str) -> bool:
 
 
 KINDS = (
-    Kind("harness.retrievers.frameworks.pyterrier_bridge", "PyTerrier", "build", is_of_pyterrier),
-    Kind("harness.retrievers.frameworks.mteb_bridge", "Mteb", "model", is_of_mteb),
-    Kind("harness.retrievers.beir_models", "Beir", "search", is_of_beir),
+    Kind(
+        "harness.extensions.integrations.frameworks.pyterrier_bridge",
+        "PyTerrier",
+        "build",
+        is_of_pyterrier,
+    ),
+    Kind("harness.extensions.integrations.frameworks.mteb_bridge", "Mteb", "model", is_of_mteb),
+    Kind("harness.extensions.integrations.beir_models", "Beir", "search", is_of_beir),
 )

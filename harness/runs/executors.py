@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Protocol
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import PluginError
+from harness.io.plugins import FAILURES, raised_at
 from harness.records.run import ClusterRecord
 from harness.retrievers.contract import Retriever
-from harness.retrievers.plugins import FAILURES, raised_at
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.settings import EXECUTORS, PROCESSES, Settings
@@ -106,7 +106,7 @@ def local_processes(workload: Workload) -> Iterator[Execution]:
     if n == 1:
         yield Execution(InProcess(), retriever, OpenedDataset(workload.dataset))
         return
-    from harness.dataset.remote_store import DatasetLocation
+    from harness.datasets.remote_store import DatasetLocation
     from harness.runs.process_pool import ProcessPool
 
     yield Execution(ProcessPool(n), retriever, DatasetLocation.of(workload.dataset), n)

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 from harness.errors import ResponseMismatchError, shortened
-from harness.masking import masked, masked_in
+from harness.io.masking import masked, masked_in
+from harness.io.plugins import FAILURES, raised_at
 from harness.records.run import Params
 from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Retriever
 from harness.retrievers.outputs import well_formed
-from harness.retrievers.plugins import FAILURES, raised_at
 from harness.runs.usage import Counts, counts_in
 
 _log = logging.getLogger(__name__)

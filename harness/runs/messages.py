@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from harness.records.base import Record, convert
+from harness.io.records import Record, convert
 from harness.records.run import Params
 
 

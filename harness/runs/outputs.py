@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.masking import all_without_known
+from harness.io.masking import all_without_known
+from harness.io.plugins import FAILURES
 from harness.retrievers.contract import Hit, Result
 from harness.retrievers.outputs import (
     NotAnAnswerError,
@@ -20,7 +21,6 @@ from harness.retrievers.outputs import (
     scores_of,
     well_formed,
 )
-from harness.retrievers.plugins import FAILURES
 from harness.runs.bench import Bench, name_of
 from harness.runs.guards import trace
 from harness.runs.results import QueryResult, ResultHit

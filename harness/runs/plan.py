@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset, last_of_base
+from harness.datasets.reader import Dataset, last_of_base
 from harness.errors import UsageError
 from harness.runs.results import WorkItem
 

@@ -14,12 +14,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import harness
-from harness.dataset.reader import Dataset
-from harness.masking import masked_in
-from harness.records.base import to_plain
+from harness.datasets.reader import Dataset
+from harness.io.masking import masked_in
+from harness.io.plugins import PLUGIN_MODULE, iter_strings
+from harness.io.records import to_plain
 from harness.records.run import Machine, Params, PeakMemory, RetrieverRecord
 from harness.retrievers.contract import Retriever
-from harness.retrievers.plugins import PLUGIN_MODULE, iter_strings
 from harness.retrievers.registry import (
     FunctionRetriever,
     RetrieverSpec,

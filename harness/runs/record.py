@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from harness.dataset.reader import Dataset, last_of_base
+from harness.datasets.reader import Dataset, last_of_base
 from harness.records.run import (
     EmptyHaystacks,
     HitsRecord,

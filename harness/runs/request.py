@@ -9,14 +9,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from harness.dataset.reader import Dataset
-from harness.entry_points import provided
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.masking import refuse_in, values_of_others
+from harness.io.entry_points import provided
+from harness.io.masking import refuse_in, values_of_others
+from harness.io.plugins import preserve_process_state
 from harness.records.run import MatchingRecord, RetrieverRecord, RunPlan
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
-from harness.retrievers.plugins import preserve_process_state
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
 from harness.retrievers.wrap import wrapper_for
 from harness.runs.folder.run_folder import folder_name

@@ -9,14 +9,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
 
-from harness.dataset.progress import progress
-from harness.dataset.reader import Dataset
+from harness.datasets.progress import progress
+from harness.datasets.reader import Dataset
 from harness.errors import RunError
-from harness.files import disk_errors
-from harness.records.base import write_json_record
+from harness.io.files import disk_errors
+from harness.io.plugins import FAILURES, preserve_process_state
+from harness.io.records import write_json_record
 from harness.records.run import PhaseSeconds, RunStart
 from harness.retrievers.calls import release
-from harness.retrievers.plugins import FAILURES, preserve_process_state
 from harness.runs.executors import Execution, Workload, execution_of
 from harness.runs.folder.checkpoint import Checkpoint
 from harness.runs.folder.run_folder import RunFolder, empty_haystacks, note_in

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from harness import entry_points
 from harness.errors import UsageError
-from harness.masking import refuse_text
+from harness.io import entry_points
+from harness.io.masking import refuse_text
 from harness.records.settings import check_settings, setting
 
 if TYPE_CHECKING:

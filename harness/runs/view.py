@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset, last_of_base
+from harness.datasets.reader import Dataset, last_of_base
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.corpus import Changed, handle, is_handle
 from harness.retrievers.outputs import within

@@ -8,8 +8,9 @@ from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import HarnessError, RunError
+from harness.io.plugins import FAILURES
 from harness.retrievers import calls
 from harness.retrievers.baselines import Oracle
 from harness.retrievers.contract import Corpus, Retriever
@@ -18,7 +19,6 @@ from harness.retrievers.outputs import (
     NotAnAnswerError,
     WrongNumberError,
 )
-from harness.retrievers.plugins import FAILURES
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import retry
 from harness.retrievers.timing import Clock, timed

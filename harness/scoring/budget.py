@@ -8,9 +8,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.dataset.reader import Dataset
-from harness.rankings.arrow import integers
+from harness.datasets.reader import Dataset
 from harness.records.scores import TokenSummary
+from harness.runfiles.arrow import integers
 from harness.scoring.arrays import Ints, Values, mean
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ranked

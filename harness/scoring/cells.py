@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.records.scores import AnsweredOnly, MetricResult, TieRange
 from harness.scoring.arrays import Flags, Ints, Values, mean
 from harness.scoring.depth import depth_sensitive

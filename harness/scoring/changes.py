@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.dataset.reader import ChangedRow, Dataset
+from harness.datasets.reader import ChangedRow, Dataset
 from harness.records.scores import ChangesResult
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Ints, Values, mean, ratio

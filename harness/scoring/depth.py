@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from harness.rankings.rankings import Rankings
+from harness.runfiles.rankings import Rankings
 from harness.scoring.arrays import Flags, Ints
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, of_width

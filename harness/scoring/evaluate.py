@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from harness.errors import UsageError, near, require_ids
-from harness.rankings.pairs import RankedPairs
-from harness.rankings.rankings import (
+from harness.runfiles.pairs import RankedPairs
+from harness.runfiles.rankings import (
     Rankings,
     Run,
     best_first,
@@ -26,7 +26,7 @@ from harness.rankings.rankings import (
     read_rankings,
     without,
 )
-from harness.rankings.tables import Frame, is_frame
+from harness.runfiles.tables import Frame, is_frame
 from harness.scoring.arrays import Values, mean
 from harness.scoring.metrics import parse_metrics
 from harness.scoring.qrels import Qrels, QrelsDict, from_dict, read_qrels

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.entry_points import provided
+from harness.io.entry_points import provided
 
 
 def load_extension(name: str) -> Any:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from harness.printed import visible
+from harness.io.printed import visible
 
 _NUMBER = r"[-+<]?[\d,]*\.?\d+(e-?\d+)?[%*]?"
 _NUMERIC = re.compile(rf"({_NUMBER}(( to |-){_NUMBER})?|-|)")

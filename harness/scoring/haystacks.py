@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.scoring.arrays import Flags, Ints
 
 UNKNOWN_SIZE = 1 << 31

@@ -14,10 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.errors import UsageError, require_ids
-from harness.rankings.arrow import strings, to_numpy
-from harness.rankings.fields import QRELS, grade_of
-from harness.rankings.raw import read_lines
-from harness.rankings.tables import (
+from harness.runfiles.arrow import strings, to_numpy
+from harness.runfiles.fields import QRELS, grade_of
+from harness.runfiles.raw import read_lines
+from harness.runfiles.tables import (
     Columns,
     Frame,
     form_of,
@@ -28,7 +28,7 @@ from harness.rankings.tables import (
 )
 
 if TYPE_CHECKING:
-    from harness.dataset.reader import Dataset
+    from harness.datasets.reader import Dataset
 
 QrelsDict = Mapping[str, Mapping[str, int]]
 """Judgements in memory, as pytrec_eval has them: query id -> document id -> grade."""
@@ -143,7 +143,7 @@ def read_qrels(source: str | Path | Frame) -> Qrels:
     if form == ".parquet":
         return _of_columns(of_parquet(path, QRELS))
     if form in (".json", ".jsonl"):
-        from harness.rankings.json_rows import of_json
+        from harness.runfiles.json_rows import of_json
 
         return _of_columns(of_json(path, QRELS, lines=form == ".jsonl"))
     if form == ".csv" or (form == ".tsv" and has_header(path, QRELS)):

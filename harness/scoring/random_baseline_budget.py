@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.budget import TokenCounts
 from harness.scoring.haystacks import held

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.dataset.reader import Dataset, DatasetQrels
+from harness.datasets.reader import Dataset, DatasetQrels
 from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked

@@ -21,9 +21,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.errors import UsageError, require_ids
-from harness.rankings.arrow import integers, take, to_numpy
-from harness.rankings.pairs import RankedPairs, hashes
-from harness.rankings.rankings import Rankings, best_first
+from harness.runfiles.arrow import integers, take, to_numpy
+from harness.runfiles.pairs import RankedPairs, hashes
+from harness.runfiles.rankings import Rankings, best_first
 from harness.scoring.arrays import Ints
 from harness.scoring.qrels import Qrels, QrelsDict
 

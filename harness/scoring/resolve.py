@@ -9,8 +9,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.reader import Dataset
-from harness.rankings.rankings import Rankings, best_first, duplicates, without
+from harness.datasets.reader import Dataset
+from harness.runfiles.rankings import Rankings, best_first, duplicates, without
 from harness.scoring.arrays import Ints
 
 _DIGITS = 9  # of ids that are looked up as numbers

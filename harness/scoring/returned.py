@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.records.scores import ReturnedStats
 from harness.scoring.arrays import Flags, Ints
 from harness.scoring.haystacks import haystack_sizes

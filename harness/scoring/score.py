@@ -13,10 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import harness
-from harness.dataset.progress import progress
-from harness.dataset.reader import Dataset
+from harness.datasets.progress import progress
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings.rankings import Rankings, Run, read_rankings, without_queries
 from harness.records.scores import (
     ProtocolResult,
     ScorableQueries,
@@ -25,6 +24,7 @@ from harness.records.scores import (
     ScoreReport,
     SliceResult,
 )
+from harness.runfiles.rankings import Rankings, Run, read_rankings, without_queries
 from harness.schema import Ability
 from harness.scoring import protocols as named
 from harness.scoring.arrays import Ints
@@ -51,7 +51,7 @@ from harness.scoring.slices import QueryStatus, slices
 from harness.scoring.uncertainty import with_intervals, with_macro_category
 
 if TYPE_CHECKING:
-    from harness.rankings.tables import Frame
+    from harness.runfiles.tables import Frame
 
 _NO_RANKING = "no ranking in the run"
 NOT_ASKED = "not asked in this run"

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from harness.dataset.reader import Dataset, DatasetQrels
-from harness.rankings.rankings import Rankings
+from harness.datasets.reader import Dataset, DatasetQrels
 from harness.records.scores import (
     AbstentionResult,
     BudgetRecall,
@@ -16,6 +15,7 @@ from harness.records.scores import (
     KnowledgeUpdateResult,
     TokensResult,
 )
+from harness.runfiles.rankings import Rankings
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Ints, Values, count_by, mean, ratio
 from harness.scoring.budget import BUDGETS, TOKENIZER, TokenBudget, TokenCounts, token_summary

@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset, DatasetQrels
+from harness.datasets.reader import Dataset, DatasetQrels
 from harness.scoring.arrays import Ints
 from harness.scoring.haystacks import haystack_sizes
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.scoring.arrays import Flags, Ints
 from harness.scoring.cells import Column, finisher
 from harness.scoring.depth import depth_sensitive

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Ints, Values
 

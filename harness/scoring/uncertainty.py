@@ -14,12 +14,12 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.records.scores import Interval, MacroMean
 from harness.scoring.arrays import Flags
 from harness.scoring.cells import Column, Results
-from harness.statistics.clusters import to_clusters
-from harness.statistics.intervals import MeanInterval, cluster_intervals
+from harness.stats.clusters import to_clusters
+from harness.stats.intervals import MeanInterval, cluster_intervals
 
 LEVEL = 0.95
 

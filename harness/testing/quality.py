@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from harness.analysis.drops import drops_of
+from harness.analysis.gate import GateRules, NoDrop, drop_check, gate
 from harness.errors import HarnessError, UsageError
 from harness.testing import LISTENING
 from harness.testing.report import Report
 from harness.testing.sources import OfReport, OfScoredRun, QualitySource, source_of
 from harness.testing.thresholds import Checked, Limit, Measurement, parse_limits
-from harness.verdicts.drops import drops_of
-from harness.verdicts.gate import GateRules, NoDrop, drop_check, gate
 
 ALPHA = 0.05
 """Of the drops against a baseline, together."""

@@ -14,7 +14,7 @@ from harness.scoring.arrays import Values
 from harness.scoring.evaluate import evaluate as evaluate_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ties
-from harness.statistics.intervals import MeanInterval, mean_intervals
+from harness.stats.intervals import MeanInterval, mean_intervals
 from harness.testing.cases import (
     CaseResult,
     QueryCase,

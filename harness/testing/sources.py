@@ -9,12 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from harness.analysis.compare.scored import ScoredRun
+from harness.analysis.compare.table import slice_masks
+from harness.analysis.gate import GateMaximum, GateMinimum, result_of, threshold_check
 from harness.errors import UsageError
-from harness.rankings.tables import is_frame
 from harness.records.run import RunRecord
+from harness.runfiles.tables import is_frame
 from harness.scoring.evaluate import Evaluation, evaluate
 from harness.scoring.scores import Scores
-from harness.statistics.intervals import MeanInterval, mean_intervals
+from harness.stats.intervals import MeanInterval, mean_intervals
 from harness.testing.report import Report, case_label
 from harness.testing.thresholds import (
     FALSE_POSITIVE_RATE,
@@ -24,9 +27,6 @@ from harness.testing.thresholds import (
     Measurement,
     worst_first,
 )
-from harness.verdicts.compare.scored import ScoredRun
-from harness.verdicts.compare.table import slice_masks
-from harness.verdicts.gate import GateMaximum, GateMinimum, result_of, threshold_check
 
 
 def source_of(

@@ -14,9 +14,9 @@ import pytest
 from archives import unpacked
 from reference.verify import verify
 
-from harness.dataset.adapters.beam import ABILITIES
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.adapters.beam import ABILITIES
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question
 from harness.runs.folder.scored import score_run

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 from loopback import Loopback
 
-from harness.dataset.adapters import beir
-from harness.dataset.adapters.beir import BeirAdapter
-from harness.dataset.columns import FILES
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.adapters import beir
+from harness.datasets.adapters.beir import BeirAdapter
+from harness.datasets.columns import FILES
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings import raw
+from harness.runfiles import raw
 from harness.schema import Ability
 
 CORPUS = [

@@ -10,9 +10,9 @@ from typing import Any
 import orjson
 import pytest
 
-from harness.dataset.adapters.changes import SHIPPED
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.adapters.changes import SHIPPED
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.schema import Ability
 

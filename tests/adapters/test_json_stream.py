@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.dataset.adapters.json_stream import records
+from harness.datasets.adapters.json_stream import records
 from harness.errors import UsageError
 
 _TEXT = st.text(alphabet=st.sampled_from('ab"\\[]{},: \n\t/ué😀'), max_size=12)

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import ChangedRow
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import ChangedRow
 from harness.errors import UsageError
 
 FILES = {

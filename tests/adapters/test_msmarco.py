@@ -18,11 +18,11 @@ import pytest
 from ir_datasets.datasets.msmarco_passage import FixEncoding
 from loopback import Loopback
 
-from harness.dataset.adapters.formats import trec
-from harness.dataset.adapters.formats.text import TextFile
-from harness.dataset.adapters.msmarco import mend
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.adapters.formats import trec
+from harness.datasets.adapters.formats.text import TextFile
+from harness.datasets.adapters.msmarco import mend
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 
 REVISION = "a47ee7aae8d7d466ba15f9f0bfac3b3681087b3a"
@@ -162,7 +162,7 @@ def test_ir_datasets_and_the_official_files_give_the_same_dataset(
     shutil.copy(folder / "topics.dl19-passage.txt", cache / "trec-dl-2019" / "queries.tsv")
     shutil.copy(folder / "qrels.dl19-passage.txt", cache / "trec-dl-2019" / "qrels")
     code = (
-        "from harness.dataset.prepare import open_dataset\n"
+        "from harness.datasets.prepare import open_dataset\n"
         "print(open_dataset('msmarco/dl19', rebuild=True).fingerprint)"
     )
     through = subprocess.run(

@@ -11,11 +11,11 @@ import pytest
 from loopback import Loopback
 from mteb_files import SMALL, Row, write
 
-from harness.dataset.adapters.mteb import MtebAdapter, tasks
-from harness.dataset.export import export
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
-from harness.dataset.registry import find
+from harness.datasets.adapters.mteb import MtebAdapter, tasks
+from harness.datasets.export import export
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
+from harness.datasets.registry import find
 from harness.errors import RunError, UsageError
 from harness.schema import Ability
 

@@ -14,10 +14,10 @@ import pytest
 from archives import unpacked
 from reference.verify import verify
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings.rankings import read_rankings
+from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings

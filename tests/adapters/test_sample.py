@@ -13,9 +13,9 @@ import numpy as np
 import orjson
 import pytest
 
-from harness.dataset.adapters.sample import SHIPPED
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.adapters.sample import SHIPPED
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.schema import Ability, Document, as_datetime
 

@@ -81,8 +81,8 @@ def prepare(url: str, md5: str, source: str) -> None:
     """What the fresh process does; its last line is what it found."""
     from dataclasses import replace
 
-    from harness.dataset.adapters import beir
-    from harness.dataset.prepare import open_dataset
+    from harness.datasets.adapters import beir
+    from harness.datasets.prepare import open_dataset
 
     if url:
         beir._URL = url

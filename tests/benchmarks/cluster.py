@@ -21,13 +21,13 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
-from harness.dataset.remote_store import DatasetLocation
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
+from harness.datasets.remote_store import DatasetLocation
+from harness.extensions.cluster.shards import Shard, ShardAnswer, add_statistics, merge_answers
 from harness.retrievers.contract import Question
 from harness.retrievers.index_cache import folder as indexes
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.shards import Shard, ShardAnswer, add_statistics, merge_answers
 from harness.runs.view import BlindedCorpus
 from tests.benchmarks.measure import machine, markdown
 

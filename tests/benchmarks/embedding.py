@@ -39,7 +39,7 @@ def texts(name: str) -> list[str]:
 
 def numpy_way() -> Callable[[list[str]], Any]:
     """The encoder of `minilm`."""
-    from harness.retrievers.minilm import PACKAGED, LightEncoder
+    from harness.extensions.dense.minilm import PACKAGED, LightEncoder
 
     encoder = LightEncoder(PACKAGED)
     return lambda portion: encoder(portion, "")
@@ -47,9 +47,9 @@ def numpy_way() -> Callable[[list[str]], Any]:
 
 def torch_way() -> Callable[[list[str]], Any]:
     """The encoder of `dense`."""
-    from harness.retrievers.dense import SentenceEncoder
-    from harness.retrievers.minilm import PACKAGED
-    from harness.retrievers.models import locate
+    from harness.extensions.dense.dense import SentenceEncoder
+    from harness.extensions.dense.minilm import PACKAGED
+    from harness.extensions.dense.models import locate
 
     encoder = SentenceEncoder(locate(PACKAGED), batch_size=32, device="cpu")
     return lambda portion: encoder(portion, "")
@@ -73,7 +73,7 @@ def one(way: str) -> None:
 
 def cache() -> None:
     """Write and read 100,000 vectors, in portions of 128 and at once; print the costs as JSON."""
-    from harness.retrievers.embeddings import Store, digests
+    from harness.extensions.dense.embeddings import Store, digests
 
     vectors = np.random.default_rng(0).standard_normal((KEPT, 384), dtype=np.float32)
     with tempfile.TemporaryDirectory() as home:

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from harness.statistics.clusters import Values, to_clusters
-from harness.statistics.corrections import holm
-from harness.statistics.resampling import sign_flip_test
-from harness.verdicts.drops import drops_of
-from harness.verdicts.gate import drop_check
+from harness.analysis.drops import drops_of
+from harness.analysis.gate import drop_check
+from harness.stats.clusters import Values, to_clusters
+from harness.stats.corrections import holm
+from harness.stats.resampling import sign_flip_test
 
 ALPHA = 0.05
 FLIPS = 10_000

@@ -17,11 +17,11 @@ from statistics import NormalDist
 
 import numpy as np
 
-from harness.statistics.clusters import Clusters, Ints, Values, to_clusters
-from harness.statistics.intervals import MeanInterval, cluster_intervals, t_quantile
-from harness.statistics.paired import equivalence, paired_t
-from harness.statistics.resampling import bootstrap_means
-from harness.statistics.unpaired import compare_unpaired
+from harness.stats.clusters import Clusters, Ints, Values, to_clusters
+from harness.stats.intervals import MeanInterval, cluster_intervals, t_quantile
+from harness.stats.paired import equivalence, paired_t
+from harness.stats.resampling import bootstrap_means
+from harness.stats.unpaired import compare_unpaired
 
 RESAMPLES = 1_000
 FEW = 20

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.statistics.judged import (
+from harness.stats.judged import (
     Errors,
     JudgedRate,
     corrected_difference,

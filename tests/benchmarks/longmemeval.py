@@ -26,7 +26,7 @@ from multiprocessing import Pool
 from pathlib import Path
 from typing import Any
 
-from harness.records.base import read_json_record
+from harness.io.records import read_json_record
 from harness.records.scores import ScoreReport
 from tests.benchmarks import make_longmemeval
 from tests.benchmarks.measure import DATA, Cost, command, harness, machine, markdown, median

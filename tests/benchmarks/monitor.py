@@ -1,4 +1,5 @@
-"""Requests a second through `harness.online.monitor`, and the memory that it takes, on one core.
+"""Requests a second through `harness.extensions.online.monitor`, and the memory that it takes, on
+one core.
 
 python tests/benchmarks/monitor.py [requests]        # a million by default
 
@@ -41,9 +42,9 @@ def line(chance: random.Random, texts: dict[str, str], i: int) -> dict[str, obje
 
 
 def measure(kind: str, window: int, events: int, log: Path) -> dict[str, float]:
-    from harness.online.monitor import AlertRules, Monitor, parse_threshold
-    from harness.online.monitor.labels import Labels
-    from harness.online.monitor.tail import LogTailer
+    from harness.extensions.online.monitor import AlertRules, Monitor, parse_threshold
+    from harness.extensions.online.monitor.labels import Labels
+    from harness.extensions.online.monitor.tail import LogTailer
     from harness.scoring.qrels import from_dict
 
     qrels, texts = labels(random.Random(0))

@@ -71,7 +71,7 @@ class Records(AtOnce):
 
 def measure(dataset: Any, retriever: AtOnce, out: Path) -> dict[str, float]:
     """Microseconds a document and a query of the harness's own time, and seconds of the rest."""
-    from harness.dataset.remote_store import DatasetLocation
+    from harness.datasets.remote_store import DatasetLocation
     from harness.runs.plan import choose_queries, work_items
     from harness.runs.run import run
     from harness.runs.settings import Settings
@@ -115,7 +115,7 @@ def main() -> None:
     started = machine()
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["HARNESS_HOME"] = scratch
-        from harness.dataset.prepare import open_dataset
+        from harness.datasets.prepare import open_dataset
 
         source = DATA / "locomo" / "locomo10.json"
         dataset = open_dataset("locomo", source=source, granularity="turn")

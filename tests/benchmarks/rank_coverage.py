@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
-from harness.statistics.clusters import Ints, Values, to_clusters
-from harness.statistics.corrections import holm
-from harness.statistics.joint import rank_ranges
+from harness.stats.clusters import Ints, Values, to_clusters
+from harness.stats.corrections import holm
+from harness.stats.joint import rank_ranges
 
 DRAWS = 999
 ALPHA = 0.05

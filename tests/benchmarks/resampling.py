@@ -16,10 +16,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from harness.statistics.clusters import Values, to_clusters
-from harness.statistics.intervals import mean_intervals
-from harness.statistics.paired import compare_paired
-from harness.statistics.resampling import sign_flip_test
+from harness.stats.clusters import Values, to_clusters
+from harness.stats.intervals import mean_intervals
+from harness.stats.paired import compare_paired
+from harness.stats.resampling import sign_flip_test
 
 RESAMPLES = 10_000
 Way = Callable[[Values, Values], object]

@@ -11,20 +11,20 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
-from harness.rankings.rankings import read_rankings
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
+from harness.extensions.answers.semantic.accuracy import Asked, HaystackTexts, measured
+from harness.extensions.answers.semantic.similarity import TextVectors
+from harness.extensions.answers.semantic_folder import minilm
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.folder.semantic import minilm
+from harness.runfiles.rankings import read_rankings
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.metrics import Metric
 from harness.scoring.qrels import from_dataset
 from harness.scoring.ranks import Ties, rank_judged
 from harness.scoring.resolve import resolve
-from harness.scoring.semantic.accuracy import Asked, HaystackTexts, measured
-from harness.scoring.semantic.similarity import TextVectors
-from harness.statistics.correlation import correlations
+from harness.stats.correlation import correlations
 
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8)
 K = 10

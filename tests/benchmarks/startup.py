@@ -28,7 +28,7 @@ IMPORTS = {
     "from harness import open_dataset": "from harness import open_dataset",
     "from harness import evaluate": "from harness import evaluate",
     "from harness import run, score": "from harness import run, score",
-    "import harness.dataset.adapters": "import harness.dataset.adapters",
+    "import harness.datasets.adapters": "import harness.datasets.adapters",
 }
 _LOADED = f"; import sys; print(*[m for m in {LARGE!r} if m in sys.modules])"
 

@@ -51,7 +51,7 @@ class Cheap:
 
 def cache(name: str) -> None:
     """Ask for the texts of each haystack in turn; print what it cost as JSON."""
-    from harness.retrievers.embedder import Embedder
+    from harness.extensions.dense.embedder import Embedder
 
     n, length, haystacks, size = CASES[name]
     filling = "of " * (length // 3)
@@ -95,7 +95,7 @@ def measure_cache(repeat: int) -> None:
 
 def fill(n: int, dtype: str) -> None:
     """Keep n random vectors."""
-    from harness.retrievers.embeddings import Store, digests
+    from harness.extensions.dense.embeddings import Store, digests
 
     store = Store("random", "r", dtype)
     rng = np.random.default_rng(2)
@@ -107,7 +107,7 @@ def fill(n: int, dtype: str) -> None:
 
 def exact(n: int, dtype: str, shuffled: bool) -> None:
     """Open, check and search what `fill` kept; print what each step cost as JSON."""
-    from harness.retrievers.embeddings import Store, digests
+    from harness.extensions.dense.embeddings import Store, digests
     from harness.retrievers.exact_search import PIECE, Passages, nearest
 
     memory = Memory()

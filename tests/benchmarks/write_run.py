@@ -16,9 +16,9 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.dataset.prepare import open_dataset
-from harness.rankings.rankings import read_rankings
-from harness.rankings.write import blocks, write_parquet, write_trec
+from harness.datasets.prepare import open_dataset
+from harness.runfiles.rankings import read_rankings
+from harness.runfiles.write import blocks, write_parquet, write_trec
 from harness.runs.folder.export import FLAT, export_run
 from harness.runs.run import run
 from tests.benchmarks.measure import Cost, in_fresh_process, machine, markdown, median, timed

@@ -16,11 +16,11 @@ from openai_endpoint import CHAT, Failure, OpenAIEndpoint
 from output import protocols
 
 from harness.cli.output import output_schema
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
-from harness.labelling.annotations import Annotation
-from harness.labelling.project import Project
-from harness.records.base import to_plain
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
+from harness.extensions.labelling.annotations import Annotation
+from harness.extensions.labelling.project import Project
+from harness.io.records import to_plain
 from harness.records.scores import MetricResult
 from harness.schema import Ability
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.__main__ import main
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 
 
 @pytest.fixture

@@ -12,9 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 from output import protocols
 
-from harness.dataset.prepare import open_dataset
+from harness.datasets.prepare import open_dataset
+from harness.extensions.answers.scoring.locomo import f1
 from harness.records.scores import MetricResult
-from harness.scoring.answered.locomo import f1
 
 Harness = Callable[..., Any]
 IDS = ["--dataset", "longmemeval/s-ids"]

@@ -13,8 +13,8 @@ import orjson
 import pytest
 from polling import HANGS
 
-from harness.labelling.annotations import Annotation
-from harness.labelling.session import AnnotationSession
+from harness.extensions.labelling.annotations import Annotation
+from harness.extensions.labelling.session import AnnotationSession
 
 Harness = Callable[..., Any]
 

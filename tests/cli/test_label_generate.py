@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from harness.labelling.annotations import Annotation
-from harness.labelling.project import Project
+from harness.extensions.labelling.annotations import Annotation
+from harness.extensions.labelling.project import Project
 
 
 def sample(harness: Any) -> None:

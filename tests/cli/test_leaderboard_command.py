@@ -15,15 +15,15 @@ import orjson
 import pytest
 
 from harness.__main__ import main
-from harness.dataset.reader import Dataset
+from harness.analysis.board.files import read_boards
+from harness.analysis.board.records import Board, Leaderboard, PairedTests
+from harness.analysis.claims import Claim
+from harness.analysis.compare.compare import compare
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json, write_json
-from harness.pages.board import write_board
-from harness.records.base import convert, to_plain
-from harness.verdicts.board.files import read_boards
-from harness.verdicts.board.records import Board, Leaderboard, PairedTests
-from harness.verdicts.claims import Claim
-from harness.verdicts.compare.compare import compare
+from harness.io.files import read_json, write_json
+from harness.io.records import convert, to_plain
+from harness.reports.board import write_board
 
 SAMPLE = ("run", "--dataset", "sample", "--quiet", "--retriever")
 

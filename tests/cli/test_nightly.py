@@ -18,12 +18,12 @@ import pytest
 from filelock import FileLock
 from polling import HANGS, wait_until
 
-from harness.dataset.prepare import open_dataset
-from harness.pages.history import history_data
-from harness.retrievers.plugins import PLUGIN_MODULE
-from harness.testing.nightly.change import compare_with_last
-from harness.testing.nightly.nightly_run import main_part
-from harness.verdicts.compare.scored import ScoredRun
+from harness.analysis.compare.scored import ScoredRun
+from harness.datasets.prepare import open_dataset
+from harness.extensions.site.history_page import history_data
+from harness.extensions.site.nightly.change import compare_with_last
+from harness.extensions.site.nightly.nightly_run import main_part
+from harness.io.plugins import PLUGIN_MODULE
 
 MINE = """
 SIGN = 1

@@ -16,7 +16,7 @@ import orjson
 import pytest
 from polling import HANGS
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 
 SAMPLE = ("run", "--dataset", "sample")
 BM25 = (*SAMPLE, "--retriever", "bm25")

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from output import protocols
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 
 Scores = dict[str, Any]
 

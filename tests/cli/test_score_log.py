@@ -12,9 +12,9 @@ import pytest
 from output import protocols
 
 from harness import run, score_run
-from harness.dataset.reader import Dataset
-from harness.rankings.rankings import read_rankings
+from harness.datasets.reader import Dataset
 from harness.retrievers.registry import RetrieverSpec
+from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 
 Harness = Callable[..., Any]

@@ -11,16 +11,16 @@ import pyarrow.parquet as pq
 import pytest
 from output import protocols
 
-from harness.dataset.reader import Dataset
-from harness.files import read_json
-from harness.records.base import convert, encode
+from harness.analysis.board.entries import read_board
+from harness.datasets.reader import Dataset
+from harness.io.files import read_json
+from harness.io.records import convert, encode
 from harness.records.scores import SemanticResult
-from harness.verdicts.board.entries import read_board
 
 Harness = Callable[..., Any]
 
 MEMORY = """
-from harness.records.base import convert, encode
+from harness.io.records import convert, encode
 from harness.records.scores import SemanticResult
 from output import protocols
 from harness import Hit

@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.verdicts.board.records import Board, Entry
-from harness.verdicts.claims import Claim
+from harness.analysis.board.records import Board, Entry
+from harness.analysis.claims import Claim
 
 _MEASURE = r"[A-Za-z][\w-]*@\d+"
 _UNIT = r"(?!\s?(?:[mµn]?s|seconds?|minutes?|hours?|[KMG]B|tokens?)\b)"

@@ -10,7 +10,7 @@ from typing import Any
 
 from docs_blocks import ROOT, Page
 
-from harness.dataset.registry import listing
+from harness.datasets.registry import listing
 
 _CODE = re.compile(r"`[^`]*`")
 _ADDRESS = re.compile(r"\]\([^)]*\)|https?://\S+")

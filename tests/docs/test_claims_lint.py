@@ -9,10 +9,10 @@ from claims_lint import unfounded
 from msgspec.structs import replace
 from places import ROOT
 
+from harness.analysis.board.files import read_boards, write_boards
+from harness.analysis.board.records import RankedResult
+from harness.analysis.claims import Claim, read_claims
 from harness.records.scores import Interval
-from harness.verdicts.board.files import read_boards, write_boards
-from harness.verdicts.board.records import RankedResult
-from harness.verdicts.claims import Claim, read_claims
 
 CLAIMS = ROOT / "results" / "claims.toml"
 ROW = """

@@ -16,10 +16,10 @@ from docs_figures import load
 from docs_tables import differences, documented, paths
 
 from harness import open_dataset
-from harness.labelling.annotations import Annotation
-from harness.labelling.session import AnnotationSession
-from harness.rankings.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, RUN, RUN_LISTS, Fields
-from harness.retrievers.plugins import PLUGIN_MODULE
+from harness.extensions.labelling.annotations import Annotation
+from harness.extensions.labelling.session import AnnotationSession
+from harness.io.plugins import PLUGIN_MODULE
+from harness.runfiles.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, RUN, RUN_LISTS, Fields
 
 FORMATS = ROOT / "docs" / "reference" / "formats"
 

@@ -17,7 +17,7 @@ from docs_tables import differences, documented, paths, record_paths
 from mteb_files import write
 from polling import HANGS
 
-from harness.records.base import read_json_record, to_tree
+from harness.io.records import read_json_record, to_tree
 from harness.records.run import RunRecord
 from harness.records.scores import ScoreReport
 

@@ -11,12 +11,12 @@ from places import EXAMPLES
 from rank_bm25 import BM25Okapi
 from spoken import Turn, corpus
 
-from harness.dataset.prepare import open_dataset
+from harness.datasets.prepare import open_dataset
 from harness.errors import UsageError
-from harness.rankings.rankings import read_rankings
+from harness.extensions.integrations.memories.session_feed import line
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.memories.session_feed import line
 from harness.retrievers.registry import RetrieverSpec
+from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.run import run
 

@@ -14,7 +14,7 @@ from forked import ended
 from kills import left_over
 from serving import serving
 
-from harness.records.base import read_json_record
+from harness.io.records import read_json_record
 from harness.records.scores import ScoreReport
 
 SYSTEM = """

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from harness import RetrieverSpec, open_dataset, run, score_run
-from harness.records.base import to_tree
+from harness.io.records import to_tree
 from harness.runs.folder.run_folder import RunFolder, read_scores
 
 KEYS: dict[str, str | None] = {

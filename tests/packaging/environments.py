@@ -12,7 +12,7 @@ from pathlib import Path
 from polling import HANGS
 
 TOP = Path(__file__).parents[2]
-LINK = "harness/dataset/adapters"
+LINK = "harness/datasets/adapters"
 """What is a symbolic link in a checkout."""
 
 

@@ -20,7 +20,7 @@ import harness
 pytestmark = pytest.mark.packaging
 
 INSIDE = {
-    "adapters/": "harness/dataset/adapters/",
+    "adapters/": "harness/datasets/adapters/",
     "configs/": "harness/cli/data/configs/",
     "examples/": "harness/cli/data/examples/",
 }

@@ -11,7 +11,7 @@ import orjson
 import pytest
 from environments import LINK, TOP, Environment, Make, succeeded
 
-from harness.records.base import convert
+from harness.io.records import convert
 from harness.records.scores import ScoreReport
 
 pytestmark = pytest.mark.packaging

@@ -8,15 +8,15 @@ from typing import Literal
 import pytest
 from msgspec import field
 
-from harness.checksums import (
+from harness.errors import UsageError
+from harness.io.checksums import (
     ChecksummedRecord,
     check_file,
     read_with_checksums,
     rewrite_with_checksums,
     write_with_checksums,
 )
-from harness.errors import UsageError
-from harness.records.base import Record, decode, encode, json_schema, read_toml_record
+from harness.io.records import Record, decode, encode, json_schema, read_toml_record
 
 
 class Part(Record):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.errors import UsageError
-from harness.records.base import convert, to_plain
+from harness.io.records import convert, to_plain
 from harness.records.scores import MetricResult, ProtocolResult, SliceResult
 
 

@@ -1,7 +1,7 @@
 """The reference implementation of all scores, which the tests compare the scorer with.
 
 Plain Python of the definitions in docs/reference/metrics.md. Nothing here imports `harness.scoring`
-or `harness.statistics`. Speed matters less than that a reader can follow every step.
+or `harness.stats`. Speed matters less than that a reader can follow every step.
 
 | file | what |
 |---|---|

@@ -23,9 +23,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.export import qrel_rows, write_lines
-from harness.dataset.reader import Dataset
-from harness.records.base import Record, write_json_record
+from harness.datasets.export import qrel_rows, write_lines
+from harness.datasets.reader import Dataset
+from harness.io.records import Record, write_json_record
 
 
 class QrelsDataset(Record):

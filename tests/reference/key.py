@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from harness.dataset.manifest import IDS_ONLY
+from harness.datasets.manifest import IDS_ONLY
 from reference.rankings import parquet_rows
 
 ABSTENTION = "abstention"
@@ -84,7 +84,7 @@ class Key:
 
     @classmethod
     def read(cls, folder: Path) -> Key:
-        """Read what harness/dataset/export_qrels.py wrote."""
+        """Read what harness/datasets/export_qrels.py wrote."""
         import orjson
 
         key = cls(orjson.loads((folder / "dataset.json").read_bytes()), {}, {}, {}, {})

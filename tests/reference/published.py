@@ -11,7 +11,7 @@ from urllib.parse import unquote
 import msgspec
 
 from harness.errors import UsageError
-from harness.records.base import read_json_record
+from harness.io.records import read_json_record
 from harness.records.scores import (
     AbstentionResult,
     ChangesResult,

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.dataset.prepare import open_dataset, open_prepared
-from harness.dataset.reader import Dataset
-from harness.dataset.verify import verify as verify_content
+from harness.datasets.prepare import open_dataset, open_prepared
+from harness.datasets.reader import Dataset
+from harness.datasets.verify import verify as verify_content
 from harness.errors import UsageError
-from harness.leftovers import TemporaryFolder
+from harness.io.leftovers import TemporaryFolder
 from harness.records.scores import ChangesResult, KnowledgeUpdateResult
 from reference import changes, sections
 from reference.blocks import SESSIONS, Block, Material, Values, answer_values

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from polling import wait_until
 
-from harness.retrievers.embedder import Embedder
-from harness.retrievers.embeddings import Store, digests
+from harness.extensions.dense.embedder import Embedder
+from harness.extensions.dense.embeddings import Store, digests
 
 WIDE = 1500
 """Length of the vectors that are written until the process is killed, and how many at once."""

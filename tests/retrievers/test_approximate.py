@@ -11,10 +11,10 @@ from counting import Counting
 
 from harness.cli.summary_notes import notes
 from harness.errors import UsageError
+from harness.extensions.dense import ann
+from harness.extensions.dense.ann import Approximate
+from harness.extensions.dense.embedder import VectorRetriever
 from harness.records.run import DatasetRef, QueryCounts, RetrieverRecord, RunRecord, RunSettings
-from harness.retrievers import ann
-from harness.retrievers.ann import Approximate
-from harness.retrievers.embedder import VectorRetriever
 from harness.retrievers.exact_search import Vectors, nearest
 
 RNG = np.random.default_rng(0)

@@ -24,12 +24,12 @@ from polling import HANGS, listens, wait_until
 from serving import Message, Reply, serving
 from urllib3.util import connection
 
-from harness.dataset.prepare import open_dataset
-from harness.rankings.rankings import read_rankings
+from harness.datasets.prepare import open_dataset
 from harness.retrievers.contract import Question
 from harness.retrievers.http import Http
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire import NotTheReplyError
+from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.store import Mode
 from harness.runs.run import run

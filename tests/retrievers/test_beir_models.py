@@ -12,11 +12,11 @@ from notes import ask, corpus
 
 import harness
 from harness.errors import UsageError
-from harness.retrievers.beir_models import Beir
+from harness.extensions.dense.dense import Dense
+from harness.extensions.dense.minilm import PACKAGED
+from harness.extensions.dense.models import packaged
+from harness.extensions.integrations.beir_models import Beir
 from harness.retrievers.contract import Question
-from harness.retrievers.dense import Dense
-from harness.retrievers.minilm import PACKAGED
-from harness.retrievers.models import packaged
 from harness.retrievers.registry import RetrieverSpec
 
 pytestmark = pytest.mark.dense
@@ -99,9 +99,9 @@ def test_a_class_that_is_no_model_is_refused() -> None:
 SEARCHES = """
 from beir.retrieval.models import SentenceBERT
 from beir.retrieval.search.dense import DenseRetrievalExactSearch
-from harness.retrievers.minilm import PACKAGED
-from harness.retrievers.models import packaged
-from harness.retrievers.models import packaged
+from harness.extensions.dense.minilm import PACKAGED
+from harness.extensions.dense.models import packaged
+from harness.extensions.dense.models import packaged
 
 def make(batch_size=128):
     return DenseRetrievalExactSearch(SentenceBERT(str(packaged(PACKAGED))), batch_size=batch_size)

@@ -19,7 +19,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from notes import corpus
 
-from harness.dataset.prepare import open_dataset
+from harness.datasets.prepare import open_dataset
 from harness.retrievers.bm25 import BM25, METHODS
 from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.bm25 import retriever as bm25

@@ -13,12 +13,12 @@ from notes import SharedWords, corpus
 from places import EXAMPLES
 from polling import HANGS, wait_until
 
-from harness.dataset.prepare import open_dataset
+from harness.datasets.prepare import open_dataset
 from harness.errors import UsageError
-from harness.rankings.rankings import read_rankings
 from harness.retrievers.command import Command
 from harness.retrievers.contract import Hit, Question, Result
 from harness.retrievers.registry import RetrieverSpec
+from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.run import run
 

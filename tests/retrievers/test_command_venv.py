@@ -10,12 +10,12 @@ import pytest
 from notes import SharedWords, corpus
 from places import EXAMPLES
 
-from harness.dataset.prepare import open_dataset
+from harness.datasets.prepare import open_dataset
 from harness.errors import RunError, UsageError
-from harness.rankings.rankings import read_rankings
 from harness.retrievers.command import Command
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.registry import RetrieverSpec
+from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.run import run
 

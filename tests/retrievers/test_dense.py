@@ -14,11 +14,11 @@ import tiny_bert
 from notes import ask, corpus
 from polling import HANGS
 
-from harness.retrievers.bert import Bert
-from harness.retrievers.dense import Dense
-from harness.retrievers.minilm import PACKAGED, LightEncoder
-from harness.retrievers.models import locate
-from harness.retrievers.rerank import Rerank
+from harness.extensions.dense.bert import Bert
+from harness.extensions.dense.dense import Dense
+from harness.extensions.dense.minilm import PACKAGED, LightEncoder
+from harness.extensions.dense.models import locate
+from harness.extensions.dense.rerank import Rerank
 
 pytestmark = [pytest.mark.dense, pytest.mark.usefixtures("home")]
 

@@ -21,12 +21,12 @@ from notes import corpus
 from polling import HANGS, Watched, wait_until
 
 from harness.errors import UsageError
-from harness.retrievers import vector_file
+from harness.extensions.answers.answering.replies import Replies, Reply
+from harness.extensions.dense import vector_file
+from harness.extensions.dense.embedder import Embedder, VectorRetriever
+from harness.extensions.dense.embeddings import Store, cached_vectors, digests
 from harness.retrievers.contract import Question
-from harness.retrievers.embedder import Embedder, VectorRetriever
-from harness.retrievers.embeddings import Store, cached_vectors, digests
 from harness.retrievers.timing import Clock, timed
-from harness.runs.answering.replies import Replies, Reply
 
 spawn = multiprocessing.get_context("spawn")
 pytestmark = pytest.mark.usefixtures("home")

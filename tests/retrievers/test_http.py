@@ -18,10 +18,9 @@ from places import EXAMPLES
 from polling import HANGS, Watched, listens, wait_until
 from serving import Message, Reply, serving
 
-from harness.dataset.prepare import open_dataset
+from harness.datasets.prepare import open_dataset
 from harness.errors import RunError, UsageError
-from harness.rankings.rankings import read_rankings
-from harness.records.base import json_schema
+from harness.io.records import json_schema
 from harness.records.run import Usage
 from harness.retrievers import calls
 from harness.retrievers.contract import Question, Result
@@ -30,6 +29,7 @@ from harness.retrievers.hybrid import Hybrid
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire_records import Reply as WireReply
 from harness.retrievers.wire_records import Request
+from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.run import run
 from harness.runs.settings import Settings

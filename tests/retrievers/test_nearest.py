@@ -11,10 +11,11 @@ import pytest
 from counting import Counting
 from notes import corpus
 
-from harness.retrievers import embedder, exact_search
+from harness.extensions.dense import embedder
+from harness.extensions.dense.embedder import VectorRetriever
+from harness.extensions.dense.embeddings import cached_vectors
+from harness.retrievers import exact_search
 from harness.retrievers.contract import Question
-from harness.retrievers.embedder import VectorRetriever
-from harness.retrievers.embeddings import cached_vectors
 
 
 def all_at_once(queries: Any, documents: Any, k: int) -> list[list[int]]:

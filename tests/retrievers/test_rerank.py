@@ -8,9 +8,9 @@ import pytest
 from notes import ask, corpus
 
 from harness.errors import UsageError
+from harness.extensions.dense.rerank import Rerank
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.registry import RetrieverSpec
-from harness.retrievers.rerank import Rerank
 
 NOTES = ["boat", "boat boat", "a long tale of a boat on a lake", "tea", "boat and a harbour"]
 

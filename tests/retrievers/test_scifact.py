@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.dataset.prepare import open_dataset
-from harness.files import read_json
+from harness.datasets.prepare import open_dataset
+from harness.io.files import read_json
 from harness.runs.folder.scored import score_run
 
 # SentenceTransformer.encode of sentence-transformers 6.2.0 on torch 2.13.0 with the weights of

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from corpora import labelled, ranked
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import RunError, UsageError
-from harness.records.base import to_plain
+from harness.io.records import to_plain
 from harness.records.run import QueryCounts, RunRecord
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.runs.folder.run_folder import RunFolder
@@ -307,7 +307,7 @@ def test_answers_with_and_without_scores_are_kept_by_order_and_that_is_said(
 
 def test_own_documents_are_left_out_before_k_is_counted(home: Path, tmp_path: Path) -> None:
     """As BEIR does for arguana: the harness asks for one more, so that k are left."""
-    from harness.dataset.prepare import open_dataset
+    from harness.datasets.prepare import open_dataset
 
     files = tmp_path / "arguana"
     (files / "qrels").mkdir(parents=True)

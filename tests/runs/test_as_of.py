@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from corpora import labelled, ranked
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.analysis.verify.verify import verify
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
-from harness.verdicts.verify.verify import verify
 
 SYSTEMS = """
 import json

@@ -17,8 +17,8 @@ import Stemmer
 from corpora import cell, gold_first, labelled, ranked
 from rank_bm25 import BM25Okapi
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.scores import PrecisionRecallF1
 from harness.retrievers.bm25 import BM25

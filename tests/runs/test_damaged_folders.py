@@ -12,7 +12,7 @@ import orjson
 import pytest
 from damaged import damage
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.runs.folder.scored import score_run
 
 COMMANDS = (

@@ -15,8 +15,8 @@ from corpora import labelled
 from resealed import reseal
 
 from harness.errors import UsageError
-from harness.rankings.rankings import Rankings, read_rankings
-from harness.rankings.write import blocks, read_blocks, write_jsonl, write_parquet, write_trec
+from harness.runfiles.rankings import Rankings, read_rankings
+from harness.runfiles.write import blocks, read_blocks, write_jsonl, write_parquet, write_trec
 from harness.runs.folder.export import FLAT, export_run
 from harness.runs.folder.rankings import write_rankings
 from harness.runs.run import run

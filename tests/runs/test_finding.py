@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from corpora import labelled, ranked
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.retrievers.registry import RetrieverSpec, find, names, parameters
 from harness.runs.folder.run_folder import RunFolder

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from corpora import labelled, ranked
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.records.run import RunRecord
 from harness.retrievers.contract import Corpus, Question, Result
 from harness.runs.folder.run_folder import RunFolder

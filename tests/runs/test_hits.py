@@ -10,10 +10,10 @@ import pytest
 from corpora import cell, labelled, ranked
 
 from harness.__main__ import main
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import RunError
-from harness.files import read_json
+from harness.io.files import read_json
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.runs.folder.run_folder import RunFolder, read_scores

@@ -18,14 +18,14 @@ from corpora import labelled
 from polling import HANGS, wait_until
 
 from harness.__main__ import main
-from harness.dataset.prepare import home as cache_folder
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.prepare import home as cache_folder
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import RunError, UsageError
+from harness.extensions.sandbox import sandbox
+from harness.io.plugins import PLUGIN_MODULE
 from harness.records.run import RunRecord
-from harness.retrievers.plugins import PLUGIN_MODULE
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs import sandbox
 from harness.runs.executors import InProcess
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.store import Mode

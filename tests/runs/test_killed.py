@@ -14,8 +14,8 @@ import pytest
 from polling import wait_until
 
 import harness as package_itself
-from harness.files import folder_aside, write_bytes
-from harness.leftovers import lock_of, sweep
+from harness.io.files import folder_aside, write_bytes
+from harness.io.leftovers import lock_of, sweep
 
 SLOW = """
 import os, time
@@ -78,7 +78,7 @@ def dies_in(folder: Path, code: str) -> None:
     """Run code in a process that is killed at its end."""
     whole = (
         "import os, signal\nfrom pathlib import Path\n"
-        "from harness.files import file_aside, folder_aside\nfrom harness import files\n"
+        "from harness.io.files import file_aside, folder_aside\nfrom harness import files\n"
         f"folder = Path({str(folder)!r})\ndef die(*_): os.kill(os.getpid(), signal.SIGKILL)\n{code}"
     )
     done = subprocess.run([sys.executable, "-c", whole], check=False)
@@ -157,7 +157,7 @@ def test_every_temporary_folder_of_the_package_is_locked_by_its_process() -> Non
 
 def test_what_a_killed_submission_leaves_is_swept(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from harness.leftovers import TemporaryFolder; "
+        "import os, sys; from pathlib import Path; from harness.io.leftovers import TemporaryFolder; "
         "made = TemporaryFolder('add', Path(sys.argv[1])); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path], check=False)

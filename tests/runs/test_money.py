@@ -10,9 +10,9 @@ import pytest
 from corpora import gold_first
 from serving import Message, Reply, serving
 
-from harness.dataset.prepare import open_dataset
+from harness.datasets.prepare import open_dataset
 from harness.errors import RunError, UsageError
-from harness.records.base import to_plain
+from harness.io.records import to_plain
 from harness.records.run import RunRecord
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus
@@ -133,8 +133,8 @@ def test_taking_in_and_searching_are_priced_apart_by_model_and_stand_on_the_boar
     assert searching.usd_per_1000_queries == pytest.approx(8.0)
     assert record.settings.prices == PRICES
     score_run(folder, dataset)
-    from harness.verdicts.board.leaderboard import build
-    from harness.verdicts.board.table import table
+    from harness.analysis.board.leaderboard import build
+    from harness.analysis.board.table import table
 
     shown = table(build(tmp_path)[0])
     assert "USD ingestion" in shown

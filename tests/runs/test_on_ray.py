@@ -18,17 +18,23 @@ import pytest
 from corpora import labelled
 from polling import HANGS, wait_until
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
+from harness.extensions.cluster import ray_executor
+from harness.extensions.cluster.ray_executor import (
+    SHARD,
+    TASK,
+    Remote,
+    _new_cluster_options,
+    connected_cluster,
+)
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs import ray_executor
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.store import Mode
 from harness.runs.processes import WorkerDiedError
 from harness.runs.provenance import versions
-from harness.runs.ray_executor import SHARD, TASK, Remote, _new_cluster_options, connected_cluster
 from harness.runs.run import run
 from harness.runs.settings import Settings
 

@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 from polling import HANGS, wait_until
 
-from harness.dataset.prepare import open_dataset
+from harness.datasets.prepare import open_dataset
 from harness.errors import RunError
-from harness.files import read_json
+from harness.extensions.sandbox.isolated import Isolated
+from harness.io.files import read_json
 from harness.retrievers.command import Command
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.sources import digests, module_files, sources
-from harness.runs.isolated import Isolated
 from harness.runs.provenance import file_digests
 from harness.runs.run import run
 from harness.runs.settings import Settings

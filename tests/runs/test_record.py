@@ -14,13 +14,13 @@ import pytest
 import pytrec_eval
 from corpora import labelled, ranked
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings.rankings import read_rankings
+from harness.io.plugins import PLUGIN_MODULE
 from harness.records.run import GitState
-from harness.retrievers.plugins import PLUGIN_MODULE
 from harness.retrievers.registry import RetrieverSpec
+from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
 from harness.runs.folder.store import Mode

@@ -15,7 +15,7 @@ import pytest
 from corpora import labelled
 from polling import HANGS, wait_until
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import RunError, UsageError
 from harness.records.run import QueryCounts, Retried
 from harness.retrievers.contract import Corpus, Question

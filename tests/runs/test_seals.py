@@ -10,14 +10,14 @@ from typing import Any
 import orjson
 import pytest
 
-from harness.dataset.reader import Dataset
+from harness.analysis.compare.compare import compare
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json, write_bytes
+from harness.io.files import read_json, write_bytes
 from harness.runs.folder import scored
 from harness.runs.folder.run_folder import RunFolder, note_in, read_scores
 from harness.runs.folder.scored import score_run
 from harness.scoring.protocols import Choices
-from harness.verdicts.compare.compare import compare
 
 Runs = Callable[..., Path]
 

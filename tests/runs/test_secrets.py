@@ -13,9 +13,9 @@ import pytest
 from msgspec.structs import replace
 from serving import serving
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.files import read_json
+from harness.io.files import read_json
 from harness.retrievers.http import TOKEN
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder, write_record

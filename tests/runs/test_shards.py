@@ -14,10 +14,17 @@ from corpora import labelled, ranked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
-from harness.dataset.remote_store import VARIABLE, DatasetLocation
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
+from harness.datasets.remote_store import VARIABLE, DatasetLocation
 from harness.errors import UsageError
+from harness.extensions.cluster.shards import (
+    Shard,
+    ShardAnswer,
+    add_statistics,
+    can_be_cut,
+    merge_answers,
+)
 from harness.retrievers.bm25 import BM25, METHODS
 from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.bm25 import retriever as bm25
@@ -25,7 +32,6 @@ from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.guards import ToldError
 from harness.runs.run import run
-from harness.runs.shards import Shard, ShardAnswer, add_statistics, can_be_cut, merge_answers
 from harness.runs.view import BlindedCorpus
 
 WORDS = [f"w{n}" for n in range(8)]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from small import one_corpus
 
-from harness.rankings.rankings import read_rankings
-from harness.records.base import to_tree
+from harness.io.records import to_tree
 from harness.records.scores import RiskPoint
+from harness.runfiles.rankings import read_rankings
 from harness.schema import Ability
 from harness.scoring.abstention import (
     FOLDS,

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from small import lists, prepared
 
 from harness import RetrieverSpec, Settings, run, score_run
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
-from harness.dataset.writer import DatasetWriter
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
+from harness.datasets.writer import DatasetWriter
 from harness.schema import Change
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score

@@ -13,8 +13,8 @@ from sacrebleu import sentence_bleu
 from sacrebleu.metrics import BLEU
 
 from harness.errors import UsageError
-from harness.scoring.answered.returned_texts import answers_in_top
-from harness.scoring.answered.text_metrics import (
+from harness.extensions.answers.scoring.returned_texts import answers_in_top
+from harness.extensions.answers.scoring.text_metrics import (
     METRICS,
     answer_score,
     common_subsequence,

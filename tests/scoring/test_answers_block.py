@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.dataset.prepare import open_dataset
+from harness.analysis.compare.compare import compare
+from harness.datasets.prepare import open_dataset
 from harness.records.scores import MetricResult
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.scoring.protocols import Choices
 from harness.scoring.scores import Scores
 from harness.scoring.signature import Signature
-from harness.verdicts.compare.compare import compare
 
 
 def block(scores: Scores) -> dict[str, dict[str, MetricResult]]:

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from small import lists, one_corpus, prepared
 
-from harness.dataset.writer import DatasetWriter
+from harness.datasets.writer import DatasetWriter
 from harness.records.scores import TokenSummary
 from harness.schema import Ability
 from harness.scoring.budget import TokenCounts, token_counts

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from small import lists, one_corpus
 
-from harness.rankings.rankings import Rankings
+from harness.runfiles.rankings import Rankings
 from harness.scoring.depth import depth_sensitive, stable_depth
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices

@@ -16,8 +16,8 @@ import numpy as np
 import pytest
 
 from harness.errors import UsageError
-from harness.rankings.rankings import read_rankings
-from harness.rankings.write import blocks, write_trec
+from harness.runfiles.rankings import read_rankings
+from harness.runfiles.write import blocks, write_trec
 from harness.scoring.evaluate import Evaluation, evaluate
 from harness.scoring.ranks import Ties
 

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from small import lists, prepared
 
-from harness.dataset.reader import Dataset
-from harness.dataset.writer import DatasetWriter
+from harness.datasets.reader import Dataset
+from harness.datasets.writer import DatasetWriter
 from harness.schema import Ability
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score

@@ -16,15 +16,15 @@ print(*sorted(name for name in sys.modules if name.startswith("harness.")), file
 sys.exit(status)
 """
 UNUSED = (
-    "harness.scoring.answered",  # no reference answers are scored
+    "harness.extensions.answers.scoring",  # no reference answers are scored
     "harness.scoring.changes",  # the dataset has none
     "harness.scoring.evaluate",
     "harness.scoring.matching.matcher",  # no texts of the system's own
     "harness.scoring.metrics.described",
-    "harness.scoring.semantic",
-    "harness.rankings.json_rows",
-    "harness.rankings.trec",
-    "harness.statistics.paired",
+    "harness.extensions.answers.semantic",
+    "harness.runfiles.json_rows",
+    "harness.runfiles.trec",
+    "harness.stats.paired",
 )
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.rankings.rankings import best_first, read_rankings
+from harness.runfiles.rankings import best_first, read_rankings
 from harness.scoring.evaluate import evaluate
 from harness.scoring.metrics import Metric
 from harness.scoring.metrics.registry import METRICS

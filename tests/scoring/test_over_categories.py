@@ -10,9 +10,9 @@ import pytest
 from mteb_files import Row, write
 from reference.verify import verify
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
-from harness.files import read_json
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
+from harness.io.files import read_json
 from harness.records.scores import MacroMean
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small import one_corpus
 
-from harness.rankings.rankings import read_rankings
+from harness.runfiles.rankings import read_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.metrics.registry import METRICS
 from harness.scoring.protocols import Choices

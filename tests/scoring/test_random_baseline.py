@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import lists, prepared, ranked, value
 
-from harness.dataset.writer import DatasetWriter
+from harness.datasets.writer import DatasetWriter
 from harness.records.scores import MetricResult
 from harness.scoring import upper_bound
 from harness.scoring.metrics import Metric

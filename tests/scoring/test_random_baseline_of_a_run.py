@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import lists, one_corpus, prepared
 
-from harness.dataset.reader import Dataset
-from harness.dataset.writer import DatasetWriter
+from harness.datasets.reader import Dataset
+from harness.datasets.writer import DatasetWriter
+from harness.extensions.answers.scoring import returned_texts
 from harness.records.scores import MetricResult, ScoreReport
 from harness.schema import Ability
 from harness.scoring import random_baseline_budget
-from harness.scoring.answered import returned_texts
 from harness.scoring.budget import TokenCounts
 from harness.scoring.protocols import Choices
 from harness.scoring.qrels import from_dataset

@@ -13,9 +13,11 @@ import pytest
 from edited_scores import edit_scores
 from reference.verify import Verdict, verify
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
-from harness.files import read_json
+from harness.analysis.verify.render import lines
+from harness.analysis.verify.verify import verify as verify_folder
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
+from harness.io.files import read_json
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.runs.folder.imported import import_rankings
@@ -25,8 +27,6 @@ from harness.runs.settings import Settings
 from harness.scoring.metrics import parse_metrics
 from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties
-from harness.verdicts.verify.render import lines
-from harness.verdicts.verify.verify import verify as verify_folder
 
 Runs = Callable[..., Path]
 

@@ -14,7 +14,7 @@ from reference.key import Document, Judged
 from reference.levels import random_baseline
 from reference.rankings import Ranking, cleaned, ordered, read_run
 
-from harness.statistics.intervals import mean_intervals
+from harness.stats.intervals import mean_intervals
 
 OFFICIAL = {"recall_any": "hit", "recall_all": "recall_all", "ndcg_any": "ndcg_b2"}
 TREC = {

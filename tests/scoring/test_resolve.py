@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import lists, one_corpus, prepared
 
-from harness.dataset.writer import DatasetWriter
-from harness.rankings.rankings import read_rankings
+from harness.datasets.writer import DatasetWriter
+from harness.runfiles.rankings import read_rankings
 from harness.scoring.resolve import cleaned, places, resolve
 
 

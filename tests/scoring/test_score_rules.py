@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from small import lists, one_corpus, prepared
 
-from harness.dataset.reader import Dataset
-from harness.dataset.writer import DatasetWriter
+from harness.datasets.reader import Dataset
+from harness.datasets.writer import DatasetWriter
 from harness.errors import UsageError
-from harness.records.base import decode, encode, to_tree
+from harness.io.records import decode, encode, to_tree
 from harness.records.scores import AnsweredOnly, MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
 from harness.scoring.metrics import Metric

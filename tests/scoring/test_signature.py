@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from small import lists, one_corpus, prepared
 
-from harness.dataset.reader import Dataset
-from harness.dataset.writer import DatasetWriter
+from harness.datasets.reader import Dataset
+from harness.datasets.writer import DatasetWriter
 from harness.errors import UsageError
-from harness.rankings.rankings import Run
-from harness.records.base import decode, encode
+from harness.io.records import decode, encode
 from harness.records.scores import ScoreReport
+from harness.runfiles.rankings import Run
 from harness.schema import Ability
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.rankings.rankings import read_rankings
+from harness.runfiles.rankings import read_rankings
 from harness.scoring.metrics import Metric
 from harness.scoring.metrics.registry import METRICS
 from harness.scoring.qrels import from_dict, read_qrels

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from small import one_corpus
 
-from harness.dataset.prepare import open_dataset
-from harness.dataset.reader import Dataset
+from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Dataset
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.scoring.protocols import Choices
 from harness.scoring.scores import Scores
-from harness.statistics.intervals import mean_intervals
+from harness.stats.intervals import mean_intervals
 
 
 def scored(dataset: Dataset, out: Path, retriever: str = "bm25") -> Scores:

@@ -9,14 +9,14 @@ import pytest
 from small import in_three_haystacks
 
 import harness
-from harness.dataset.reader import Dataset
+from harness.analysis.gate import GateMinimum, GateRules, gate
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.scoring.scores import Scores
 from harness.testing import Report, assert_quality, evaluate
-from harness.verdicts.gate import GateMinimum, GateRules, gate
 
 
 @pytest.fixture(scope="module")

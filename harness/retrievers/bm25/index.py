@@ -19,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.dataset.progress import progress
+from harness.datasets.progress import progress
 from harness.retrievers.bm25.tokenizer import Ints, Terms, Tokenizer
 from harness.retrievers.contract import Corpus
 

@@ -10,8 +10,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.errors import near
-from harness.rankings.arrow import to_numpy
 from harness.retrievers.bm25.stopwords import ENGLISH
+from harness.runfiles.arrow import to_numpy
 
 Ints = npt.NDArray[np.int64]
 Terms = npt.NDArray[np.int32]

@@ -20,8 +20,8 @@ from time import monotonic
 import msgspec
 
 from harness.errors import ResponseMismatchError, UsageError
-from harness.files import fsync_path
-from harness.records.base import Record, decode, read_json_record, write_json_record
+from harness.io.files import fsync_path
+from harness.io.records import Record, decode, read_json_record, write_json_record
 from harness.records.run import RunPlan
 from harness.runs.folder.store import CHECKPOINT, Mode, RunStore, unfinished_runs
 from harness.runs.processes import exit_if_forked

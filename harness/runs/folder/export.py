@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 
 from harness.errors import UsageError, near
-from harness.files import disk_errors, file_aside
-from harness.rankings.write import read_blocks, write_jsonl, write_trec
+from harness.io.files import disk_errors, file_aside
+from harness.runfiles.write import read_blocks, write_jsonl, write_trec
 from harness.runs.folder.longmemeval_log import write_log
 from harness.runs.folder.rankings import trec_tag
 from harness.runs.folder.run_folder import RunFolder

@@ -10,12 +10,12 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from harness.dataset.reader import Dataset
-from harness.entry_points import provided
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.files import disk_errors, folder_aside
-from harness.rankings.rankings import read_rankings
+from harness.io.entry_points import provided
+from harness.io.files import disk_errors, folder_aside
 from harness.records.run import HitsRecord, MatchingRecord
+from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.rankings import Ranking, as_rankings, write_rankings
 from harness.runs.folder.run_folder import RunFolder, folder_name, write_record
 from harness.runs.folder.store import OURS

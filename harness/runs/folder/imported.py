@@ -14,13 +14,9 @@ import numpy as np
 from msgspec.structs import replace
 
 import harness
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.files import digest, disk_errors, folder_aside
-from harness.rankings.fields import HITS
-from harness.rankings.jsonl import holds_queries
-from harness.rankings.rankings import Rankings, read_rankings
-from harness.rankings.raw import read_bytes, read_lines
+from harness.io.files import digest, disk_errors, folder_aside
 from harness.records.run import (
     ImportedFile,
     ImportSource,
@@ -29,6 +25,10 @@ from harness.records.run import (
     RunRecord,
     RunSettings,
 )
+from harness.runfiles.fields import HITS
+from harness.runfiles.jsonl import holds_queries
+from harness.runfiles.rankings import Rankings, read_rankings
+from harness.runfiles.raw import read_bytes, read_lines
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.queries import write_asked
 from harness.runs.folder.rankings import write_rankings

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings.published.form import PublishedRanking, QuestionRef
+from harness.runfiles.run_formats import PublishedRanking, QuestionRef
 
 
 @dataclass

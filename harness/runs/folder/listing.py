@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from harness.checksums import check_file, read_with_checksums
 from harness.errors import UsageError, near
-from harness.records.base import read_json_record
+from harness.io.checksums import check_file, read_with_checksums
+from harness.io.records import read_json_record
 from harness.records.run import RunPlan, RunRecord, RunStart
 from harness.records.scores import ScoreReport
 from harness.runs.folder.checkpoint import CheckpointReader

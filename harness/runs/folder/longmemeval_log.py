@@ -13,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings.arrow import read_parquet
-from harness.rankings.rankings import read_rankings
+from harness.runfiles.arrow import read_parquet
+from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder, dataset_of_run, read_scores, scores_by_query
 from harness.scoring.resolve import resolve
 
@@ -34,7 +34,7 @@ def write_log(folder: Path, out: Path, source: str | None = None) -> int:
     """
     import orjson
 
-    from harness.dataset.adapters.json_stream import records
+    from harness.datasets.adapters.json_stream import records
 
     run = RunFolder(folder)
     name = run.record.dataset.name

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
-from harness.files import digest
-from harness.rankings.published.form import RunFormat, run_format
-from harness.rankings.published.records import Records, read_records
-from harness.rankings.rankings import Rankings
+from harness.io.files import digest
 from harness.records.run import PublishedFile
+from harness.runfiles.published_records import Records, read_records
+from harness.runfiles.rankings import Rankings
+from harness.runfiles.run_formats import RunFormat, run_format
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import (
     REPEATS,

@@ -12,10 +12,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.rankings.rankings import Rankings
-from harness.rankings.write import blocks, write_parquet, write_trec
+from harness.runfiles.rankings import Rankings
+from harness.runfiles.write import blocks, write_parquet, write_trec
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,11 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from harness.checksums import (
+from harness.datasets.prepare import open_dataset, open_prepared
+from harness.datasets.reader import Dataset
+from harness.datasets.registry import find
+from harness.errors import UsageError
+from harness.io.checksums import (
     check_file,
     digests,
     has_digest,
@@ -39,15 +43,11 @@ from harness.checksums import (
     rewrite_with_checksums,
     write_with_checksums,
 )
-from harness.dataset.prepare import open_dataset, open_prepared
-from harness.dataset.reader import Dataset
-from harness.dataset.registry import find
-from harness.errors import UsageError
-from harness.masking import record_masked
-from harness.rankings.arrow import read_parquet
-from harness.records.base import ChecksummedRecord, Checksums, convert, read_json_record, to_plain
+from harness.io.masking import record_masked
+from harness.io.records import ChecksummedRecord, Checksums, convert, read_json_record, to_plain
 from harness.records.run import DatasetRef, EmptyHaystacks, RunRecord
 from harness.records.scores import ScoreReport
+from harness.runfiles.arrow import read_parquet
 from harness.runs.folder.store import OWN_ANSWERS, RUN_AGAIN, RUN_RECORD, require_run
 
 BESIDE_RUN = ("rankings.parquet", "queries.parquet", "hits.parquet", OWN_ANSWERS)

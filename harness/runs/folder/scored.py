@@ -11,14 +11,14 @@ import numpy as np
 import pyarrow as pa
 from msgspec.structs import replace as msgspec_replace
 
-from harness.dataset.reader import Dataset
-from harness.entry_points import provided
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.files import disk_errors, write_bytes
-from harness.rankings.rankings import read_rankings
-from harness.records.base import write_json_record
+from harness.io.entry_points import provided
+from harness.io.files import disk_errors, write_bytes
+from harness.io.records import write_json_record
 from harness.records.run import MatchingRecord
 from harness.records.scores import ScoreReport
+from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score
@@ -39,8 +39,9 @@ def score_run(
     """Score a run folder from its rankings, and write the scores into it.
 
     `semantic` is the cosine from which on texts are similar: given, accuracy by similarity of texts
-    is measured too (see harness/scoring/semantic). Raises UsageError for what is no run folder,
-    protocols that do not fit, a folder that cannot be written, and `semantic` without its model.
+    is measured too (see harness/extensions/answers/semantic). Raises UsageError for what is no run
+    folder, protocols that do not fit, a folder that cannot be written, and `semantic` without its
+    model.
 
     What the folder was scored by before is scored again: nothing is taken away.
     """

@@ -20,10 +20,10 @@ from enum import StrEnum
 from itertools import chain, count
 from pathlib import Path
 
-from harness.checksums import read_with_checksums
 from harness.errors import UsageError
-from harness.files import folder_aside
-from harness.leftovers import discard
+from harness.io.checksums import read_with_checksums
+from harness.io.files import folder_aside
+from harness.io.leftovers import discard
 from harness.records.run import RunRecord
 
 RUN_RECORD = "run.json"

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harness.dataset.reader import Dataset
-from harness.rankings.arrow import read_parquet
+from harness.datasets.reader import Dataset
 from harness.records.run import HitsRecord, MatchingRecord
+from harness.runfiles.arrow import read_parquet
 from harness.scoring.matching.found import Way
 
 UNRESOLVED = "unresolved:"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.dataset.reader import Dataset
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.scoring.arrays import SAME_COSINE, Values, unit
 from harness.scoring.matching.containment import Containment

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from harness.entry_points import provided_or_none
 from harness.errors import HarnessError, UsageError
+from harness.io.entry_points import provided_or_none
 from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Retriever

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.dataset.documents import Documents
-from harness.dataset.prepare import open_dataset
+from harness.datasets.documents import Documents
+from harness.datasets.prepare import open_dataset
 from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
 from harness.retrievers.outputs import WrongNumberError, as_result

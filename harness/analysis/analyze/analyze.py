@@ -1,0 +1,297 @@
+"""Why a run missed evidence: every missed piece with its cause, from rankings and judgements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analysis.analyze.analysis import (
+    ABOVE,
+    Above,
+    Analysis,
+    MissedPiece,
+    QueryMisses,
+    Relation,
+)
+from harness.analysis.analyze.causes import LOW_SIMILARITY, Cause, Flags, Place, decide
+from harness.analysis.analyze.errata import (
+    CorrectedDataset,
+    Errata,
+    both_keys,
+    corrected,
+    read_errata,
+    results_of,
+)
+from harness.analysis.analyze.likeness import Embed, WordSimilarity, similarities
+from harness.analysis.analyze.pieces import EMPTY, Pieces, Taken, Versions, had_room, pieces, top
+from harness.datasets.reader import Dataset, DatasetQrels
+from harness.errors import UsageError
+from harness.runfiles.rankings import read_rankings
+from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.scored import query_outcomes
+from harness.schema import Ability
+from harness.scoring.arrays import Values
+from harness.scoring.haystacks import haystack_sizes
+from harness.scoring.protocols import Choices
+from harness.scoring.qrels import from_dataset
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, rank_judged
+from harness.scoring.resolve import Resolved, cleaned, resolve
+from harness.scoring.returned import depth_message
+from harness.scoring.score import score
+from harness.scoring.scores import Scores
+
+PROTOCOL = "memory"
+"""All abilities and normalised evidence; equal scores are ranked as they were returned."""
+
+
+def analyze(
+    folder: str | Path,
+    dataset: Dataset,
+    k: int = 10,
+    *,
+    errata: str | Path | None = None,
+    embed: Embed | None = None,
+) -> Analysis:
+    """Say of every piece of evidence that is not in the top k why it is not (see `causes`).
+
+    `folder` is a run folder, `dataset` what it was run on; nothing is written. `errata` is a file
+    that corrects the answer key (see `errata`). `embed` gives texts vectors of length 1, for the
+    rule of low similarity, whose threshold is meant for MiniLM's (`minilm.unit_vectors`).
+
+    Raises UsageError for what is no run folder, rankings that are shorter than k, and an errata
+    file that does not fit the dataset.
+    """
+    run = RunFolder(Path(folder))
+    at = ScoredAt(run, dataset, k)
+    overlay = None if errata is None else read_errata(Path(errata), dataset)
+    counts, queries = misses(at.seen, overlay, embed)
+    record = run.record
+    both = None
+    if overlay is not None:
+        key = CorrectedDataset(dataset, corrected(dataset.qrels(), overlay, dataset))
+        both = both_keys(dataset, overlay, at.scores, at.score(key), at.answered.counted)
+    return Analysis(
+        run=run.path.resolve().name,
+        system=record.retriever.name,
+        dataset=at.scores.report.dataset,
+        k=k,
+        depth=at.depth,
+        depth_message=depth_message(at.scores.report.returned, at.depth, requested=record.executed),
+        scored=int(at.seen.scored.sum()),
+        excluded=at.excluded,
+        pieces=counts,
+        results={
+            name: {m: one for m, one in part.items() if m in (f"recall@{k}", f"hit@{k}")}
+            for name, part in results_of(at.scores).items()
+        },
+        queries=queries,
+        similarity=None if embed is None else LOW_SIMILARITY,
+        errata=both,
+    )
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a run returned, as `harness score` sees it, for k and rankings of a depth.
+
+    `recall` at k has shape (queries,), NaN where a query is not scored. `texts`: the system returns
+    texts of its own.
+    """
+
+    dataset: Dataset
+    k: int
+    depth: int
+    texts: bool
+    resolved: Resolved
+    ranked: Ranked
+    recall: Values
+
+    @property
+    def scored(self) -> Flags:
+        """Queries that count, shape (queries,)."""
+        return ~np.isnan(self.recall)
+
+
+def misses(
+    seen: Seen, errata: Errata | None = None, embed: Embed | None = None
+) -> tuple[dict[str, int], tuple[QueryMisses, ...]]:
+    """How many pieces of evidence each ability has, and the queries that missed some of theirs.
+
+    Those come as in `Analysis.queries`; `errata` and `embed` are as for `analyze`.
+    """
+    dataset = seen.dataset
+    found = pieces(dataset, dataset.qrels(), seen.ranked, seen.scored, seen.k)
+    missed = found.take(np.flatnonzero(found.rank > seen.k))
+    records = explain(seen, missed, errata, embed)
+    by_query: dict[int, list[int]] = {}
+    for piece, query in enumerate(missed.query.tolist()):
+        by_query.setdefault(query, []).append(piece)
+    counts = np.bincount(found.query, minlength=dataset.n_queries)
+    queries = [
+        QueryMisses(
+            dataset.query_ids[query],
+            query,
+            str(dataset.abilities[query]),
+            str(dataset.categories[query]),
+            int(counts[query]),
+            float(seen.recall[query]),
+            tuple(records[piece] for piece in mine),
+        )
+        for query, mine in by_query.items()
+    ]
+    queries.sort(key=lambda query: (-len(query.missed), query.recall, query.row))
+    by_ability = {
+        str(ability): n
+        for ability in Ability
+        if (n := int(counts[dataset.abilities == str(ability)].sum()))
+    }
+    return by_ability, tuple(queries)
+
+
+class ScoredAt:
+    """A run scored at k by the protocol `memory`; nothing is written into its folder."""
+
+    def __init__(self, run: RunFolder, dataset: Dataset, k: int) -> None:
+        """Raises UsageError for a k that the rankings cannot tell of."""
+        self._k = k
+        self.depth: int = run.record.settings.k
+        deepest = int(haystack_sizes(dataset).max(initial=0))
+        if k < 1:
+            raise UsageError(f"--k must be 1 or more, not {k}")
+        if self.depth < k and self.depth < deepest:
+            raise UsageError(
+                f"{run.path}: its rankings hold at most {self.depth} documents, so nothing is "
+                f"known of the top {k}; choose a smaller --k"
+            )
+        self.answered = query_outcomes(run, dataset)
+        self._rankings = read_rankings(run.rankings)
+        rankings, _ = cleaned(self._rankings, dataset)
+        self.scores = self.score(dataset)
+        table = self.scores.per_query
+        table = table.filter(np.array(table["level"]) == dataset.manifest.granularity)
+        row = {name: at for at, name in enumerate(dataset.query_ids)}
+        recall = np.full(dataset.n_queries, np.nan)
+        at = [row[name] for name in table["query"].to_pylist()]
+        recall[at] = table[f"recall@{k}"].to_numpy(zero_copy_only=False)
+        self.seen = Seen(
+            dataset,
+            k,
+            self.depth,
+            run.hits.is_file(),
+            resolve(rankings, dataset),
+            rank_judged(rankings, from_dataset(dataset), Ties.ORDER),
+            recall,
+        )
+
+    def score(self, dataset: Dataset) -> Scores:
+        """The run's scores at k by this dataset's default answer key."""
+        choices = Choices(protocols=(PROTOCOL,), ks=(self._k,))
+        return score(dataset, self._rankings, choices, depth=self.depth, answered=self.answered)
+
+    @property
+    def excluded(self) -> dict[str, int]:
+        """How many of the queries that were asked are not scored, by reason."""
+        reasons = self.scores.excluded[PROTOCOL].items()
+        return {name: len(ids) for name, ids in reasons if not name.startswith("not asked")}
+
+
+def explain(
+    at: Seen, missed: Pieces, errata: Errata | None, embed: Embed | None
+) -> list[MissedPiece]:
+    """A record for each missed piece, in their order."""
+    dataset = at.dataset
+    judged = dataset.qrels()
+    taken = Taken(dataset, missed, top(at.resolved, dataset.n_queries, at.k))
+    words = WordSimilarity(dataset, judged, missed)
+    versions = Versions(dataset, judged)
+    newer, older = versions.above(missed, taken.rows)
+    room = had_room(dataset, at.ranked, missed, at.depth)
+    cosines = None if embed is None else similarities(dataset, missed, embed)
+    causes = decide(
+        {
+            Cause.LABEL: _doubtful(judged, missed, errata),
+            Cause.NOT_INGESTED: ~missed.held,
+            Cause.TIE: missed.tied,
+            Cause.HIDDEN: taken.hidden & at.texts,
+            Cause.NO_WORD: words.counts == 0,
+            Cause.NOT_RETURNED: room,
+            Cause.NAMES: words.only_names,
+            Cause.NEWER: newer,
+            Cause.OLDER: older,
+            Cause.SESSION: taken.mostly_session,
+            Cause.SPEAKER: taken.by_others(words.names_another),
+            Cause.DISSIMILAR: np.zeros(len(missed), bool)
+            if cosines is None
+            else cosines < LOW_SIMILARITY,
+            Cause.MORE_WORDS: words.more_in(taken.rows),
+        }
+    )
+    returned: Flags = np.not_equal(missed.rank, NOT_RETRIEVED)
+    places = np.select(
+        [~missed.held, returned, room],
+        [Place.NOT_INGESTED, Place.BELOW, Place.NOT_RETURNED],
+        default=Place.BEYOND,
+    )
+    names = judged.document_id.take(missed.judgements).to_pylist()
+    beside, session = taken.beside, taken.session_there
+    above = _above(at, missed, taken, versions)
+    return [
+        MissedPiece(
+            dataset.query_ids[int(missed.query[i])],
+            tuple(names[missed.start[i] : missed.end[i]]),
+            int(missed.document[i]),
+            causes[i],
+            Place(places[i]),
+            int(missed.rank[i]) if returned[i] else None,
+            words.shared[i],
+            None if cosines is None or np.isnan(cosines[i]) else float(cosines[i]),
+            bool(beside[i]),
+            bool(session[i]),
+            above[i],
+        )
+        for i in range(len(missed))
+    ]
+
+
+def _doubtful(judged: DatasetQrels, missed: Pieces, errata: Errata | None) -> Flags:
+    """Pieces of queries that the errata name, unless they say that the piece is evidence."""
+    doubtful = np.zeros(len(missed), bool)
+    if errata is not None:
+        for piece, query in enumerate(missed.query.tolist()):
+            if query in errata.entries:
+                evidence = errata.documents[query] or ()
+                carriers = judged.document[missed.carriers(piece)].tolist()
+                doubtful[piece] = set(carriers).isdisjoint(evidence)
+    return doubtful
+
+
+def _above(at: Seen, missed: Pieces, taken: Taken, versions: Versions) -> list[tuple[Above, ...]]:
+    """The first ABOVE of the k places of each piece."""
+    rows: npt.NDArray[np.int32] = taken.rows[:, :ABOVE]
+    column = at.dataset.documents.column("id", np.unique(rows[rows >= 0]))
+    names = dict(zip(np.unique(rows[rows >= 0]).tolist(), column.to_pylist(), strict=True))
+    session, others = taken.of_session.tolist(), taken.of_others.tolist()
+    found = []
+    for piece, (query, document, mine) in enumerate(
+        zip(missed.query.tolist(), missed.document.tolist(), rows.tolist(), strict=True)
+    ):
+        gold = versions.gold(query)
+        above = []
+        for place, row in enumerate(mine):
+            if row == EMPTY:
+                break
+            order = versions.compare(query, document, row) if row in gold else 0
+            if row < 0:
+                relation = Relation.UNKNOWN
+            elif row in gold:
+                relation = {1: Relation.NEWER, -1: Relation.OLDER, 0: Relation.EVIDENCE}[order]
+            elif session[piece][place]:
+                relation = Relation.SESSION
+            else:
+                relation = Relation.SPEAKER if others[piece][place] else Relation.OTHER
+            above.append(Above(place + 1, row, names.get(row, ""), relation))
+        found.append(tuple(above))
+    return found

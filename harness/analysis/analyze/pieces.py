@@ -1,0 +1,219 @@
+"""Pieces of evidence of scored queries: where each stands in its ranking, and what is above it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analysis.analyze.causes import Flags
+from harness.datasets.reader import Dataset, DatasetQrels
+from harness.schema import Ability
+from harness.scoring.arrays import Ints
+from harness.scoring.haystacks import haystack_sizes, held
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked
+from harness.scoring.resolve import Resolved
+
+Rows = npt.NDArray[np.int32]
+
+EMPTY = -2
+"""A place in which nothing was returned."""
+
+UNKNOWN = -1
+"""A place with a text, or an id, that no document of the haystack was found for."""
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Pieces of evidence, by query; every array has shape (pieces,).
+
+    `query` is a row of the query table. `document` is the row of the document that carries it and
+    was returned highest (-1: the dataset lacks it), `rank` that one's rank or NOT_RETRIEVED.
+    `held`: the haystack holds a document that carries it. `tied`: one of them was returned below k,
+    equal in score to a document inside k. `start` and `end` cut `judgements`, which holds the rows
+    of the answer key that name the documents of each piece.
+    """
+
+    query: npt.NDArray[np.int32]
+    document: npt.NDArray[np.int32]
+    rank: Ints
+    held: Flags
+    tied: Flags
+    start: Ints
+    end: Ints
+    judgements: Ints
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+    def carriers(self, piece: int) -> Ints:
+        """Rows of the answer key that name the documents of a piece."""
+        return self.judgements[self.start[piece] : self.end[piece]]
+
+    def take(self, which: npt.NDArray[Any]) -> Pieces:
+        """Some of the pieces."""
+        return Pieces(
+            self.query[which],
+            self.document[which],
+            self.rank[which],
+            self.held[which],
+            self.tied[which],
+            self.start[which],
+            self.end[which],
+            self.judgements,
+        )
+
+
+def pieces(dataset: Dataset, judged: DatasetQrels, ranked: Ranked, scored: Flags, k: int) -> Pieces:
+    """All pieces of evidence of the scored queries; `ranked` is of the same answer key."""
+    rows = np.flatnonzero((ranked.grade >= 1) & scored[ranked.query])
+    there = held(dataset, judged.query[rows], judged.document[rows])
+    order = np.lexsort((~there, ranked.rank[rows], ranked.evidence_id[rows], ranked.query[rows]))
+    rows, there = rows[order], there[order]
+    start = np.flatnonzero(np.diff(ranked.evidence_id[rows], prepend=-1))
+    tied = (ranked.above[rows] < k) & (ranked.rank[rows] > k)
+    best = rows[start]
+    return Pieces(
+        ranked.query[best],
+        judged.document[best],
+        ranked.rank[best],
+        np.logical_or.reduceat(there, start) if len(start) else there,
+        np.logical_or.reduceat(tied, start) if len(start) else tied,
+        start,
+        np.append(start[1:], len(rows)),
+        rows,
+    )
+
+
+def had_room(dataset: Dataset, ranked: Ranked, missed: Pieces, depth: int) -> Flags:
+    """Pieces that were not returned although fewer documents were than could have been."""
+    full = np.minimum(haystack_sizes(dataset), depth)
+    room = (ranked.returned < full)[missed.query]
+    return np.asarray((missed.rank == NOT_RETRIEVED) & room)
+
+
+# -- What stands in the k places -------------------------------------------------------------------
+
+
+def top(resolved: Resolved, queries: int, k: int) -> Rows:
+    """The document rows in the first k places of each query, or EMPTY or UNKNOWN; (queries, k)."""
+    places = np.full((queries, k), EMPTY, np.int32)
+    inside = resolved.rank <= k
+    places[resolved.query[inside], resolved.rank[inside] - 1] = resolved.row[inside]
+    return places
+
+
+class Taken:
+    """The k places that each missed piece did not get, and whose they are.
+
+    Arrays of shape (pieces, k): `rows`, the documents in them (EMPTY and UNKNOWN as in `top`);
+    `of_session` and `of_others`, which of them are of the piece's session, and which are of another
+    speaker than it.
+    """
+
+    def __init__(self, dataset: Dataset, missed: Pieces, places: Rows) -> None:
+        self._dataset, self._missed = dataset, missed
+        self.rows: Rows = places[missed.query]
+        there = self.rows >= 0
+        own = np.maximum(missed.document, 0)
+        known = (missed.document >= 0)[:, None]
+        sessions, speakers = dataset.session_codes, _speaker_codes(dataset)
+        self._session = np.where(there, sessions[self.rows], -1)
+        self.of_session: Flags = (self._session == sessions[own][:, None]) & known
+        self.of_session &= self._session >= 0
+        speaker = np.where(there, speakers[self.rows], -1)
+        mine = np.where(missed.document >= 0, speakers[own], -1)[:, None]
+        self.of_others: Flags = (speaker >= 0) & (mine >= 0) & (speaker != mine)
+
+    @property
+    def hidden(self) -> Flags:
+        """Half or more of what was returned are texts without a document."""
+        unknown = (self.rows == UNKNOWN).sum(axis=1)
+        returned = (self.rows != EMPTY).sum(axis=1)
+        return np.asarray((unknown > 0) & (2 * unknown >= returned))
+
+    @property
+    def session_there(self) -> Flags:
+        """A document of the piece's session is in the top k."""
+        return np.asarray(self.of_session.any(axis=1))
+
+    @property
+    def mostly_session(self) -> Flags:
+        """Two places or more are of the piece's session, and no session has more."""
+        own = self.of_session.sum(axis=1)
+        result: Flags = np.asarray(own >= 2)
+        for at in np.flatnonzero(result):
+            counts = Counter(self._session[at][self._session[at] >= 0].tolist())
+            result[at] = max(counts.values()) == own[at]
+        return result
+
+    def by_others(self, names_another: Flags) -> Flags:
+        """Other speakers have most places, and all of them or, (pieces,), the query names one."""
+        others, places = self.of_others.sum(axis=1), (self.rows != EMPTY).sum(axis=1)
+        return np.asarray((2 * others > places) & ((others == places) | names_another))
+
+    @property
+    def beside(self) -> Flags:
+        """A document next to the piece in its session is in the top k."""
+        column = self._dataset.documents.column("position")
+        position = column.to_numpy().astype(float)  # null: NaN, which is next to nothing
+        own = position[np.maximum(self._missed.document, 0)][:, None]
+        near = np.abs(position[np.maximum(self.rows, 0)] - own) == 1
+        return np.asarray((near & self.of_session).any(axis=1))
+
+
+def _speaker_codes(dataset: Dataset) -> Rows:
+    """A number for each document's speaker; -1 without one."""
+    column = dataset.documents.column("speaker").combine_chunks().dictionary_encode()
+    return np.asarray(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
+
+
+# -- Knowledge update: older and newer versions of a fact ------------------------------------------
+
+
+class Versions:
+    """The evidence of each query, with the time at which its haystack says that it was said."""
+
+    def __init__(self, dataset: Dataset, judged: DatasetQrels) -> None:
+        self._dataset = dataset
+        self._update = dataset.abilities == str(Ability.KNOWLEDGE_UPDATE)
+        self._judged = judged
+        self._starts = np.searchsorted(judged.query, np.arange(dataset.n_queries + 1))
+        self._times: dict[int, dict[int, int | None]] = {}
+
+    def gold(self, query: int) -> set[int]:
+        """Document rows that are evidence for a query."""
+        rows = slice(self._starts[query], self._starts[query + 1])
+        found = self._judged.document[rows][self._judged.grade[rows] >= 1]
+        return set(found[found >= 0].tolist())
+
+    def compare(self, query: int, document: int, other: int) -> int:
+        """1 where `other` is of a later date than `document`, -1 of an earlier one; else 0.
+
+        Always 0 for queries of other abilities, and where nobody knows when one was said.
+        """
+        if not self._update[query]:
+            return 0
+        times = self._of_haystack(int(self._dataset.query_haystack[query]))
+        mine, its = times.get(document), times.get(other)
+        return 0 if mine is None or its is None else (its > mine) - (its < mine)
+
+    def above(self, missed: Pieces, rows: npt.NDArray[np.int32]) -> tuple[Flags, Flags]:
+        """Whether newer, and whether older evidence stands among `rows`, shape (pieces, k)."""
+        newer, older = np.zeros(len(missed), bool), np.zeros(len(missed), bool)
+        for at in np.flatnonzero(self._update[missed.query]):
+            query, document = int(missed.query[at]), int(missed.document[at])
+            there = self.gold(query).intersection(rows[at].tolist())
+            order = {self.compare(query, document, other) for other in there}
+            newer[at], older[at] = 1 in order, -1 in order
+        return newer, older
+
+    def _of_haystack(self, haystack: int) -> dict[int, int | None]:
+        if haystack not in self._times:
+            rows = self._dataset.haystack_rows(haystack).tolist()
+            stamps = self._dataset.haystack_timestamps(haystack).to_pylist()
+            self._times[haystack] = dict(zip(rows, stamps, strict=True))
+        return self._times[haystack]

@@ -1,0 +1,289 @@
+"""Compares scored runs, paired by query; refuses those whose numbers do not compare.
+
+Two runs on different queries, as split traffic leaves them, have nothing to pair and are compared
+by unpaired tests. Those are weaker than a paired comparison of as many queries: where both runs
+answered the same ones, pair them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from harness.analysis.compare.comparison import Comparison, Group, Options
+from harness.analysis.compare.scored import (
+    Block,
+    ScoredRun,
+    by_depth,
+    depths_refuse,
+    differing,
+    essentials,
+    record_of,
+    settings,
+    shared_blocks,
+)
+from harness.analysis.compare.table import slice_masks, table
+from harness.errors import UsageError, near
+from harness.scoring.grid import grid
+from harness.scoring.uncertainty import named
+from harness.stats.corrections import CORRECTIONS, holm
+from harness.stats.unpaired import UnpairedComparison, compare_unpaired
+
+TESTS = ("t", "wilcoxon")
+"""Tests on request, beside the randomisation test."""
+_NOTHING_COMMON = (
+    "no query was scored in all of these runs, so there is nothing to pair; two runs on different "
+    "queries, as split traffic leaves them, are compared by `harness compare A B --unpaired`"
+)
+
+
+def compare(
+    folders: Sequence[str | Path],
+    options: Options | None = None,
+) -> Comparison:
+    """Compare run folders that have been scored, query by query.
+
+    `compare([old, new])["recall@10"].pairs[0].found.difference` is the mean of the new run less
+    that of the old one, with its interval: above 0 is an improvement. Raises UsageError for fewer
+    than two folders, one that is no scored run, unknown options, and, unless `options.force`, runs
+    that do not compare: the message names each difference.
+    """
+    options = options or Options()
+    _check(options)
+    if len(folders) < 2:
+        raise UsageError("a comparison needs two run folders or more")
+    paths = [Path(folder) for folder in folders]
+    runs = [ScoredRun.read(path) for path in paths]
+    labels = names_of(paths)
+    blocks = shared_blocks(runs, options.protocols)
+    if not blocks:
+        named, known = options.protocols, sorted({name for run in runs for name, _ in run.blocks})
+        raise UsageError(f"no run was scored under {', '.join(named)}{near(named[0], known)}")
+    _check_metrics(options.metrics, runs, blocks)
+    required = essentials(runs, blocks)
+    remedy = depths_refuse(runs, blocks, options.metrics)
+    if remedy:
+        required = [
+            {**found, "k": str(run.scores.depth)} for run, found in zip(runs, required, strict=True)
+        ]
+    differences = differing(required)
+    if differences and not options.force:
+        asked = [{*run.asked} for run in runs]
+        if {row.what for row in differences} == {"queries asked"} and not set.intersection(*asked):
+            raise UsageError(_NOTHING_COMMON)
+        names = " / ".join(labels)
+        raise UsageError(
+            f"these runs do not compare ({names}): {'; '.join(map(str, differences))}; "
+            f"{f'{remedy}; ' if remedy else ''}`harness compare --force` shows them apart"
+        )
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    for at, found in enumerate(required):
+        groups.setdefault(tuple(sorted(found.items())), []).append(at)
+    return Comparison(
+        runs=tuple(labels),
+        differences=tuple(differences),
+        groups=tuple(
+            _group([runs[at] for at in members], [labels[at] for at in members], options)
+            for members in groups.values()
+        ),
+        options=options,
+    )
+
+
+def _group(
+    runs: Sequence[ScoredRun],
+    labels: Sequence[str],
+    options: Options,
+) -> Group:
+    """Runs whose essentials agree, under every protocol in which they do."""
+    blocks = [
+        block
+        for block in shared_blocks(runs, options.protocols)
+        if all(block in run.blocks for run in runs) and not differing(essentials(runs, [block]))
+    ]
+    pairs = list(combinations(range(len(runs)), 2))
+    tables = tuple(table(runs, block, pairs, options) for block in blocks)
+    found = [pair.found for one in tables for cell in one.cells for pair in cell.pairs]
+    if found and not any(pair.difference.n for pair in found):
+        raise UsageError(_NOTHING_COMMON)
+    depths = dict.fromkeys(str(run.scores.depth) for run in runs)
+    return Group(
+        runs=tuple(labels),
+        systems=tuple(run.title for run in runs),
+        failed=tuple(run.scores.queries.failed for run in runs),
+        returned=tuple(run.scores.returned for run in runs),
+        essentials=essentials(runs, blocks)[0] | {"k": " / ".join(depths)},
+        settings=tuple(differing([settings(run) for run in runs])),
+        tables=tables,
+    )
+
+
+def names_of(folders: Sequence[Path]) -> list[str]:
+    """What to call each run: the name that it was given, else its folder's, and the whole path
+    where two are the same."""
+    given = [_name(folder) for folder in folders]
+    names = [
+        str(name or folder.resolve().name) for name, folder in zip(given, folders, strict=True)
+    ]
+    if len(set(names)) < len(names):
+        return [str(folder) for folder in folders]
+    return names
+
+
+def _name(folder: Path) -> str | None:
+    return record_of(folder).name
+
+
+def _check_metrics(
+    metrics: Sequence[str], runs: Sequence[ScoredRun], blocks: Sequence[Block]
+) -> None:
+    """Every metric must be known under one of the protocols at least."""
+    found = [run.blocks[block].slices for run in runs for block in blocks if block in run.blocks]
+    known = {metric for slices in found for part in slices.values() for metric in part.metrics}
+    for metric in metrics:
+        if metric not in known:
+            raise UsageError(
+                f"metric {metric!r} is in none of the runs' scores{near(metric, sorted(known))}; "
+                f"`harness score FOLDER --metrics {metric}` computes it"
+            )
+
+
+def _check(options: Options) -> None:
+    if options.correction not in CORRECTIONS:
+        known = near(options.correction, list(CORRECTIONS))
+        raise UsageError(f"unknown correction {options.correction!r}{known}")
+    if options.average not in ("queries", "haystacks"):
+        raise UsageError(f"a mean is over queries or haystacks, not {options.average!r}")
+    for test in options.tests:
+        if test not in TESTS:
+            raise UsageError(f"unknown test {test!r}{near(test, list(TESTS))}")
+    if options.equivalence is not None and not options.equivalence > 0:
+        raise UsageError(f"the margin of equivalence must be above 0, not {options.equivalence}")
+    if not (0 < options.level < 1 and 0 < options.power < 1 and options.resamples >= 1):
+        raise UsageError(
+            f"level {options.level} and power {options.power} must be between 0 and 1, and "
+            f"resamples {options.resamples} 1 or more"
+        )
+
+
+# -- Runs on different queries, as split traffic leaves them ---------------------------------------
+
+_PROPORTIONS = ("hit", "recall_all", "exact_match", "success")
+WHY = "the runs scored different queries, so there is nothing to pair"
+
+
+@dataclass(frozen=True)
+class ComparisonRow:
+    """One metric over one slice; `p` is the permutation test's, Holm-corrected over slices.
+
+    In `found`, a is the second run, the new one, and b the first: above 0 is an improvement.
+    """
+
+    protocol: str
+    slice: str
+    metric: str
+    found: UnpairedComparison
+    p: float
+
+
+def compare_split(
+    folders: tuple[Path, Path], metrics: Sequence[str], protocol: str = "", seed: int = 0
+) -> list[ComparisonRow]:
+    """Compare the queries of an old run with those of a new one, by the first protocol they share.
+
+    Raises UsageError for runs that differ in more than their queries, for queries that both scored,
+    and for metrics that one lacks. Queries that share one of several haystacks are one unit.
+    """
+    runs = [ScoredRun.read(folder) for folder in folders]
+    blocks = shared_blocks(runs, [protocol] if protocol else [])
+    if not blocks or any(blocks[0] not in run.blocks for run in runs):
+        raise UsageError(f"the runs have no protocol {protocol or 'in common'}")
+    block = blocks[0]
+    other = [d for d in differing(essentials(runs, [block])) if "queries" not in d.what]
+    if other:
+        raise UsageError(f"these runs differ in more than queries: {'; '.join(map(str, other))}")
+    rows = [run.rows(block) for run in runs]
+    apart = by_depth(runs, block)
+    found = []
+    for metric in metrics:
+        if metric in apart:
+            raise UsageError(
+                f"{metric} does not compare, as depth could change it: {apart[metric]}"
+            )
+        for run in runs:
+            known = list(run.blocks[block].overall)
+            if metric not in known:
+                raise UsageError(f"{run.folder}: no metric {metric!r}{near(metric, known)}")
+        values = [mine.values(metric) for mine in rows]
+        scored = [
+            {q for q, v in zip(mine.queries, column, strict=True) if not np.isnan(v)}
+            for mine, column in zip(rows, values, strict=True)
+        ]
+        if both := scored[0] & scored[1]:
+            raise UsageError(
+                f"{len(both)} queries were scored in both runs: compare those by pairs, without "
+                "--unpaired"
+            )
+        clusters = [np.array(mine.haystacks()) for mine in rows]
+        shared = [1 < len(set(c.tolist())) < len(c) for c in clusters]
+        masks = [slice_masks(mine, by_category=False) for mine in rows]
+        binary = metric.partition("@")[0] in _PROPORTIONS
+        cells = []
+        for name in masks[0]:
+            picked = [m[name] & ~np.isnan(v) for m, v in zip(masks, values, strict=True)]
+            if name != "answerable" and all(mask.any() for mask in picked):
+                old, new = (v[mask] for v, mask in zip(values, picked, strict=True))
+                units = [
+                    labels[mask] if any(shared) else None
+                    for labels, mask in zip(clusters, picked, strict=True)
+                ]
+                cells.append(
+                    (
+                        name,
+                        compare_unpaired(new, old, *reversed(units), seed=seed, proportions=binary)[
+                            0
+                        ],
+                    )
+                )
+        corrected = holm([cell.permutation.p for _, cell in cells])
+        found += [
+            ComparisonRow(f"{block[0]}, {block[1]}", name, metric, cell, float(p))
+            for (name, cell), p in zip(cells, corrected, strict=True)
+        ]
+    return found
+
+
+def render_split(rows: Sequence[ComparisonRow]) -> str:
+    """As a person reads it."""
+    lines = [
+        [
+            row.slice,
+            row.metric,
+            f"{row.found.mean_b:.4f}",
+            f"{row.found.mean_a:.4f}",
+            f"{row.found.n_b} / {row.found.n_a}",
+            f"{row.found.difference:+.4f}",
+            "-" if np.isnan(row.found.low) else f"[{row.found.low:+.4f}, {row.found.high:+.4f}]",
+            "<0.0001" if row.p < 0.0001 else f"{row.p:.4f}",
+            "-" if np.isnan(row.found.effect_size) else f"{row.found.effect_size:.2f}",
+        ]
+        for row in rows
+    ]
+    head = ["slice", "metric", "A", "B", "n", "B - A", "95% interval", "p (holm)", "d"]
+    methods = ", ".join(dict.fromkeys(row.found.method for row in rows))
+    clustered = bool(rows) and rows[0].found.clusters_a < rows[0].found.n_a
+    cluster_by = "haystacks" if clustered else "queries"
+    approximate = [named(row.found.note, cluster_by) for row in rows if row.found.approximate]
+    notes = "; ".join(dict.fromkeys(approximate))
+    text = [
+        f"unpaired: {WHY}. Weaker than a paired comparison of as many.",
+        grid(lines, head, keys=2),
+        f"intervals: {methods}{f'; approximate: {notes}' if notes else ''}; p: permutation "
+        f"test over {cluster_by}; d: Cohen's",
+    ]
+    return "\n\n".join(text)

@@ -1,0 +1,235 @@
+"""A comparison as text: terminal, Markdown, LaTeX or CSV. No number is computed here."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.analysis.compare.behind import render_behind
+from harness.analysis.compare.comparison import Cell, Comparison, Group, Pair, Table
+from harness.analysis.compare.foot import foot
+from harness.runs.folder.run_folder import read_scores
+from harness.scoring.grid import grid
+from harness.scoring.returned import unreached_message
+from harness.scoring.scores import main_metrics, main_protocol
+from harness.scoring.uncertainty import counted, named
+from harness.stats.intervals import MeanInterval
+from harness.stats.paired import Equivalence
+
+FORMATS = {"terminal": "simple", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
+SHOWN = ("recall@10", "ndcg@10", "mrr@10")
+"""Metrics of a table that was not asked for particular ones, as far as the runs have them."""
+
+
+def shown_of(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
+    """Protocols, metrics and level that a comparison with this run shows, if not asked for others.
+
+    Tests that nobody reads would only make the correction stricter. Empty, and None: all.
+    """
+    main = main_protocol(read_scores(folder).protocols)
+    if main is None or not main.overall:
+        return (), (), None
+    known = main.overall
+    metrics = tuple(metric for metric in SHOWN if metric in known) or tuple(main_metrics(known))
+    return (main.protocol,), metrics, main.level
+
+
+def shown_of_answers(folder: Path, protocols: Sequence[str]) -> tuple[str, ...]:
+    """The metrics of answers that are shown of these protocols."""
+    scored = read_scores(folder).protocols
+    found = [main_metrics(one.overall) for one in scored if one.protocol in protocols]
+    return tuple(dict.fromkeys(name for names in found for name in names))
+
+
+def render(
+    comparison: Comparison, style: str, metrics: Sequence[str], level: str | None = None
+) -> str:
+    """The comparison in one of FORMATS.
+
+    `metrics` are those to show (none: SHOWN; in CSV all), `level` the one level to show.
+    """
+    if style == "csv":
+        return _csv(comparison, metrics)
+    parts = []
+    if comparison.differences:
+        parts.append("these runs do NOT compare, and are not ranked together:")
+        parts += [f"  {difference}" for difference in comparison.differences]
+    for group in comparison.groups:
+        parts.append(_head(group, metrics or SHOWN))
+        tables = [table for table in group.tables if level in (None, table.level)]
+        parts += [_table(group, table, style, metrics) for table in tables]
+    text = "\n\n".join(parts)
+    return _commented(text) if style == "latex" else text
+
+
+def _commented(text: str) -> str:
+    """LaTeX that compiles: everything but the tables is a comment."""
+    lines, inside = [], False
+    for line in text.splitlines():
+        inside = inside or line.startswith("\\begin{tabular}")
+        lines.append(line if inside or not line else f"% {line}")
+        inside = inside and not line.startswith("\\end{tabular}")
+    return "\n".join(lines)
+
+
+def _head(group: Group, metrics: Sequence[str]) -> str:
+    lines = [f"{_letter(i)}  {run}" for i, run in enumerate(group.runs)]
+    lines += [
+        f"   {counted(group.failed[i], 'queries')} of {run} failed and count 0"
+        for i, run in enumerate(group.runs)
+        if group.failed[i]
+    ]
+    lines += [
+        f"   {_letter(i)}: {said}"
+        for i, returned in enumerate(group.returned)
+        if (said := unreached_message(returned, metrics))
+    ]
+    if group.settings:
+        lines.append("what differs:")
+        lines += [f"   {setting}" for setting in group.settings]
+    return "\n".join(lines)
+
+
+def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> str:
+    cells = [cell for cell in table.cells if cell.metric in (metrics or SHOWN)]
+    left_out = "".join(
+        f"\nleft out: {metric}: {why}"
+        for metric, why in table.left_out.items()
+        if metric in (metrics or SHOWN)
+    )
+    if not cells:
+        return f"{table.protocol}, {table.level}: none of the metrics to show{left_out}"
+    pairs = len(cells[0].pairs)
+    header = ["slice", "metric", "n", *(_letter(i) for i in range(len(group.runs)))]
+    how = f"p ({table.families[0].correction})" if pairs else "p"
+    header += ["pair", "difference", "95% interval", how, "", "detectable", "effect size"]
+    header += ["wins/losses/ties"]
+    asked = cells[0].pairs[0] if pairs else None
+    header += [f"p ({name})" for name in asked.others] if asked else []
+    if asked and asked.equivalence:
+        header.append(f"within {asked.equivalence.margin:g}")
+    width = len(header) - 3 - len(group.runs)
+    rows = []
+    for cell in cells:
+        for i, pair in enumerate(cell.pairs or [None]):
+            first = i == 0
+            means = [_mean(cell, at) if first else "" for at in range(len(group.runs))]
+            name = [cell.slice, cell.metric, str(cell.means[0].n)] if first else ["", "", ""]
+            rows.append([*name, *means, *(_pair(pair) if pair else [""] * width)])
+    drawn = grid(rows, header, keys=2, style=FORMATS[style])
+    title = (
+        f"{table.protocol}, {table.level}; independent: {counted(table.clusters, table.cluster_by)}"
+    )
+    if table.average == "haystacks":
+        title += "; means over haystacks, each counted once (n: haystacks)"
+    elif table.cluster_by == "haystacks":
+        title += "; means over queries"
+    below = foot(table, cells) + left_out
+    for run, n in enumerate(table.dropped):
+        if n:
+            below += (
+                f"\n{counted(n, 'queries')} of {_letter(run)} in no mean here, as another run has "
+                "no value there: everything is over the queries in common"
+            )
+    letters = [_letter(i) for i in range(len(group.runs))]
+    behind = render_behind(table.behind, letters, FORMATS[style])
+    return "\n\n".join(filter(None, (title, drawn, below, behind)))
+
+
+def _pair(pair: Pair) -> list[str]:
+    found = pair.found
+    d = found.difference
+    return [
+        f"{_letter(pair.b)} - {_letter(pair.a)}",
+        f"{d.value:+.4f}",
+        "-" if not d.low < d.high else f"[{d.low:+.4f}, {d.high:+.4f}]",
+        _p(pair.p),
+        "*" if pair.shown else "",
+        _known(found.power.detectable),
+        _known(found.effect_size, 2),
+        f"{found.wins}/{found.losses}/{found.ties}",
+        *(_p(p) for p in pair.others.values()),
+        *([_equivalent(pair.equivalence)] if pair.equivalence else []),
+    ]
+
+
+def _equivalent(found: Equivalence) -> str:
+    if math.isnan(found.p):
+        return "cannot tell"
+    return f"{'shown' if found.equivalent else 'not shown'} (p {_p(found.p)})"
+
+
+def _p(value: float) -> str:
+    return "<0.0001" if value < 0.0001 else _known(value)
+
+
+def _known(value: float, digits: int = 4) -> str:
+    return "-" if math.isnan(value) else f"{value:.{digits}f}"
+
+
+def _mean(cell: Cell, run: int) -> str:
+    mean = cell.means[run]
+    if mean.method == "none":
+        return _known(mean.value)
+    return f"{mean.value:.4f} [{mean.low:.4f}, {mean.high:.4f}]"
+
+
+def _letter(i: int) -> str:
+    return chr(ord("A") + i) if i < 26 else f"R{i}"
+
+
+_CSV = (
+    *("group", "protocol", "level", "slice", "metric", "n", "run_a", "run_b", "mean_a", "mean_b"),
+    *("low_a", "high_a", "low_b", "high_b", "approximate"),
+    *(
+        "difference",
+        "low",
+        "high",
+        "p_corrected",
+        "p",
+        "shown",
+        "detectable",
+        "wins",
+        "losses",
+        "ties",
+        "effect_size",
+        "p_t",
+        "p_wilcoxon",
+        "p_equivalence",
+    ),
+)
+
+
+def _csv(comparison: Comparison, metrics: Sequence[str]) -> str:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_CSV)
+    for number, group in enumerate(comparison.groups):
+        for table in group.tables:
+            for cell in table.cells:
+                if not metrics or cell.metric in metrics:
+                    for pair in cell.pairs:
+                        about = (number, table.protocol, table.level, cell.slice, cell.metric)
+                        means = (cell.means[pair.a], cell.means[pair.b])
+                        approximate = named(pair.found.difference.note, table.cluster_by)
+                        writer.writerow((*about, *_csv_pair(group, pair, means, approximate)))
+    return out.getvalue().rstrip("\n")
+
+
+def _csv_pair(
+    group: Group, pair: Pair, means: tuple[MeanInterval, MeanInterval], approximate: str
+) -> tuple[object, ...]:
+    found = pair.found
+    d = found.difference
+    return (
+        *(d.n, group.runs[pair.a], group.runs[pair.b], found.mean_a, found.mean_b),
+        *(end for mean in means for end in (mean.low, mean.high)),
+        approximate,
+        *(d.value, d.low, d.high, pair.p, found.test.p, pair.shown, found.power.detectable),
+        *(found.wins, found.losses, found.ties, found.effect_size),
+        *(pair.others.get("t"), pair.others.get("wilcoxon")),
+        pair.equivalence.p if pair.equivalence else None,
+    )

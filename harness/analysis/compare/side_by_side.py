@@ -1,0 +1,203 @@
+"""Two runs query by query: which queries each won, and both rankings beside the evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from harness.analysis.compare.scored import Block, ScoredRun, require_depth
+from harness.datasets.reader import Dataset
+from harness.errors import UsageError, near
+from harness.runfiles.rankings import read_rankings
+from harness.runs.folder.run_folder import RunFolder
+from harness.scoring.grid import grid
+from harness.stats.paired import outcomes
+
+
+@dataclass(frozen=True)
+class QueryDifference:
+    """One query's value in two runs; `difference` is b's less a's."""
+
+    query: str
+    ability: str
+    category: str
+    a: float
+    b: float
+    difference: float
+
+
+@dataclass(frozen=True)
+class WinTieLoss:
+    """Queries that run `b` won (largest difference first), lost (largest loss first) and tied.
+
+    `b` is the new run, so what is won improved.
+
+    `unpaired` are the ids that only one of the two has a value for.
+    """
+
+    wins: tuple[QueryDifference, ...]
+    losses: tuple[QueryDifference, ...]
+    ties: tuple[QueryDifference, ...]
+    unpaired: tuple[str, ...]
+
+
+def win_tie_loss(a: Path, b: Path, block: Block, metric: str) -> WinTieLoss:
+    """Compare two run folders query by query in one metric of one protocol.
+
+    Raises UsageError for a protocol or a metric that one lacks, for a metric that their depths
+    could change, and for other queries.
+    """
+    runs = [ScoredRun.read(folder) for folder in (a, b)]
+    for run in runs:
+        if block not in run.blocks:
+            names = [" ".join(known) for known in run.blocks]
+            raise UsageError(f"{run.folder}: no protocol {' '.join(block)!r}; it has {names}")
+        metrics = list(run.blocks[block].overall)
+        if metric not in metrics:
+            raise UsageError(f"{run.folder}: no metric {metric!r}{near(metric, metrics)}")
+    if runs[0].asked != runs[1].asked and runs[0].scorable != runs[1].scorable:
+        raise UsageError(f"{a} and {b}: were asked other queries")
+    require_depth(runs, block, metric)
+    rows = runs[0].rows(block)
+    first, second = rows.values(metric), runs[1].rows(block).values(metric, rows.queries)
+    outcome = outcomes(first, second)[:, 0]
+    abilities, categories = rows.names("ability"), rows.names("category")
+
+    def of(sign: int) -> tuple[QueryDifference, ...]:
+        found = [
+            QueryDifference(
+                rows.queries[at],
+                str(abilities[at]),
+                str(categories[at]),
+                float(first[at]),
+                float(second[at]),
+                float(second[at] - first[at]) if sign else 0.0,
+            )
+            for at in np.flatnonzero(outcome == sign)
+        ]
+        return tuple(sorted(found, key=lambda q: (-abs(q.difference), q.query)))
+
+    alone = np.flatnonzero(np.isnan(first) != np.isnan(second))
+    return WinTieLoss(of(1), of(-1), of(0), tuple(rows.queries[at] for at in alone))
+
+
+@dataclass(frozen=True)
+class GoldDocument:
+    """A relevant document, and at which rank each run returned it (None: not at all)."""
+
+    document: str
+    grade: int
+    ranks: tuple[int | None, int | None]
+
+
+@dataclass(frozen=True)
+class SideBySide:
+    """One query: how much the runs differ, its evidence, and the top of both rankings.
+
+    `rankings` are ids, best first; `relevant` holds those of them that are evidence. The text of
+    the dataset is not in here.
+    """
+
+    difference: QueryDifference
+    evidence: tuple[GoldDocument, ...]
+    rankings: tuple[tuple[str, ...], tuple[str, ...]]
+    relevant: frozenset[str]
+
+
+def side_by_side(
+    dataset: Dataset,
+    folders: tuple[Path, Path],
+    queries: Sequence[QueryDifference],
+    k: int = 10,
+) -> list[SideBySide]:
+    """Lay two runs on this dataset beside each other, query by query; rankings down to rank k.
+
+    Evidence is that of the dataset's default key, with the ranks in the whole rankings.
+    """
+    wanted = [one.query for one in queries]
+    found = [_rankings(folder, set(wanted)) for folder in folders]
+    place = {name: i for i, name in enumerate(dataset.query_ids)}
+    judged = dataset.qrels()
+    result = []
+    for one in queries:
+        mine = np.flatnonzero((judged.query == place[one.query]) & (judged.grade >= 1))
+        ids = judged.document_id.take(pa.array(mine)).to_pylist()
+        grades = judged.grade[mine].tolist()
+        rankings = [ranked.get(one.query, []) for ranked in found]
+        ranks = [{id_: rank for rank, id_ in enumerate(ranked, 1)} for ranked in rankings]
+        result.append(
+            SideBySide(
+                one,
+                tuple(
+                    GoldDocument(id_, grade, (ranks[0].get(id_), ranks[1].get(id_)))
+                    for id_, grade in zip(ids, grades, strict=True)
+                ),
+                (tuple(rankings[0][:k]), tuple(rankings[1][:k])),
+                frozenset(ids),
+            )
+        )
+    return result
+
+
+def _rankings(folder: Path, wanted: set[str]) -> dict[str, list[str]]:
+    rankings = read_rankings(RunFolder(folder).rankings)
+    starts = rankings.starts
+    return {
+        query: rankings.document.slice(starts[i], starts[i + 1] - starts[i]).to_pylist()
+        for i, query in enumerate(rankings.query_ids)
+        if query in wanted
+    }
+
+
+def render_queries(
+    found: Sequence[SideBySide], names: tuple[str, str], dataset: Dataset | None, width: int = 88
+) -> str:
+    """As a person reads them; with `dataset` the texts too, cut to `width`."""
+    return "\n\n".join(_query(one, names, dataset, width) for one in found)
+
+
+def _query(one: SideBySide, names: tuple[str, str], dataset: Dataset | None, width: int) -> str:
+    d = one.difference
+    head = f"{d.query} ({d.category or d.ability}): {d.a:.4f} and {d.b:.4f}, {d.b - d.a:+.4f}"
+    lines = [head]
+    texts: dict[str, str] = {}
+    if dataset is not None:
+        row = dataset.query_ids.index(d.query)
+        lines.append(f"  {_cut(dataset.query(row).text, width)}")
+        shown = {e.document for e in one.evidence}
+        texts = _texts(dataset, int(dataset.query_haystack[row]), shown)
+    for evidence in one.evidence:
+        ranks = " and ".join("not found" if r is None else f"rank {r}" for r in evidence.ranks)
+        lines.append(f"  evidence {evidence.document}: {ranks}")
+        if evidence.document in texts:
+            lines.append(f"    {_cut(texts[evidence.document], width)}")
+    depth = max(map(len, one.rankings))
+    rows = [
+        [
+            rank + 1,
+            *(
+                f"{'* ' if ranked[rank] in one.relevant else '  '}{ranked[rank]}"
+                if rank < len(ranked)
+                else ""
+                for ranked in one.rankings
+            ),
+        ]
+        for rank in range(depth)
+    ]
+    table = grid(rows, ["rank", *names])
+    return "\n".join([*lines, *(f"  {line}" for line in table.splitlines())])
+
+
+def _texts(dataset: Dataset, haystack: int, ids: set[str]) -> dict[str, str]:
+    rows = {id_: row for id_, row in dataset.rows_by_id(haystack).items() if id_ in ids}
+    contents = dataset.documents.contents(np.array(list(rows.values()), np.int32))
+    return dict(zip(rows, contents, strict=True))
+
+
+def _cut(text: str, width: int) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= width else f"{line[: width - 3]}..."

@@ -1,0 +1,153 @@
+"""Numbers of a run beside those of a baseline, tested together: did any of them fall?
+
+One family of all that are named, whatever their protocol, metric and slice. They are means over the
+same queries, so that one set of signs is flipped for all of them, and the correction is as strict
+as they are different (`harness.stats.joint`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.analysis.compare.scored import (
+    Block,
+    ScoredRun,
+    Values,
+    differing,
+    essentials,
+    require_depth,
+)
+from harness.analysis.compare.table import clusters_of, slice_masks
+from harness.errors import UsageError
+from harness.stats.joint import joint_tests
+from harness.stats.power import power_of
+
+# Two values that were computed in another order are equal.
+_EQUAL = 1e-12
+
+Place = tuple[Block, str, str]
+"""Protocol and unit, metric, slice."""
+
+
+@dataclass(frozen=True)
+class Drop:
+    """One number before and now, over the queries that have a value in both runs.
+
+    `p` is two-sided, and corrected for all `tests` drops together; `least` is the smallest that
+    there could be: `clusters` of `cluster_by` (queries, haystacks) that all fell. `detectable`
+    is the smallest drop that would have been shown with 80% power, as strict as the correction
+    is: NaN where all queries differ alike, infinite where none would unless other drops are shown
+    too.
+    """
+
+    before: float
+    now: float
+    p: float
+    least: float
+    clusters: int
+    cluster_by: str
+    tests: int
+    detectable: float
+    alpha: float
+
+    @property
+    def fell(self) -> float:
+        """By how much; below 0 where it rose."""
+        return self.before - self.now
+
+    @property
+    def open(self) -> bool:
+        """Whether nothing could have been shown, whatever had happened."""
+        return self.least > self.alpha
+
+    @property
+    def shown(self) -> bool:
+        """Whether the difference, of either sign, is significant."""
+        return self.p <= self.alpha
+
+    def __str__(self) -> str:
+        """What was found, and what could have been."""
+        family = f"{self.tests} drops together, " if self.tests > 1 else ""
+        said = f"{self.before:.4f} -> {self.now:.4f}, {0.0 - self.fell:+.4f}, p {self.p:.4f}"
+        return f"{said} ({family}{self.clusters} {self.cluster_by}); {self.could_show}"
+
+    @property
+    def could_show(self) -> str:
+        """The smallest drop that could have been shown, or why none could."""
+        if self.open:
+            return f"nothing could have been shown (least p {self.least:.3g})"
+        if math.isinf(self.detectable):
+            return f"could have shown nothing beside the other {self.tests - 1}, unless they fell"
+        if not math.isnan(self.detectable):
+            return f"could have shown {self.detectable:.4f}"
+        return "every query has the same value in both" if not self.fell else "all differ alike"
+
+    @property
+    def remedy(self) -> str:
+        """What to do where nothing could have been shown."""
+        remedy = f"take more {self.cluster_by}"
+        if self.cluster_by == "haystacks":
+            remedy += ', or cluster_by = "queries" if questions to one haystack are independent'
+        return remedy
+
+
+def drops(
+    before: ScoredRun, now: ScoredRun, places: Sequence[Place], cluster_by: str, alpha: float
+) -> list[Drop]:
+    """Compare these numbers of two runs, query by query, as one family.
+
+    `cluster_by` is what is taken for independent, as in a comparison. Raises UsageError for
+    another one, for runs that do not compare, and for numbers that one of them lacks.
+    """
+    blocks = list(dict.fromkeys(block for block, _, _ in places))
+    if apart := differing(essentials((before, now), blocks)):
+        names = f"{before.folder} / {now.folder}"
+        raise UsageError(f"these runs do not compare ({names}): {'; '.join(map(str, apart))}")
+    for block, metric, _ in places:
+        require_depth((before, now), block, metric)
+    about = before.rows(blocks[0])
+    clusters = clusters_of(about.haystacks(), cluster_by)
+    a, b = (
+        np.stack([_values(run, place, about.queries) for place in places], axis=1)
+        for run in (before, now)
+    )
+    return drops_of(a, b, clusters, "queries" if clusters is None else "haystacks", alpha)
+
+
+def drops_of(
+    before: Values, now: Values, clusters: Sequence[str] | None, cluster_by: str, alpha: float
+) -> list[Drop]:
+    """As `drops`, of matrices (queries, numbers), NaN where a query has no value."""
+    differences = before - now
+    differences[np.abs(differences) <= _EQUAL] = 0.0
+    lacking = np.isnan(differences)
+    found = []
+    for at, test in enumerate(joint_tests(differences, clusters, level=1 - alpha)):
+        column, both = differences[:, at], ~lacking[:, at]
+        detectable = math.inf
+        if test.alone > 0:
+            detectable = power_of(column, clusters, level=1 - test.alone)[0].detectable
+        was, now_is = (float(x[both, at].mean()) if both.any() else math.nan for x in (before, now))
+        family = (cluster_by, differences.shape[1])
+        found.append(
+            Drop(was, now_is, test.p, test.least, test.clusters, *family, detectable, alpha)
+        )
+    return found
+
+
+def _values(run: ScoredRun, place: Place, order: Sequence[str]) -> Values:
+    """One number of a run by query, NaN outside its slice."""
+    block, metric, name = place
+    found = run.blocks[block].find(metric, name)
+    if found is None or found.value is None:
+        raise UsageError(f"{run.folder}: has no {metric} over {name!r}, or cannot measure it")
+    rows = run.rows(block)
+    values = rows.values(metric, order)
+    place_of = {query: at for at, query in enumerate(rows.queries)}
+    mask = slice_masks(rows, by_category=True)[name]
+    inside = [query in place_of and mask[place_of[query]] for query in order]
+    return np.where(inside, values, np.nan)

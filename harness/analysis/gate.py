@@ -1,0 +1,302 @@
+"""Hold a scored run against rules; nothing is computed here that scores and comparison have not.
+
+The rules are a TOML file:
+
+    baseline = "results/last-release"      # a run folder; `--baseline` goes over it
+    failed = 0                             # queries that may fail
+    alpha = 0.05                           # for all drops together, as one family
+    cluster_by = "auto"                    # what is independent: haystacks, queries, auto
+
+    [[at_least]]
+    metric = "recall@10"
+    value = 0.60
+    slice = "temporal"                     # an ability, a category, `answerable` or `all` (default)
+    protocol = "memory"                    # the first that has the metric, if not given
+    level = "turn>session"                  # the run's granularity, if not given
+
+    [[at_most]]                            # the same, from above
+
+    [[no_drop]]
+    metric = "recall@10"
+    max_drop = 0.02                        # a significant drop beyond this fails
+    slice = "all"
+
+Checks are printed, or written as JUnit XML, which CI services show beside tests. A check passes,
+fails, or is open: so few independent units could not have shown any drop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, TypeVar
+from xml.etree import ElementTree
+
+from msgspec import Meta, field
+from msgspec.structs import replace
+
+from harness.analysis.compare.scored import Block, ScoredRun
+from harness.analysis.drops import Drop, drops
+from harness.errors import UsageError, near
+from harness.io.files import disk_errors, write_bytes
+from harness.io.records import Record, read_toml_record
+from harness.records.scores import MetricResult
+from harness.scoring.metrics import Metric
+from harness.scoring.protocols import ANSWERS
+
+
+class NumberRule(Record):
+    """Names one number of a run; `level` is by default the run's granularity."""
+
+    metric: str
+    slice: str = "all"
+    protocol: str = ""
+    level: str = ""
+
+    @property
+    def name(self) -> str:
+        """The number as checks name it: `recall@10 (temporal, memory)`."""
+        where = ", ".join(part for part in (self.slice, self.protocol, self.level) if part)
+        return f"{self.metric} ({where})"
+
+
+class GateThreshold(NumberRule):
+    """A bound of one number: `GateMinimum` or `GateMaximum`."""
+
+    above: ClassVar[bool]
+    value: float
+
+
+class GateMinimum(GateThreshold):
+    """A number must reach its bound."""
+
+    above: ClassVar[bool] = True
+
+
+class GateMaximum(GateThreshold):
+    """A number must not exceed its bound."""
+
+    above: ClassVar[bool] = False
+
+
+class NoDrop(NumberRule):
+    """A number must not fall below the baseline's by more than `max_drop`."""
+
+    max_drop: float = 0.0
+
+
+R = TypeVar("R", bound=NumberRule)
+
+
+class GateRules(Record):
+    """The TOML file of a gate.
+
+    `alpha` is for all drops together, `cluster_by` the independent units, as in a comparison.
+    """
+
+    at_least: list[GateMinimum] = field(default_factory=list)
+    at_most: list[GateMaximum] = field(default_factory=list)
+    no_drop: list[NoDrop] = field(default_factory=list)
+    baseline: str | None = None
+    failed: Annotated[int, Meta(ge=0)] = 0
+    alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    cluster_by: str = "auto"
+
+    @property
+    def thresholds(self) -> list[GateThreshold]:
+        """All bounds."""
+        return [*self.at_least, *self.at_most]
+
+    @property
+    def baseline_folder(self) -> Path | None:
+        """The folder of the baseline, if the file names one."""
+        return None if self.baseline is None else Path(self.baseline)
+
+    @classmethod
+    def read(cls, path: Path) -> GateRules:
+        """Raises UsageError for a file that is missing, broken or asks for nothing."""
+        rules = read_toml_record(path, cls, "--config")
+        if not rules.thresholds and not rules.no_drop:
+            raise UsageError(f"--config {path}: asks for nothing; see [[at_least]], [[no_drop]]")
+        baseline = None if rules.baseline is None else str(path.parent / rules.baseline)
+        return replace(
+            rules,
+            at_least=_canonical(rules.at_least),
+            at_most=_canonical(rules.at_most),
+            no_drop=_canonical(rules.no_drop),
+            baseline=baseline,
+        )
+
+
+def _canonical(rules: Sequence[R]) -> list[R]:
+    """Returns rules with metrics as scores.json names them. Raises UsageError for unknown ones."""
+    return [
+        rule
+        if rule.protocol == ANSWERS.name
+        else replace(rule, metric=str(Metric.parse(rule.metric)))
+        for rule in rules
+    ]
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """One rule held against the run: `message` is what was found, `signature` the number's own.
+
+    `open` says that no drop could have been shown, whatever had happened. An open check claims
+    nothing; it has `passed` where the number did not fall by more than was allowed.
+    """
+
+    rule: str
+    passed: bool
+    message: str
+    signature: str = ""
+    open: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """`pass`, `FAIL` or `open`."""
+        return "open" if self.open else "pass" if self.passed else "FAIL"
+
+
+def gate(folder: Path, rules: GateRules, baseline: Path | None = None) -> list[GateResult]:
+    """Check a run folder.
+
+    Raises UsageError for what cannot be checked: no such metric or slice, no baseline where one is
+    needed, a baseline that does not compare.
+    """
+    run = ScoredRun.read(folder)
+    checks = [failed_check(run, rules.failed)]
+    checks += [threshold_check(run, threshold) for threshold in rules.thresholds]
+    before = baseline or rules.baseline_folder
+    if not rules.no_drop and before:
+        raise UsageError(
+            f"the baseline {before} would be compared with nothing: add a "
+            '[[no_drop]] rule (metric = "recall@10"), or leave it out'
+        )
+    if rules.no_drop:
+        if before is None:
+            raise UsageError("no_drop needs a baseline: name its run folder with --baseline")
+        checks += _no_drops(run, before, rules)
+    return checks
+
+
+def failed_check(run: ScoredRun, allowed: int) -> GateResult:
+    """Whether no more queries failed than may."""
+    failed, asked = run.scores.queries.failed, run.scores.queries.asked
+    return GateResult(f"failed queries <= {allowed}", failed <= allowed, f"{failed} of {asked}")
+
+
+def threshold_check(run: ScoredRun, rule: GateThreshold) -> GateResult:
+    """Hold one number against its bound. Raises UsageError where the run does not have it."""
+    result = result_of(run, rule)[1]
+    sign = ">=" if rule.above else "<="
+    name = f"{rule.name} {sign} {rule.value:g}"
+    value = result.value
+    if value is None:
+        return GateResult(
+            name, False, "not measurable: the rankings are too short", result.signature
+        )
+    passed = value >= rule.value if rule.above else value <= rule.value
+    interval = result.interval
+    between = f", 95% {interval.low:.4f} to {interval.high:.4f}" if interval else ""
+    return GateResult(name, passed, f"{value:.4f}{between}, n {result.n}", result.signature)
+
+
+def result_of(run: ScoredRun, rule: NumberRule) -> tuple[Block, MetricResult]:
+    """The number of a rule and where it stands.
+
+    That is the first protocol at the run's granularity that has its metric. Raises UsageError where
+    none does.
+    """
+    level = rule.level or run.scores.dataset.granularity
+    blocks = {
+        (protocol, found): block
+        for (protocol, found), block in run.blocks.items()
+        if protocol == (rule.protocol or protocol) and found == level
+    }
+    if not blocks:
+        known = sorted({f"{protocol} at {found}" for protocol, found in run.blocks})
+        wanted = f"{rule.protocol or 'any protocol'} at {level}"
+        raise UsageError(f"{run.folder}: was not scored by {wanted}; it has {', '.join(known)}")
+    slices = [name for block in blocks.values() for name in block.slices]
+    if rule.slice not in slices:
+        known = list(dict.fromkeys(slices))
+        raise UsageError(f"{run.folder}: no slice {rule.slice!r}{near(rule.slice, known)}")
+    for place, block in blocks.items():
+        if (result := block.find(rule.metric, rule.slice)) is not None:
+            return place, result
+    raise UsageError(
+        f"{run.folder}: was not scored by {rule.metric}; `harness score {run.folder} --metrics "
+        f"{rule.metric}` adds it"
+    )
+
+
+def _no_drops(run: ScoredRun, baseline: Path, rules: GateRules) -> list[GateResult]:
+    """All drops as one family, whatever their metrics and slices."""
+    places = [(result_of(run, rule)[0], rule.metric, rule.slice) for rule in rules.no_drop]
+    found = drops(ScoredRun.read(baseline), run, places, rules.cluster_by, rules.alpha)
+    pairs = zip(rules.no_drop, found, strict=True)
+    return [
+        drop_check(
+            f"{rule.name} not below {baseline.name} by {rule.max_drop:g}", drop, rule.max_drop
+        )
+        for rule, drop in pairs
+    ]
+
+
+def may_pass(fell: float, max_drop: float, *, shown: bool, open: bool) -> bool:
+    """Whether a number that `fell` so much passes: the one rule of gates and nightly lists.
+
+    It does not where it fell by more than `max_drop` and that is significant (`shown`), nor where
+    so few units could not have shown anything (`open`), since nobody can call that noise.
+    """
+    return not (fell > max_drop and (shown or open))
+
+
+def drop_check(rule: str, drop: Drop, max_drop: float) -> GateResult:
+    """Hold a drop against what it may be (`may_pass`); open where nothing could have been shown."""
+    if not drop.clusters:
+        return GateResult(rule, False, "not measurable: no query has a value in both")
+    passed = may_pass(drop.fell, max_drop, shown=drop.shown, open=drop.open)
+    more = "" if passed or not drop.open else f", nor that this is noise: {drop.remedy}"
+    return GateResult(rule, passed, f"{drop}{more}", open=drop.open)
+
+
+def status(checks: Sequence[GateResult]) -> int:
+    """Exit status: 1 where a check failed, 2 where none did and an open one has not passed."""
+    missed = [check.outcome for check in checks if not check.passed]
+    return 1 if "FAIL" in missed else 2 if missed else 0
+
+
+# -- Checks as JUnit XML ---------------------------------------------------------------------------
+
+
+def write_junit(checks: Sequence[GateResult], run: str, path: Path) -> None:
+    """Write a test case a check; an open one is skipped, or an error where it has not passed.
+
+    Raises UsageError where the file cannot be written.
+    """
+    found = [(check.outcome, check.passed) for check in checks]
+    counts = {
+        "tests": str(len(checks)),
+        "failures": str(found.count(("FAIL", False))),
+        "errors": str(found.count(("open", False))),
+        "skipped": str(found.count(("open", True))),
+    }
+    suites = ElementTree.Element("testsuites", counts)
+    suite = ElementTree.SubElement(suites, "testsuite", {"name": "harness gate", **counts})
+    for check in checks:
+        case = ElementTree.SubElement(suite, "testcase", {"classname": run, "name": check.rule})
+        if check.outcome == "FAIL":
+            failure = ElementTree.SubElement(case, "failure", {"message": check.message})
+            failure.text = check.signature or check.message
+        elif check.outcome == "open":
+            kind = "skipped" if check.passed else "error"
+            ElementTree.SubElement(case, kind, {"message": check.message})
+        else:
+            ElementTree.SubElement(case, "system-out").text = check.message
+    ElementTree.indent(suites)
+    text = ElementTree.tostring(suites, encoding="utf-8", xml_declaration=True)
+    with disk_errors(path.parent, "name another file with --junit"):
+        write_bytes(path, text + b"\n")

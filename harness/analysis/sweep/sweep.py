@@ -1,0 +1,238 @@
+"""Runs every setting, chooses the best on the development part, reports it on the held-out one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.analysis.compare.scored import ScoredRun, Values
+from harness.analysis.sweep.settings import Keeping, Setting, cut_off, tunable
+from harness.datasets.reader import Dataset
+from harness.errors import UsageError
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.scored import score_run
+from harness.runs.folder.store import Mode
+from harness.runs.run import run
+from harness.runs.settings import Settings
+from harness.scoring.metrics import Metric
+from harness.scoring.protocols import Choices
+from harness.scoring.uncertainty import independent
+from harness.stats.intervals import MeanInterval, mean_intervals
+from harness.stats.paired import PairedComparison, compare_paired
+
+Flags = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Tried:
+    """One setting: its metric on the development part, and its run."""
+
+    setting: Setting
+    metric: str
+    development: MeanInterval
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """The best setting of one metric; `place` is among those that were tried.
+
+    `held_out` is its value on the held-out part. `difference` is that from the setting `against`:
+    the metric's first one, or where that is the best, the second best. All are None where there is
+    no other part. `tied` counts other settings that were as good on the development part.
+    """
+
+    place: int
+    tied: int = 0
+    held_out: MeanInterval | None = None
+    against: int | None = None
+    difference: PairedComparison | None = None
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """What a sweep found.
+
+    `tried` is in the order of the settings. One is chosen for each metric: where `k` is swept over,
+    its cut-offs are different metrics, and to ask for the best of those would be to ask for the
+    largest. `tuned_on_test`: they are reported on the queries they were chosen by. `indexed` counts
+    the indexes that were made, None where every run made its own.
+    """
+
+    tried: tuple[Tried, ...]
+    chosen: tuple[Chosen, ...]
+    tuned_on_test: bool
+    development: str
+    indexed: int | None
+
+
+@dataclass(frozen=True)
+class Part:
+    """How settings are judged: a share of the dataset's queries, or `dataset`, another split.
+
+    With neither, the choice is made on the test itself, which the result says. `protocol`: of the
+    metric; the first that has it, where none is named.
+    """
+
+    share: float | None = None
+    dataset: Dataset | None = None
+    protocol: str = ""
+
+
+def sweep(
+    dataset: Dataset,
+    spec: RetrieverSpec,
+    settings: Sequence[Setting],
+    metric: Metric,
+    part: Part,
+    options: Settings,
+    out: Path = Path("results"),
+) -> Sweep:
+    """Try every setting. `metric`'s cut-off is the setting's own `k` where it has one.
+
+    Raises UsageError for settings that cannot be, and for a metric that is not scored.
+    """
+    if len(settings) < 2:
+        raise UsageError("a sweep needs two settings or more: --grid name=value,value")
+    metrics = [_metric(metric, setting) for setting in settings]
+    deepest = max([options.k, *(m.k or 0 for m in metrics)])
+    options = Settings(**{**vars(options), "k": deepest})
+    tried_on = part.dataset or dataset
+    runner = _Runner(spec, settings, options, part.protocol, out)
+    chosen = np.ones(tried_on.n_queries, bool)
+    if part.share is not None:
+        chosen = development(dataset, part.share, options.seed)
+    found = [runner.values(tried_on, s, m) for s, m in zip(settings, metrics, strict=True)]
+    tried = []
+    for setting, one, (folder, values) in zip(settings, metrics, found, strict=True):
+        (interval,) = _intervals(tried_on, values, chosen)
+        tried.append(Tried(setting, str(one), interval, folder))
+    by_metric: dict[str, list[int]] = {}
+    for place, this in enumerate(tried):
+        by_metric.setdefault(this.metric, []).append(place)
+    best, tied = {}, {}
+    for places in by_metric.values():
+        ordered = sorted(places, key=lambda place: -tried[place].development.value)
+        place = ordered[0]
+        best[place] = places[0] if place != places[0] else (ordered[1:] or [place])[0]
+        top = tried[place].development.value
+        tied[place] = sum(abs(tried[i].development.value - top) < 1e-12 for i in ordered[1:])
+    if part.share is None and part.dataset is None:
+        alone = tuple(Chosen(place, tied[place]) for place in best)
+        return Sweep(tuple(tried), alone, True, "the test itself", runner.indexed)
+    asked = np.isfinite(found[0][1])  # of a sample, and with evidence
+    kept, named = ~chosen, f"{int((chosen & asked).sum())} of {int(asked.sum())} scored queries"
+    held = {place: found[place][1] for pair in best.items() for place in pair}
+    if part.dataset is not None:
+        kept, named = np.ones(dataset.n_queries, bool), f"split {part.dataset.manifest.split}"
+        held = {i: runner.values(dataset, settings[i], metrics[i])[1] for i in held}
+    reported = tuple(
+        _reported(dataset, place, other, tied[place], held, kept) for place, other in best.items()
+    )
+    return Sweep(tuple(tried), reported, False, named, runner.indexed)
+
+
+def development(dataset: Dataset, share: float, seed: int) -> Flags:
+    """Queries of the development part: about `share` of them, by a seeded draw.
+
+    Questions that share one of several haystacks go together, since they are not independent.
+    Raises UsageError for a share that leaves one of the two parts empty.
+    """
+    if not 0 < share < 1:
+        raise UsageError(f"--dev-share must be between 0 and 1, not {share}")
+    clusters = independent(dataset)
+    units = np.arange(dataset.n_queries) if clusters is None else clusters
+    distinct = np.unique(units)
+    order = np.random.default_rng(seed).permutation(distinct)
+    taken = order[: round(share * len(distinct))]
+    chosen = np.isin(units, taken)
+    if chosen.all() or not chosen.any():
+        raise UsageError(
+            f"--dev-share {share} of {len(distinct)} "
+            f"{'queries' if clusters is None else 'haystacks'} leaves one part empty"
+        )
+    return chosen
+
+
+def _reported(
+    dataset: Dataset, place: int, other: int, tied: int, held: dict[int, Values], kept: Flags
+) -> Chosen:
+    mine, first = held[place], held[other]
+    (held_out,) = _intervals(dataset, mine, kept)
+    if place == other:
+        return Chosen(place, tied, held_out)
+    clusters = independent(dataset)
+    (difference,) = compare_paired(
+        first[kept], mine[kept], None if clusters is None else clusters[kept], bounds=(-1, 1)
+    )
+    return Chosen(place, tied, held_out, other, difference)
+
+
+class _Runner:
+    """Runs settings, with kept indexes where only tunable parameters are swept over."""
+
+    def __init__(
+        self,
+        spec: RetrieverSpec,
+        settings: Sequence[Setting],
+        options: Settings,
+        protocol: str,
+        out: Path,
+    ) -> None:
+        self._spec, self._options, self._protocol, self._out = spec, options, protocol, out
+        swept = {name for setting in settings for name in setting} - {"k"}
+        self._keeping: Keeping | None = None
+        if (
+            swept
+            and swept <= tunable(spec)
+            and (options.workers or 1) == 1
+            and options.backend == "processes"
+        ):
+            self._keeping = Keeping(spec, options.seed)
+
+    @property
+    def indexed(self) -> int | None:
+        """Indexes that were made; None where every run made its own."""
+        return None if self._keeping is None else self._keeping.indexed
+
+    def values(self, dataset: Dataset, setting: Setting, metric: Metric) -> tuple[Path, Values]:
+        """The run of a setting, and its metric by query; NaN where it was not scored."""
+        params = {name: value for name, value in setting.items() if name != "k"}
+        under_test: Any
+        if self._keeping is not None:
+            under_test = self._keeping.set_params(params)
+        else:
+            merged = {**self._spec.params, **params}
+            under_test = RetrieverSpec(self._spec.name, merged, self._spec.plugins)
+        folder = run(dataset, under_test, self._options, out=self._out, mode=Mode.RESUME)
+        score_run(folder, dataset, Choices(metrics=(metric,)))
+        scored = ScoredRun.read(folder)
+        for block, found in scored.blocks.items():
+            protocol, level = block
+            if level == "turn>session" or self._protocol not in ("", protocol):
+                continue
+            if str(metric) in found.overall:
+                rows = scored.rows(block)
+                at = {query: i for i, query in enumerate(dataset.query_ids)}
+                values = np.full(dataset.n_queries, np.nan)
+                values[[at[query] for query in rows.queries]] = rows.values(str(metric))
+                return folder, values
+        raise UsageError(f"{metric} is not scored by {self._protocol or 'any protocol'}")
+
+
+def _metric(metric: Metric, setting: Setting) -> Metric:
+    k = cut_off(setting)
+    return metric if k is None else Metric.parse(f"{str(metric).partition('@')[0]}@{k}")
+
+
+def _intervals(dataset: Dataset, values: Values, part: Flags) -> list[MeanInterval]:
+    clusters = independent(dataset)
+    used = part & ~np.isnan(values)
+    if not used.any():
+        raise UsageError("no query of the part that settings are judged on could be scored")
+    return mean_intervals(values[used], None if clusters is None else clusters[used], bounds=(0, 1))

@@ -1,0 +1,170 @@
+"""Computes a protocol: which queries it scores, and the values of their metrics with the levels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.analysis.verify.inputs import DocumentFacts, Flags, Floats, Inputs
+from harness.analysis.verify.levels import orders_of_ties, random_baselines, upper_bounds
+from harness.analysis.verify.metrics import MetricName, Metrics, Values, evaluate, ndcg
+from harness.records.scores import ProtocolResult
+
+SESSIONS = "turn>session"
+
+
+class MetricValues(NamedTuple):
+    """The value of a metric for each query; NaN of a `scored` one: it is not known.
+
+    `levels`: the same of random baselines, upper bounds and orders of ties, by their key in
+    scores.json. Not `recomputed`: the values are those of scores.parquet.
+    """
+
+    values: Floats
+    scored: Flags
+    levels: Mapping[str, Floats]
+    recomputed: bool
+
+
+class ProtocolRules(NamedTuple):
+    """Which queries a protocol scores, by which qrels.
+
+    `needs`: what a query must have, a `judgement` or `evidence` (of grade 1 or more). `empty`: the
+    value of a metric for a query without evidence, 0 if not named. `renamed`: turns of a gold
+    session that are not gold count as another session (LongMemEval's `noans_`).
+    """
+
+    qrels: str = "default"
+    unanswerable: bool = True
+    needs: str = ""
+    empty: Mapping[str, float] = {}
+    renamed: bool = False
+
+
+PROTOCOLS = {
+    "memory/1": ProtocolRules(needs="evidence"),
+    "trec/1": ProtocolRules(needs="judgement"),
+    "longmemeval-official/1": ProtocolRules(
+        "longmemeval-official", False, "evidence", renamed=True
+    ),
+    "longmemeval-470/1": ProtocolRules(
+        "longmemeval-official", False, empty={"recall_all": 1.0}, renamed=True
+    ),
+    "locomo-official/1": ProtocolRules("locomo-official", empty={"recall": 1.0}),
+    "locomo-official-aggregate/1": ProtocolRules("locomo-official"),
+    "realmem-official/1": ProtocolRules("realmem-official", False, "evidence"),
+}
+
+
+def exclusions(protocol: ProtocolRules, inputs: Inputs) -> list[str]:
+    """Returns why the protocol does not score each query; empty where it does."""
+    qrels = inputs.qrels(protocol.qrels)
+    judged, evidence = np.array([[bool(q.grades), bool(q.relevant())] for q in qrels]).T
+    unanswerable = inputs.dataset.abilities == "abstention"
+    reasons = {
+        "not asked in this run": ~inputs.asked,
+        "no answer exists (abstention)": unanswerable & (not protocol.unanswerable),
+        "no judgement": ~judged & (protocol.needs == "judgement"),
+        "no evidence in the answer key": ~evidence & (protocol.needs == "evidence"),
+        "not measurable: no text was resolved": ~inputs.measurable,
+        "no ranking in the run": inputs.skipped,
+    }
+    found: list[str] = np.select([*reasons.values()], [*reasons], default="").tolist()
+    return found
+
+
+def columns(inputs: Inputs, result: ProtocolResult, scored: Flags) -> dict[str, MetricValues]:
+    """Returns the metrics of a protocol that are computed here."""
+    protocol = PROTOCOLS[result.name]
+    results = [one for part in result.slices.values() for one in part.metrics.items()]
+    metrics = {name: m for name, _ in results if (m := MetricName.parse(name)) is not None}
+    rows = np.flatnonzero(scored).tolist()
+    if result.level == SESSIONS:
+        metrics = {name: metric for name, metric in metrics.items() if metric.of_sessions}
+        by_level = _of_sessions(metrics, inputs, protocol, rows, result.ties)
+    else:
+        by_level = _of_documents(metrics, inputs, protocol, rows, result.ties)
+    found = {}
+    for name in metrics:
+        levels: Values = {}
+        for level, values in by_level.items():
+            if name in values:
+                levels[level] = np.full(len(scored), np.nan)
+                levels[level][rows] = values[name]
+        found[name] = MetricValues(levels.pop("value"), scored, levels, True)
+    return found
+
+
+def _of_documents(
+    metrics: Metrics, inputs: Inputs, protocol: ProtocolRules, rows: Sequence[int], ties: str
+) -> dict[str, Values]:
+    qrels = [inputs.qrels(protocol.qrels)[row] for row in rows]
+    rankings = [inputs.rankings[row] for row in rows]
+    pairs = zip(rankings, qrels, strict=True)
+    orders = [orders_of_ties(ranking, judged, ties) for ranking, judged in pairs]
+    found = {
+        "value": evaluate(metrics, qrels, [ranking.order(ties) for ranking in rankings]),
+        "upper_bound": upper_bounds(metrics, qrels),
+        "random_baseline": random_baselines(metrics, qrels, [inputs.sizes[row] for row in rows]),
+        "ties.0": evaluate(metrics, qrels, [worst for worst, _ in orders]),
+        "ties.2": evaluate(metrics, qrels, [best for _, best in orders]),
+    }
+    for values in found.values():
+        for name, column in values.items():
+            empty = protocol.empty.get(metrics[name].name, 0.0)
+            values[name] = np.nan_to_num(column, nan=empty)
+    return found
+
+
+def _of_sessions(
+    metrics: Metrics, inputs: Inputs, protocol: ProtocolRules, rows: Sequence[int], ties: str
+) -> dict[str, Values]:
+    """Scores turns as sessions by LongMemEval's evaluate_retrieval_turn2session.
+
+    The cutoff grows from k until the turns above it are of k sessions, and the evidence is the
+    sessions of the gold turns. The value is not known where the ranking was cut off before.
+    """
+    values = {name: np.full(len(rows), np.nan) for name in metrics}
+    bounds = {name: np.zeros(len(rows)) for name, one in metrics.items() if one.of_evidence}
+    for at, query in enumerate(rows):
+        qrels, ranking = inputs.qrels(protocol.qrels)[query], inputs.rankings[query].order(ties)
+        gold, session = {*qrels.relevant()}, _sessions(inputs.documents(query))
+        counted = [(session(d), protocol.renamed and d in gold) for d in ranking]
+        wanted, present = ({session(d) for d in some} for some in (gold, gold & qrels.present))
+        complete = len(ranking) >= inputs.sizes[query] or len(ranking) < inputs.k
+        for name, metric in metrics.items():
+            cutoff = _effective_cutoff(counted, metric.k or 0)
+            top = ranking[:cutoff]
+            if not gold:
+                values[name][at] = protocol.empty.get(metric.name, 0.0)
+            elif metric.of_evidence:
+                bounds[name][at] = metric.of_share(min(len(present), metric.k or 0) / len(wanted))
+                found = {session(d) for d in top if d in gold or not protocol.renamed}
+                values[name][at] = metric.of_share(len(wanted & found) / len(wanted))
+            else:
+                values[name][at] = ndcg(metric.name, qrels, top, cutoff or len(ranking) + 1)
+            if gold and cutoff is None and not complete:
+                values[name][at] = np.nan
+    return {"value": values, "upper_bound": bounds}
+
+
+def _sessions(held: Mapping[str, DocumentFacts]) -> Callable[[str], tuple[bool, str]]:
+    """Returns a function from a document to its session; one without a session is alone."""
+
+    def session(document: str) -> tuple[bool, str]:
+        name = held[document].session if document in held else None
+        return (False, document) if name is None else (True, name)
+
+    return session
+
+
+def _effective_cutoff(sessions: Sequence[object], k: int) -> int | None:
+    """Returns the rank at which k different sessions are met; None where there are fewer."""
+    met: set[object] = set()
+    for rank, session in enumerate(sessions, 1):
+        met.add(session)
+        if len(met) == k:
+            return rank
+    return None

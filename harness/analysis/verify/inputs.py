@@ -1,0 +1,218 @@
+"""Reads what the numbers of a run are computed from: rankings, qrels, the outcome of each query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.datasets.manifest import IDS_ONLY
+from harness.datasets.reader import Dataset
+from harness.runfiles.arrow import flags, read_parquet
+from harness.runfiles.rankings import read_rankings
+
+Flags = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.integer[Any]]
+
+_UNKNOWN_SIZE = 1 << 31
+"""The size of haystacks whose documents are not known: more than any ranking holds."""
+
+
+class QueryRanking(NamedTuple):
+    """The documents of a query, best first, each once; no scores where the system gave none."""
+
+    documents: list[str]
+    scores: Floats | None
+
+    def compared(self, ties: str) -> list[float]:
+        """Returns the scores as a rule for equal scores compares them: `trec` has 32 bits."""
+        if self.scores is None:
+            return [-float(rank) for rank in range(len(self.documents))]
+        found: list[float] = self.scores.astype(np.float32 if ties == "trec" else float).tolist()
+        return found
+
+    def order(self, ties: str) -> list[str]:
+        """Returns the documents by a rule for equal scores.
+
+        `order`: as they were returned. `trec`, `trec64`: by id, descending.
+        """
+        if ties == "order":
+            return self.documents
+        pairs = zip(self.compared(ties), map(str.encode, self.documents), strict=True)
+        return [document.decode() for _, document in sorted(pairs, reverse=True)]
+
+
+class Judgement(NamedTuple):
+    """One line of the qrels; `present`: a ranking can hold the document."""
+
+    document: str
+    grade: int
+    evidence: int
+    present: bool
+
+
+class QueryQrels:
+    """The qrels of one query: the highest grade of each document, and the pieces of evidence."""
+
+    def __init__(self, lines: Sequence[Judgement]) -> None:
+        self._lines = lines
+        self.grades: dict[str, int] = {}
+        for line in lines:
+            self.grades[line.document] = max(line.grade, self.grades.get(line.document, line.grade))
+        self.present = {line.document for line in lines if line.present}
+        n_pieces = len({line.evidence for line in lines})
+        self.shares_evidence = min(n_pieces, len(self.grades)) < len(lines)
+
+    def relevant(self, rel: int = 1) -> list[str]:
+        """Returns the documents of a grade or more."""
+        return [document for document, grade in self.grades.items() if grade >= rel]
+
+    def pieces(self, rel: int) -> list[set[str]]:
+        """Returns the pieces of evidence, each as the documents that hold it."""
+        found: dict[int, set[str]] = {}
+        for line in self._lines:
+            if line.grade >= rel:
+                found.setdefault(line.evidence, set()).add(line.document)
+        return [*found.values()]
+
+
+class DocumentFacts(NamedTuple):
+    """What numbers depend on in a document."""
+
+    session: str | None
+    timestamp: int | None
+
+
+class Inputs:
+    """What numbers are computed from; arrays and `rankings` have an entry for each query.
+
+    `ranked`: the file has a ranking for the query; `answered`: it is known to have been answered,
+    if with nothing. `measurable`: a document is known for one of the texts that were returned.
+    `skipped`: left out, because the run has no ranking for it. `counted`: means can be over it.
+    """
+
+    def __init__(
+        self, folder: Path, file: Path, dataset: Dataset, k: int, *, skip_missing: bool
+    ) -> None:
+        """Reads the rankings of a file and the outcomes in a folder."""
+        self.dataset, self.k = dataset, k
+        self._number = {id_: i for i, id_ in enumerate(dataset.query_ids)}
+        n = dataset.n_queries
+        self.asked, self.measurable = np.ones((2, n), bool)
+        self.ranked, self.failed, self.answered, self.abstained = np.zeros((4, n), bool)
+        self.confidence = np.full(n, np.nan)
+        self._read_outcomes(folder)
+        self.rankings = [QueryRanking([], None)] * n
+        self.repeated_documents = self.unknown_queries = 0
+        for id_, ranking in iter_rankings(file):
+            query = self._number.get(id_)
+            self.unknown_queries += query is None
+            if query is not None:
+                documents = ranking.documents
+                self.repeated_documents += len(documents) - len({*documents})
+                self.ranked[query] = not self.failed[query]
+                if self.ranked[query]:
+                    own = id_ if dataset.manifest.exclude_self else None
+                    self.rankings[query] = best_first(ranking, excluded=own)
+        self.skipped = skip_missing & ~(self.ranked | self.answered | self.failed)
+        self.counted = self.asked & self.measurable & ~self.skipped
+        self._qrels: dict[str, list[QueryQrels]] = {}
+
+    def _read_outcomes(self, folder: Path) -> None:
+        """Reads queries.parquet, without which every query was asked, and hits.parquet."""
+        if (folder / "queries.parquet").is_file():
+            columns = ["query", "failed", "abstained", "confidence"]
+            table = read_parquet(folder / "queries.parquet", columns)
+            rows = [self._number[query] for query in table["query"].to_pylist()]
+            self.asked[:] = False
+            self.asked[rows] = True
+            self.failed[rows], self.abstained[rows] = flags(table["failed"]), flags(table[2])
+            self.answered[rows] = ~self.failed[rows]
+            self.confidence[rows] = table["confidence"].to_numpy()
+        if (folder / "hits.parquet").is_file():
+            hits = read_parquet(folder / "hits.parquet", ["query", "documents"])
+            known = hits.filter(pc.greater(pc.list_value_length(hits["documents"]), 0))
+            queries, with_known = ({*table["query"].to_pylist()} for table in (hits, known))
+            self.measurable[[self._number[query] for query in queries - with_known]] = False
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The number of documents that a ranking of each query could hold."""
+        if self.dataset.manifest.text == IDS_ONLY:
+            return [_UNKNOWN_SIZE] * len(self.rankings)
+        haystacks = self.dataset.query_haystack.tolist()
+        sizes = [self.dataset.haystack_size(h) for h in range(len(self.dataset.haystack_ids))]
+        return [sizes[h] - own for h, own in zip(haystacks, self.own, strict=True)]
+
+    @cached_property
+    def own(self) -> list[bool]:
+        """Whether the haystack has a document with the query's id that is left out of rankings."""
+        if not self.dataset.manifest.exclude_self:
+            return [False] * len(self.rankings)
+        return [id_ in self.documents(query) for query, id_ in enumerate(self.dataset.query_ids)]
+
+    def qrels(self, name: str = "default") -> list[QueryQrels]:
+        """Returns the qrels of each query, from one of the dataset's sets of qrels."""
+        if name not in self._qrels:
+            found = self.dataset.qrels(name)
+            own = self.dataset.query_ids if self.dataset.manifest.exclude_self else None
+            lines: list[list[Judgement]] = [[] for _ in self.rankings]
+            columns = (found.query, found.document, found.grade, found.evidence_id)
+            rows = zip(found.document_id.to_pylist(), *(c.tolist() for c in columns), strict=True)
+            for document, query, row, grade, evidence in rows:
+                present = row >= 0 and (own is None or own[query] != document)
+                lines[query].append(Judgement(document, grade, evidence, present))
+            self._qrels[name] = [*map(QueryQrels, lines)]
+        return self._qrels[name]
+
+    def documents(self, query: int) -> Mapping[str, DocumentFacts]:
+        """Returns the returned and judged documents that the haystack of a query holds, by id."""
+        return self._documents[int(self.dataset.query_haystack[query])]
+
+    @cached_property
+    def _documents(self) -> dict[int, dict[str, DocumentFacts]]:
+        dataset = self.dataset
+        wanted: dict[int, set[str]] = {}
+        for query, haystack in enumerate(dataset.query_haystack.tolist()):
+            ids = wanted.setdefault(haystack, set())
+            ids.update(self.rankings[query].documents, [dataset.query_ids[query]])
+            ids.update(*(self.qrels(name)[query].grades for name in dataset.qrels_sets))
+        found = {}
+        for haystack, ids in wanted.items():
+            rows, named = dataset.haystack_rows(haystack), pa.array(sorted(ids), pa.string())
+            at = np.flatnonzero(pc.is_in(dataset.documents.column("id", rows), named).to_numpy())
+            there, sessions = (dataset.documents.column(c, rows[at]) for c in ("id", "session"))
+            stamps = dataset.haystack_timestamps(haystack).take(pa.array(at))
+            values = map(DocumentFacts, sessions.to_pylist(), stamps.to_pylist())
+            found[haystack] = dict(zip(there.to_pylist(), values, strict=True))
+        return found
+
+
+def iter_rankings(file: Path) -> Iterator[tuple[str, QueryRanking]]:
+    """Yields each query of a file and its ranking, in the order of the file."""
+    rankings = read_rankings(file)
+    for query, (start, end) in zip(rankings.query_ids, pairwise(rankings.starts), strict=True):
+        scores = None if rankings.score is None else rankings.score[start:end]
+        yield query, QueryRanking(rankings.document[start:end].to_pylist(), scores)
+
+
+def best_first(ranking: QueryRanking, *, excluded: str | None = None) -> QueryRanking:
+    """Returns the ranking best first, each document once, where it is best."""
+    rows = range(len(ranking.documents))
+    if ranking.scores is not None:
+        rows = np.argsort(-ranking.scores, kind="stable").tolist()
+    best: dict[str, int] = {}
+    for row in rows:
+        best.setdefault(ranking.documents[row], row)
+    if excluded is not None:
+        best.pop(excluded, None)
+    kept = [*best.values()]
+    return QueryRanking([*best], None if ranking.scores is None else ranking.scores[kept])

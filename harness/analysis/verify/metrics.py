@@ -1,0 +1,173 @@
+"""Computes the metrics of each query.
+
+pytrec_eval computes what it has. The others follow their definitions in docs/reference/metrics.md.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.analysis.verify.inputs import Floats, QueryQrels
+from harness.errors import UsageError, install
+
+_TREC_EVAL = {
+    "recall": "recall",
+    "hit": "success",
+    "precision": "P",
+    "map": "map",
+    "ndcg": "ndcg",
+    "mrr": "recip_rank",
+    "rprec": "Rprec",
+}
+_DEFINED = ("recall_all", "precision_returned", "f1", "judged", "ndcg_exp", "ndcg_b2")
+_NAME = re.compile(r"([a-z_0-9]+?)(?:\(rel=(\d+)\))?(?:@(\d+))?")
+
+
+class MetricName(NamedTuple):
+    """`recall(rel=2)@10`: a name, the least grade of a relevant document, a cutoff or none."""
+
+    name: str
+    rel: int
+    k: int | None
+
+    @classmethod
+    def parse(cls, text: str) -> MetricName | None:
+        """Returns None for a metric that is not computed here."""
+        found = _NAME.fullmatch(text)
+        if found is None or found[1] not in (*_TREC_EVAL, *_DEFINED):
+            return None
+        return cls(found[1], int(found[2] or 1), int(found[3]) if found[3] else None)
+
+    @property
+    def measure(self) -> str:
+        """The name in pytrec_eval: `ndcg_cut_10`."""
+        name = _TREC_EVAL[self.name]
+        if self.k is None or self.name == "mrr":
+            return name
+        return f"{name}_cut_{self.k}" if name in ("map", "ndcg") else f"{name}_{self.k}"
+
+    @property
+    def of_evidence(self) -> bool:
+        """Whether the metric counts pieces of evidence."""
+        return self.name in ("recall", "hit", "recall_all")
+
+    @property
+    def of_sessions(self) -> bool:
+        """Whether there is such a metric of turns scored as sessions."""
+        return self.k is not None and (self.of_evidence or self.name.startswith("ndcg"))
+
+    @property
+    def least_grade(self) -> int:
+        """The least grade that the value depends on."""
+        return 0 if self.name == "judged" else 1 if self.name.startswith("ndcg") else self.rel
+
+    def is_defined(self, qrels: QueryQrels) -> bool:
+        """Tests whether a query has what the metric is about: relevant documents, or judged."""
+        return bool(qrels.grades if self.name == "judged" else qrels.relevant(self.least_grade))
+
+    def of_share(self, share: float) -> float:
+        """Returns recall, hit or recall_all from the share of the evidence that was found."""
+        if self.name == "recall":
+            return share
+        return float(share > 0 if self.name == "hit" else share == 1)
+
+
+Metrics = Mapping[str, MetricName]
+Values = dict[str, Floats]
+"""Metric as printed -> value of each query."""
+
+
+def evaluate(
+    metrics: Metrics, qrels: Sequence[QueryQrels], rankings: Sequence[Sequence[str]]
+) -> Values:
+    """Returns the value of each query; NaN where the metric is not defined."""
+    found = {name: np.full(len(qrels), np.nan) for name in metrics}
+    for rel in {metric.rel for metric in metrics.values()}:
+        mine = {n: m for n, m in metrics.items() if m.rel == rel and m.name in _TREC_EVAL}
+        called = _pytrec_eval({m.measure for m in mine.values()}, rel, qrels, rankings)
+        for name, metric in mine.items():
+            values = np.array([one.get(metric.measure, 0.0) for one in called])
+            if metric.name == "mrr" and metric.k is not None:  # it has no cutoff there
+                values[values * metric.k < 1 - 1e-9] = 0.0
+            found[name] = values
+    for query, (judged, ranking) in enumerate(zip(qrels, rankings, strict=True)):
+        for name, metric in metrics.items():
+            if not metric.is_defined(judged):
+                found[name][query] = np.nan
+            elif metric.name in _DEFINED or (metric.name == "recall" and judged.shares_evidence):
+                found[name][query] = _defined(metric, judged, ranking)
+    return found
+
+
+def _pytrec_eval(
+    measures: Iterable[str],
+    rel: int,
+    qrels: Sequence[QueryQrels],
+    rankings: Sequence[Sequence[str]],
+) -> list[Mapping[str, float]]:
+    """Returns the measures of each query; nothing for one without a ranking or qrels.
+
+    Raises UsageError without pytrec_eval.
+    """
+    try:
+        import pytrec_eval
+    except ImportError:
+        raise UsageError(f"harness verify needs pytrec_eval: {install('verify')}") from None
+    cutoffs: dict[str, list[str]] = {}
+    for measure in measures:
+        name, _, k = measure.rpartition("_") if measure[-1].isdigit() else (measure, "", "")
+        cutoffs.setdefault(name, []).append(k)
+    asked = {f"{name}.{','.join(ks)}" if all(ks) else name for name, ks in cutoffs.items()}
+    judged = {str(i): one.grades for i, one in enumerate(qrels) if one.grades}
+    evaluator = pytrec_eval.RelevanceEvaluator(judged, asked, relevance_level=rel)
+    # Equal scores were ordered before, by the protocol's rule.
+    run = {
+        str(i): {document: -float(rank) for rank, document in enumerate(ranking)}
+        for i, ranking in enumerate(rankings)
+        if ranking
+    }
+    found = evaluator.evaluate(run)
+    return [found.get(str(i), {}) for i in range(len(qrels))]
+
+
+def _defined(metric: MetricName, qrels: QueryQrels, ranking: Sequence[str]) -> float:
+    """Returns a metric of one query by its definition."""
+    top = ranking[: metric.k]
+    if metric.of_evidence:
+        pieces = qrels.pieces(metric.rel)
+        return metric.of_share(sum(not piece.isdisjoint(top) for piece in pieces) / len(pieces))
+    if metric.name.startswith("ndcg"):
+        return ndcg(metric.name, qrels, top, metric.k)
+    relevant = qrels.relevant(metric.rel)
+    found = len({*relevant}.intersection(top))
+    if metric.name == "judged":
+        found = sum(qrels.grades.get(document, -1) >= 0 for document in top)
+    if metric.name == "f1":
+        return 2 * found / ((metric.k or 0) + len(relevant))
+    return found / len(top) if top else 0.0
+
+
+def ndcg(name: str, qrels: QueryQrels, ranking: Sequence[str], k: int | None) -> float:
+    """Returns DCG / DCG of the ideal order, both down to rank k.
+
+    `ndcg_exp` has gains 2^grade - 1; `ndcg_b2` has discounts log2(rank), from rank 2 on.
+    """
+    ideal = sorted((qrels.grades[d] for d in qrels.relevant()), reverse=True)
+    return _dcg(name, [qrels.grades.get(d, 0) for d in ranking[:k]]) / _dcg(name, ideal[:k])
+
+
+def _dcg(name: str, grades: Sequence[int]) -> float:
+    gains = [2.0**grade - 1 if name == "ndcg_exp" else grade for grade in grades]
+    pairs = zip(gains, discounts(name, len(grades)), strict=True)
+    return math.fsum(gain * discount for gain, discount in pairs if gain > 0)
+
+
+def discounts(name: str, k: int) -> Floats:
+    """Returns what a gain counts at the ranks 1 to k."""
+    ranks = np.arange(1, k + 1)
+    return 1 / np.log2(np.maximum(ranks, 2) if name == "ndcg_b2" else ranks + 1)

@@ -1,0 +1,339 @@
+"""A prepared dataset as files that other tools read: BEIR, MTEB, TREC, or JSONL.
+
+* `jsonl` loses nothing: documents.jsonl, queries.jsonl, qrels.jsonl and, where something was
+  changed, changes.jsonl, as the dataset `labelled` reads them back.
+* `beir`: corpus.jsonl, queries.jsonl, qrels/<split>.tsv. Abilities, dates and the like stand under
+  `metadata`, where BEIR's tools keep what they do not use.
+* `mteb`: a repository of the hub as mteb loads them (see export_mteb.py); which documents are whose
+  is its `top_ranked`.
+* `trec`: documents.jsonl (TREC has no one format of documents), topics.tsv, qrels.txt.
+
+BEIR, MTEB and TREC know one corpus and one answer key. Of a dataset whose queries have haystacks of
+their own, haystacks.jsonl says which documents are whose; an id that stands for different
+documents in different haystacks becomes `haystack/id`. Of several qrels sets the default one is
+written, without its evidence ids. Judgements of documents that the corpus lacks are kept. Changes
+are left out: none of the three formats has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.datasets.export_mteb import write_mteb
+from harness.datasets.export_records import (
+    BeirDocument,
+    BeirDocumentMetadata,
+    BeirQuery,
+    BeirQueryMetadata,
+    ExportedChange,
+    ExportedDocument,
+    ExportedHaystack,
+    ExportedQrel,
+    ExportedQuery,
+)
+from harness.datasets.reader import Dataset
+from harness.errors import UsageError, near
+from harness.io.files import folder_aside
+from harness.io.records import Record, encode
+from harness.schema import Query
+
+_SPACE = re.compile(r"\s")
+_LINE = re.compile(r"[\t\r\n]+")
+
+
+def export(dataset: Dataset, folder: Path, format: str) -> list[Path]:
+    """Write `dataset` into `folder` as `beir`, `mteb`, `trec` or `jsonl`, and return the files.
+
+    The folder appears whole or not at all. Raises UsageError for an unknown format, a folder that
+    holds something already, and ids that the format cannot carry.
+    """
+    if format not in _FORMATS:
+        raise UsageError(f"unknown export format {format!r}{near(format, list(_FORMATS))}")
+    if folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
+        raise UsageError(f"{folder}: exists and is not empty; name a new folder")
+    with folder_aside(folder) as aside:
+        _FORMATS[format](dataset, aside)
+        names = sorted(path.relative_to(aside) for path in aside.rglob("*") if path.is_file())
+    return [folder / name for name in names]
+
+
+def _jsonl(dataset: Dataset, folder: Path) -> None:
+    homes = _homes(dataset)
+    write_lines(
+        folder / "documents.jsonl",
+        (
+            ExportedDocument(
+                id=document.id,
+                title=document.title,
+                text=document.text,
+                timestamp=document.timestamp,
+                session=document.session or None,
+                speaker=document.speaker or None,
+                position=document.position,
+                haystack=_names(homes.get(row, {})),
+            )
+            for row, document in enumerate(dataset.documents)
+        ),
+    )
+    shared = {h for h in range(len(dataset.haystack_ids)) if _holds_all(dataset, h)}
+    write_lines(
+        folder / "queries.jsonl",
+        (
+            ExportedQuery(
+                id=query.id,
+                text=query.text,
+                ability=str(query.ability),
+                category=query.category,
+                timestamp=query.timestamp,
+                answers=list(query.answers),
+                haystack=None if int(dataset.query_haystack[row]) in shared else query.haystack,
+            )
+            for row, query in enumerate(_queries(dataset))
+        ),
+    )
+    write_lines(
+        folder / "qrels.jsonl",
+        (
+            ExportedQrel(
+                query=dataset.query_ids[one.query],
+                document=one.document_id,
+                grade=one.grade,
+                evidence_id=one.evidence_id or None,
+                qrels_set="" if one.qrels_set == "default" else one.qrels_set,
+                missing=one.document < 0,
+            )
+            for one in qrel_rows(dataset)
+        ),
+    )
+    if dataset.has_changes:
+        write_lines(folder / "changes.jsonl", _changes(dataset))
+
+
+def _changes(dataset: Dataset) -> Iterator[ExportedChange]:
+    """The changes of every haystack; one of all documents needs no name."""
+    for haystack, name in enumerate(dataset.haystack_ids):
+        changes = dataset.changes(haystack)
+        of_all = bool(changes) and _holds_all(dataset, haystack)
+        for change in changes:
+            yield ExportedChange(
+                kind=change.kind,
+                document=dataset.documents[change.row].id,
+                timestamp=change.timestamp,
+                by=None if change.by_row is None else dataset.documents[change.by_row].id,
+                haystack=None if of_all else name,
+            )
+
+
+def _beir(dataset: Dataset, folder: Path) -> None:
+    names = _unique_ids(dataset)
+    write_lines(
+        folder / "corpus.jsonl",
+        (
+            BeirDocument(
+                id=names[row],
+                title=document.title,
+                text=document.text,
+                metadata=BeirDocumentMetadata(
+                    timestamp=document.timestamp,
+                    session=document.session or None,
+                    speaker=document.speaker or None,
+                    position=document.position,
+                ),
+            )
+            for row, document in enumerate(dataset.documents)
+        ),
+    )
+    write_lines(
+        folder / "queries.jsonl",
+        (
+            BeirQuery(
+                id=query.id,
+                text=query.text,
+                metadata=BeirQueryMetadata(
+                    ability=str(query.ability),
+                    category=query.category,
+                    timestamp=query.timestamp,
+                    answers=list(query.answers),
+                ),
+            )
+            for query in _queries(dataset)
+        ),
+    )
+    qrels = folder / "qrels" / f"{dataset.manifest.split}.tsv"
+    qrels.parent.mkdir()
+    with open(qrels, "w", encoding="utf-8", newline="\n") as file:
+        file.write("query-id\tcorpus-id\tscore\n")
+        for query, document, grade in _default_key(dataset, names):
+            for id_ in (query, document):
+                if "\t" in id_ or "\n" in id_:
+                    raise UsageError(f"the id {id_!r} holds a tab or a line end; export as jsonl")
+            file.write(f"{query}\t{document}\t{grade}\n")
+    _write_haystacks(dataset, names, folder)
+
+
+def _trec(dataset: Dataset, folder: Path) -> None:
+    names = _unique_ids(dataset)
+    for id_ in (*dataset.query_ids, *names):
+        if _SPACE.search(id_) or not id_:
+            raise UsageError(
+                f"the id {id_!r} of {dataset.name} holds white space, which TREC's formats cannot "
+                "carry; export as beir or jsonl"
+            )
+    if comment := next((id_ for id_ in dataset.query_ids if id_.startswith("#")), None):
+        raise UsageError(
+            f"the query id {comment!r} of {dataset.name} begins with #, as comments do in TREC's "
+            "formats; export as beir or jsonl"
+        )
+    write_lines(
+        folder / "documents.jsonl",
+        (
+            ExportedDocument(id=names[row], title=document.title, text=document.text)
+            for row, document in enumerate(dataset.documents)
+        ),
+    )
+    with open(folder / "topics.tsv", "w", encoding="utf-8", newline="\n") as file:
+        for query in _queries(dataset):
+            file.write(f"{query.id}\t{_LINE.sub(' ', query.text)}\n")
+    with open(folder / "qrels.txt", "w", encoding="utf-8", newline="\n") as file:
+        for query_id, document, grade in _default_key(dataset, names):
+            file.write(f"{query_id} 0 {document} {grade}\n")
+    _write_haystacks(dataset, names, folder)
+
+
+def _mteb(dataset: Dataset, folder: Path) -> None:
+    names = _unique_ids(dataset)
+    if len(set(names)) < len(names):
+        raise UsageError(
+            f"{dataset.name}: an id is that of another document with its haystack before it, and "
+            "MTEB's layout needs ids that are unique; export as jsonl"
+        )
+    whole = all(dataset.haystack_size(h) == len(names) for h in range(len(dataset.haystack_ids)))
+    write_mteb(dataset, folder, names, _default_key(dataset, names), whole=whole)
+
+
+_FORMATS: dict[str, Callable[[Dataset, Path], None]] = {
+    "beir": _beir,
+    "mteb": _mteb,
+    "trec": _trec,
+    "jsonl": _jsonl,
+}
+
+
+def write_lines(path: Path, records: Iterable[Record]) -> None:
+    """Writes one JSON object a line."""
+    with open(path, "wb") as file:
+        for record in records:
+            file.write(encode(record) + b"\n")
+
+
+def _queries(dataset: Dataset) -> Iterator[Query]:
+    return (dataset.query(row) for row in range(dataset.n_queries))
+
+
+class QrelRow(NamedTuple):
+    """A row of the table of qrels; see columns.QRELS."""
+
+    qrels_set: str
+    query: int
+    document: int
+    document_id: str
+    grade: int
+    evidence_id: str | None
+
+
+def qrel_rows(dataset: Dataset) -> Iterator[QrelRow]:
+    """Yields the judgements of every qrels set."""
+    with pa.memory_map(str(dataset.folder / "qrels.arrow")) as source:
+        table = pa.ipc.open_file(source).read_all()
+        for batch in table.to_batches(max_chunksize=1 << 14):
+            yield from map(QrelRow, *(column.to_pylist() for column in batch.columns))
+
+
+def _default_key(dataset: Dataset, names: list[str]) -> Iterator[tuple[str, str, int]]:
+    """Query, document and grade of the default key, one a document: its highest grade."""
+    grades: dict[tuple[str, str], int] = {}
+    for one in qrel_rows(dataset):
+        if one.qrels_set == "default":
+            document = names[one.document] if one.document >= 0 else one.document_id
+            pair = (dataset.query_ids[one.query], document)
+            grades[pair] = max(one.grade, grades.get(pair, one.grade))
+    for (query, document), grade in grades.items():
+        yield query, document, grade
+
+
+def _holds_all(dataset: Dataset, haystack: int) -> bool:
+    """True for a haystack of all documents, said when the documents were."""
+    if dataset.haystack_size(haystack) < len(dataset.documents):
+        return False
+    own = dataset.documents.column("timestamp").combine_chunks()
+    return bool(dataset.haystack_timestamps(haystack).equals(own))
+
+
+def _homes(dataset: Dataset) -> dict[int, dict[str, int | None]]:
+    """Haystacks of each row, with the time of the document there where that is the haystack's own.
+
+    Haystacks of all documents are left out.
+    """
+    homes: dict[int, dict[str, int | None]] = {}
+    own = dataset.documents.column("timestamp")
+    for haystack, name in enumerate(dataset.haystack_ids):
+        if _holds_all(dataset, haystack):
+            continue
+        rows = dataset.haystack_rows(haystack)
+        stamps = dataset.haystack_timestamps(haystack)
+        if stamps.equals(own.take(pa.array(rows)).combine_chunks()):
+            stamps = pa.nulls(len(rows), pa.int64())
+        for row, stamp in zip(rows.tolist(), stamps.to_pylist(), strict=True):
+            homes.setdefault(row, {})[name] = stamp
+    return homes
+
+
+def _names(homes: dict[str, int | None]) -> str | list[str] | dict[str, int | None] | None:
+    """Haystacks as `labelled` reads them: a name, a list of names, or names with times."""
+    if not homes:
+        return None
+    if any(stamp is not None for stamp in homes.values()):
+        return homes
+    return next(iter(homes)) if len(homes) == 1 else list(homes)
+
+
+def _unique_ids(dataset: Dataset) -> list[str]:
+    """A name of each row that no other row has: its id, or `haystack/id` where ids are shared."""
+    column = dataset.documents.column("id")
+    ids: list[str] = column.to_pylist()
+    if pc.count_distinct(column).as_py() == len(ids):
+        return ids
+    homes = _homes(dataset)
+    counts: dict[str, int] = {}
+    for id_ in ids:
+        counts[id_] = counts.get(id_, 0) + 1
+    return [
+        f"{next(iter(homes.get(row, {str(row): None})))}/{id_}" if counts[id_] > 1 else id_
+        for row, id_ in enumerate(ids)
+    ]
+
+
+def _write_haystacks(dataset: Dataset, names: list[str], folder: Path) -> None:
+    """haystacks.jsonl, where queries are answered from a part of the documents."""
+    if all(_holds_all(dataset, h) for h in range(len(dataset.haystack_ids))):
+        return
+    asking: dict[int, list[str]] = {}
+    for query, haystack in zip(dataset.query_ids, dataset.query_haystack.tolist(), strict=True):
+        asking.setdefault(haystack, []).append(query)
+    write_lines(
+        folder / "haystacks.jsonl",
+        (
+            ExportedHaystack(
+                haystack=name,
+                queries=asking.get(haystack, []),
+                documents=[names[row] for row in dataset.haystack_rows(haystack).tolist()],
+            )
+            for haystack, name in enumerate(dataset.haystack_ids)
+        ),
+    )

@@ -1,0 +1,122 @@
+"""The manifest of a prepared dataset: its origin, repairs and contents."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from harness.datasets.columns import FILES, TABLES
+from harness.errors import UsageError
+from harness.io.checksums import (
+    BLOCK_SUMS,
+    ChecksummedRecord,
+    check_file,
+    read_with_checksums,
+    write_with_checksums,
+)
+from harness.io.records import Record
+from harness.schema import SCHEMA_VERSION
+
+NAME = "manifest.json"
+_AGAIN = "remove its folder, and the dataset is prepared again"
+
+IDS_ONLY = "ids-only"
+"""The text form of datasets that have ids alone: rankings are scored on them, nothing is run. Their
+haystacks hold the judged documents, and what else there is nobody knows."""
+
+AS_OF = "-as-of"
+"""How a split's name ends whose questions are put to what had been said when they are asked."""
+
+
+class Repair(Record):
+    """A kind of oddity that an adapter repaired, kept or excluded; with the first examples."""
+
+    kind: str
+    count: int
+    examples: list[str]
+
+
+class RawFile(Record):
+    """A raw file that the dataset was made from.
+
+    `status`: `pinned` (hash as published), `revision` (from a pinned revision of the hub, where no
+    hash is published), or `unknown`.
+    """
+
+    name: str
+    path: str
+    bytes: int
+    modified_ns: int
+    sha256: str
+    status: str
+
+
+class Manifest(ChecksummedRecord, omit_defaults=False):
+    """All metadata of a prepared dataset; its tables hold the rest.
+
+    `raw`: the files that were read; `origin`: what came through another package, which checks its
+    own files. `own_files`: the dataset is of the user's own data. `mean_over`: `categories` where
+    the publisher's number is the mean of the categories' means.
+    """
+
+    name: str
+    granularity: str
+    text: str
+    split: str
+    licence: str
+    source: str
+    adapter_version: int
+    raw: list[RawFile]
+    repairs: list[Repair]
+    counts: dict[str, int]
+    files: dict[str, int]
+    fingerprint: str
+    created: str
+    exclude_self: bool = False
+    k: int = 100
+    qrels_sets: list[str] = msgspec.field(default_factory=list)
+    origin: list[str] = msgspec.field(default_factory=list)
+    own_files: bool = False
+    mean_over: str = ""
+    schema_version: int = SCHEMA_VERSION
+
+    @property
+    def official(self) -> bool:
+        """True when every raw file is the publisher's."""
+        return all(raw.status in ("pinned", "revision") for raw in self.raw)
+
+    @property
+    def published(self) -> bool | None:
+        """`official`; None for the user's own files, which nobody published."""
+        return None if self.own_files else self.official
+
+    @property
+    def ids_only(self) -> bool:
+        """Whether texts, and the documents that nobody judged, are not there."""
+        return self.text == IDS_ONLY
+
+    @property
+    def as_of(self) -> bool:
+        """Whether each question is put to what had been said when it is asked (see as_of.py)."""
+        return self.split.endswith(AS_OF)
+
+    def write(self, folder: Path) -> None:
+        """Writes it into the dataset's folder."""
+        write_with_checksums(folder / NAME, self, [BLOCK_SUMS])
+
+    @classmethod
+    def read(cls, folder: Path) -> Manifest:
+        """Reads it. Raises UsageError if it is missing, damaged, or of another schema version."""
+        manifest = read_with_checksums(folder / NAME, cls, _AGAIN, required=True)
+        check_file(folder / BLOCK_SUMS, manifest, _AGAIN)
+        if manifest.schema_version != SCHEMA_VERSION:
+            raise UsageError(f"{folder / NAME}: of another schema version; prepare it again")
+        return manifest
+
+    def matches(self, folder: Path) -> bool:
+        """True when every file is there with the size that was written."""
+        return set(FILES) <= set(self.files) <= set(TABLES) and all(
+            (folder / name).is_file() and (folder / name).stat().st_size == size
+            for name, size in self.files.items()
+        )

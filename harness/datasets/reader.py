@@ -1,0 +1,286 @@
+"""Reads a prepared dataset: memory-mapped columns inside, records at the edge."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.datasets.columns import CHANGES_FILE
+from harness.datasets.documents import Documents
+from harness.datasets.manifest import Manifest
+from harness.io.checksums import Blocks, FileSums, read_sums
+from harness.schema import Ability, Query
+
+Int32 = npt.NDArray[np.int32]
+Int64 = npt.NDArray[np.int64]
+
+BETWEEN = "@"
+"""Stands between the name of a haystack and the time as of which it is (see as_of.py)."""
+
+
+@dataclass(frozen=True)
+class DatasetQrels:
+    """One qrels set, as columns sorted by query.
+
+    Shapes: all of length m. `document` is a row, -1 where the corpus lacks the document;
+    `evidence_id` is the number of the evidence item, unique over the dataset (see schema.Qrel).
+    """
+
+    query: Int32
+    document: Int32
+    document_id: pa.Array
+    grade: Int32
+    evidence_id: Int32
+
+    def __len__(self) -> int:
+        return len(self.query)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRow:
+    """A change (see schema.Change) by rows of the document table; `by_row` None: no document."""
+
+    kind: str
+    row: int
+    timestamp: int
+    by_row: int | None
+
+
+class Dataset:
+    """A prepared dataset. `open_dataset` makes one."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.manifest = Manifest.read(folder)
+        self._qrels: dict[str, DatasetQrels] = {}
+        sums = read_sums(folder)
+        self._haystacks = _read(folder / "haystacks.arrow", sums)
+        self.haystack_ids: list[str] = self._haystacks["id"].to_pylist()
+        self.query_table = _read(folder / "queries.arrow", sums)
+        self.documents = Documents(*_mapped(folder / "documents.arrow", sums))
+        # Opened with the rest: by the time it is read, a newer dataset may stand in the folder.
+        self._judged = _read(folder / "qrels.arrow", sums)
+        changed = CHANGES_FILE in self.manifest.files
+        self._changed = _read(folder / CHANGES_FILE, sums) if changed else None
+
+    @property
+    def name(self) -> str:
+        """`family` or `family/variant`."""
+        return self.manifest.name
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 over the content, in hexadecimal."""
+        return self.manifest.fingerprint
+
+    def __repr__(self) -> str:
+        m = self.manifest
+        return f"<Dataset {m.name} {m.granularity} {m.text} {m.fingerprint[:8]} {m.counts}>"
+
+    def query(self, row: int) -> Query:
+        """The query at `row`."""
+        values = {
+            name: self.query_table[name][row].as_py() for name in self.query_table.column_names
+        }
+        return Query(
+            values["id"],
+            values["text"],
+            self.haystack_ids[values["haystack"]],
+            Ability(values["ability"]),
+            values["category"],
+            values["timestamp"],
+            tuple(values["answers"]),
+        )
+
+    @cached_property
+    def shown_documents(self) -> Documents:
+        """The documents as retrievers may have them: ids and sessions are not there."""
+        return self.documents.without("id", "session")
+
+    @property
+    def n_queries(self) -> int:
+        """How many queries there are."""
+        return len(self.query_table)
+
+    @cached_property
+    def query_ids(self) -> list[str]:
+        """Ids in table order."""
+        ids: list[str] = self.query_table["id"].to_pylist()
+        return ids
+
+    @cached_property
+    def query_haystack(self) -> Int32:
+        """Haystack index of each query."""
+        return np.asarray(self.query_table["haystack"].to_numpy(), np.int32)
+
+    @cached_property
+    def query_shares(self) -> Int32:
+        """Queries with the same number share documents, and are not independent of each other: of
+        one haystack, or of one haystack as of several times."""
+        if not self.manifest.as_of:
+            return self.query_haystack
+        numbers = {name: i for i, name in enumerate(dict.fromkeys(self.haystack_bases))}
+        of_haystack = np.array([numbers[name] for name in self.haystack_bases], np.int32)
+        return of_haystack[self.query_haystack]
+
+    @cached_property
+    def haystack_bases(self) -> list[str]:
+        """The haystacks' names, without the times as of which they are."""
+        return [*map(base, self.haystack_ids)] if self.manifest.as_of else self.haystack_ids
+
+    @cached_property
+    def abilities(self) -> npt.NDArray[np.str_]:
+        """Ability of each query."""
+        return np.array(self.query_table["ability"].to_pylist(), dtype=str)
+
+    @cached_property
+    def categories(self) -> npt.NDArray[np.str_]:
+        """The dataset's own category of each query."""
+        return np.array(self.query_table["category"].to_pylist(), dtype=str)
+
+    def haystack_rows(self, haystack: int) -> Int32:
+        """Document rows of a haystack, in the dataset's own order."""
+        rows = self._haystacks["rows"][haystack]
+        if not rows.is_valid:
+            return np.arange(len(self.documents), dtype=np.int32)
+        return np.asarray(rows.values.to_numpy(), np.int32)
+
+    def rows_by_id(self, haystack: int) -> dict[str, int]:
+        """The document row of each id that a haystack holds."""
+        rows = self.haystack_rows(haystack)
+        ids = self.documents.column("id", rows).to_pylist()
+        return dict(zip(ids, rows.tolist(), strict=True))
+
+    def haystack_size(self, haystack: int) -> int:
+        """How many documents a haystack holds."""
+        rows = self._haystacks["rows"][haystack]
+        return len(rows.values) if rows.is_valid else len(self.documents)
+
+    @cached_property
+    def haystack_starts(self) -> npt.NDArray[np.int64]:
+        """How many documents the haystacks before each one hold, shared ones counted in each."""
+        sizes = pc.list_value_length(self._haystacks["rows"]).fill_null(len(self.documents))
+        return np.concatenate([[0], np.cumsum(sizes.to_numpy())[:-1]]).astype(np.int64)
+
+    def haystack_timestamps(self, haystack: int) -> pa.Array:
+        """Timestamps aligned with `haystack_rows`; null where nobody dated the document."""
+        stamps = self._haystacks["timestamps"][haystack]
+        if stamps.is_valid:
+            return stamps.values
+        column = self.documents.column("timestamp")
+        if not self._haystacks["rows"][haystack].is_valid:
+            return column.combine_chunks()
+        return column.take(pa.array(self.haystack_rows(haystack))).combine_chunks()
+
+    @cached_property
+    def qrels_sets(self) -> list[str]:
+        """Names of the qrels sets; `default` is the normalised one."""
+        return self.manifest.qrels_sets
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether anything that was said was changed later, in any haystack."""
+        return self._changed is not None
+
+    def changes(self, haystack: int) -> list[ChangedRow]:
+        """What was changed in a haystack, in time order."""
+        return self._changes_by_haystack.get(haystack, [])
+
+    @cached_property
+    def _changes_by_haystack(self) -> dict[int, list[ChangedRow]]:
+        found: dict[int, list[ChangedRow]] = {}
+        if self._changed is not None:
+            columns = (column.to_pylist() for column in self._changed.columns)
+            for haystack, kind, row, timestamp, by_row in zip(*columns, strict=True):
+                changed = ChangedRow(kind, row, timestamp, by_row)
+                found.setdefault(haystack, []).append(changed)
+        return found
+
+    @cached_property
+    def session_codes(self) -> Int32:
+        """A number for each document's session; documents without one get -1."""
+        column = self.documents.column("session").dictionary_encode().unify_dictionaries()
+        codes = [pc.fill_null(chunk.indices, -1).to_numpy() for chunk in column.chunks]
+        return np.concatenate([np.zeros(0, np.int32), *codes])
+
+    @cached_property
+    def rows_with_query_id(self) -> Int32:
+        """For each query the row of the document that has the same id, -1 where there is none."""
+        rows = np.full(self.n_queries, -1, np.int32)
+        ids = self.query_table["id"].combine_chunks()
+        start = 0
+        for chunk in self.documents.column("id").chunks:
+            same = pc.index_in(chunk, value_set=ids)
+            at = np.flatnonzero(same.is_valid().to_numpy(zero_copy_only=False))
+            rows[same.take(pa.array(at)).to_numpy()] = start + at
+            start += len(chunk)
+        return rows
+
+    def qrels(self, name: str = "default") -> DatasetQrels:
+        """Returns one qrels set; an unknown name is an empty set."""
+        if name not in self._qrels:
+            self._qrels[name] = self._read_qrels(name)
+        return self._qrels[name]
+
+    def _read_qrels(self, name: str) -> DatasetQrels:
+        table = self._judged
+        table = table.filter(pc.equal(table["qrels_set"], name)).combine_chunks()
+        units = table["evidence_id"]
+        own = np.arange(len(table), dtype=np.int32)
+        if units.null_count < len(units):
+            names = pc.binary_join_element_wise(
+                table["query"].cast(pa.string()), pc.fill_null(units, ""), "\0"
+            )
+            codes = names.combine_chunks().dictionary_encode().indices.to_numpy() + len(table)
+            named = units.is_valid().to_numpy(zero_copy_only=False)
+            own = np.where(named, codes, own).astype(np.int32)
+        document_id = table["document_id"].combine_chunks()
+        return DatasetQrels(
+            np.asarray(table["query"].to_numpy(), np.int32),
+            np.asarray(table["document"].to_numpy(), np.int32),
+            document_id.chunk(0) if isinstance(document_id, pa.ChunkedArray) else document_id,
+            np.asarray(table["grade"].to_numpy(), np.int32),
+            own,
+        )
+
+
+def base(haystack: str) -> str:
+    """The haystack of which this one is what had been said by some time."""
+    return haystack.rpartition(BETWEEN)[0]
+
+
+def last_of_base(haystacks: Sequence[str], number: int) -> int:
+    """The number of the haystack of the latest time, of those that have the base of this one."""
+    own = base(haystacks[number])
+    while number + 1 < len(haystacks) and base(haystacks[number + 1]) == own:
+        number += 1
+    return number
+
+
+def _read(path: Path, sums: Mapping[str, FileSums]) -> pa.Table:
+    """A table that is small beside the documents, checked as a whole."""
+    table, mapped, blocks = _mapped(path, sums)
+    blocks.check(0, len(mapped))
+    return table
+
+
+def _mapped(path: Path, sums: Mapping[str, FileSums]) -> tuple[pa.Table, mmap.mmap, Blocks]:
+    """Memory-map an Arrow file; nothing is read until it is used, but what says where all is.
+
+    Raises DamagedError where that is not what was written.
+    """
+    with open(path, "rb") as file:
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    heads, of_blocks = sums[path.name]
+    blocks = Blocks(path, mapped, of_blocks)
+    for low, high in heads.tolist():
+        blocks.check(low, high)
+    return pa.ipc.open_file(pa.py_buffer(mapped)).read_all(), mapped, blocks

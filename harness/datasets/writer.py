@@ -1,0 +1,348 @@
+"""Writes a normalised dataset: Arrow files, in constant memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from harness.datasets.columns import (
+    CHANGES,
+    CHANGES_FILE,
+    DOCUMENTS,
+    FILES,
+    HAYSTACKS,
+    QRELS,
+    QUERIES,
+    TableFile,
+    fingerprint,
+    typed,
+)
+from harness.datasets.manifest import Repair
+from harness.datasets.validate_qrels import Repeated, with_rows_and_ids
+from harness.datasets.validate_updates import with_rows
+from harness.errors import UsageError
+from harness.io.checksums import write_sums
+from harness.schema import Ability, Change
+
+_BATCH_DOCUMENTS = 1 << 13
+_BATCH_CHARACTERS = 1 << 18  # small enough for the cache, and for the heap to be used again
+_EXAMPLES = 20
+
+
+class DatasetWriter:
+    """What an adapter writes to.
+
+    Documents come first or in any order with the rest; a haystack names rows that were written
+    before it. Nothing is valid until `finish`.
+    """
+
+    def __init__(self, folder: Path, *, unknown_documents: str = "refuse", bar: Any = None) -> None:
+        """`unknown_documents`: `refuse` or `keep` judgements of documents the corpus lacks.
+
+        `bar`, if any, is told how many documents were written (see progress.py).
+        """
+        self._folder = folder
+        self._bar = bar
+        self._unknown_documents = unknown_documents
+        self._tables = {name: TableFile(folder / name, schema) for name, schema in FILES.items()}
+        self._documents = columns(DOCUMENTS)
+        self._pending_characters = 0
+        self._document_count = 0
+        self._document_ids = Repeated()
+        self._queries: dict[str, int] = {}
+        self._query_haystack: list[str] = []
+        self._query_columns = columns(QUERIES)
+        self._haystacks: dict[str, int] = {}
+        self._haystack_columns = columns(HAYSTACKS)
+        self._judged = columns(QRELS)
+        self._judged_query: list[str] = []
+        self._changes: list[tuple[Change, str]] = []
+        self._repairs: dict[str, list[str]] = {}
+        self._repair_counts: Counter[str] = Counter()
+        self.origins: list[str] = []
+
+    def __enter__(self) -> DatasetWriter:
+        return self
+
+    def __exit__(self, kind: object, error: object, trace: object) -> None:
+        for table in self._tables.values():
+            if error is None:
+                table.close()
+            else:
+                table.abandon()
+
+    # -- what adapters call -----------------------------------------------------------------------
+
+    def document(
+        self,
+        id: str,
+        text: str,
+        *,
+        title: str = "",
+        timestamp: int | None = None,
+        session: str | None = None,
+        speaker: str | None = None,
+        position: int | None = None,
+    ) -> int:
+        """Add one document and return its row."""
+        columns = self._documents
+        columns["id"].append(id)
+        columns["text"].append(text)
+        columns["title"].append(title or None)
+        columns["timestamp"].append(timestamp)
+        columns["session"].append(session)
+        columns["speaker"].append(speaker)
+        columns["position"].append(position)
+        row = self._document_count
+        self._document_count += 1
+        if isinstance(text, str):  # anything else is refused when it is written
+            self._pending_characters += len(text)
+        if len(columns["id"]) >= _BATCH_DOCUMENTS or self._pending_characters >= _BATCH_CHARACTERS:
+            self._flush_documents()
+        return row
+
+    def documents(
+        self, ids: Sequence[str], texts: Sequence[str], titles: Sequence[str | None] | None = None
+    ) -> None:
+        """Add many plain documents at once; several times as fast as one by one."""
+        self._flush_documents()
+        self._document_ids.add(ids)
+        n = len(ids)
+        columns: dict[str, Sequence[Any]] = {"id": ids, "text": texts}
+        if titles is not None:
+            columns["title"] = [title or None for title in titles]  # as `document` does
+        self._tables["documents.arrow"].write(
+            pa.RecordBatch.from_arrays(
+                [
+                    typed(field, columns[field.name])
+                    if field.name in columns
+                    else pa.nulls(n, field.type)
+                    for field in DOCUMENTS
+                ],
+                schema=DOCUMENTS,
+            )
+        )
+        self._document_count += n
+        if self._bar is not None:
+            self._bar.update(n)
+
+    def repeated_ids(self) -> set[int]:
+        """Hashes of the document ids that stand more than once so far (see Repeated)."""
+        self._flush_documents()
+        return self._document_ids.candidates()
+
+    def haystack(
+        self,
+        id: str,
+        rows: Sequence[int] | None = None,
+        timestamps: Sequence[int] | None = None,
+    ) -> None:
+        """Add a haystack: the rows that a query may be answered from (None: every document)."""
+        if id in self._haystacks:
+            raise UsageError(f"haystack {id!r} is defined twice")
+        if timestamps is not None and (rows is None or len(rows) != len(timestamps)):
+            raise ValueError(f"haystack {id!r}: timestamps must align with rows")
+        self._haystacks[id] = len(self._haystacks)
+        self._haystack_columns["id"].append(id)
+        self._haystack_columns["rows"].append(rows)
+        self._haystack_columns["timestamps"].append(timestamps)
+
+    def query(
+        self,
+        id: str,
+        text: str,
+        haystack: str,
+        *,
+        ability: Ability = Ability.LOOKUP,
+        category: str = "",
+        timestamp: int | None = None,
+        answers: Sequence[str] = (),
+    ) -> None:
+        """Add one query; its haystack may be defined later."""
+        if id in self._queries:
+            raise UsageError(f"query id {id!r} stands twice; ids must be unique in a dataset")
+        self._queries[id] = len(self._queries)
+        self._query_haystack.append(haystack)
+        columns = self._query_columns
+        columns["id"].append(id)
+        columns["text"].append(text)
+        columns["ability"].append(str(Ability(ability)))
+        columns["category"].append(category)
+        columns["timestamp"].append(timestamp)
+        columns["answers"].append(list(answers))
+
+    def qrel(
+        self,
+        query: str,
+        document: int | str,
+        grade: int = 1,
+        *,
+        evidence_id: str | None = None,
+        document_id: str | None = None,
+        qrels_set: str = "default",
+    ) -> None:
+        """Adds one judgement to a qrels set.
+
+        `document` is a row, or an id where ids are unique in the whole dataset. A row of -1 with a
+        `document_id` is a document that the corpus does not hold.
+        """
+        judged = self._judged
+        self._judged_query.append(query)
+        judged["qrels_set"].append(qrels_set)
+        judged["document"].append(document if isinstance(document, int) else None)
+        judged["document_id"].append(document if isinstance(document, str) else document_id)
+        judged["grade"].append(grade)
+        judged["evidence_id"].append(evidence_id)
+
+    def change(self, change: Change, where: str = "") -> None:
+        """Add what became of a document; `where`, for errors, is the place of it in a file."""
+        what = f"change {len(self._changes) + 1}, of the document {change.document!r}"
+        self._changes.append((change, where or what))
+
+    def origin(self, what: str) -> None:
+        """Record that content came through another package: its name, version, and the id there."""
+        self.origins.append(what)
+
+    def repair(self, kind: str, what: str) -> None:
+        """Record something mended, kept although odd, or left out. `kind` is a sentence."""
+        self._repair_counts[kind] += 1
+        examples = self._repairs.setdefault(kind, [])
+        if len(examples) < _EXAMPLES:
+            examples.append(what)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def finish(self) -> None:
+        """Resolve names to rows, check them, and close the files.
+
+        Raises UsageError for a query without a haystack, a judgement of an unknown query or
+        document, document ids that are not unique where they must be, and changes that cannot be.
+        """
+        self._flush_documents()
+        self._tables["documents.arrow"].close()
+        self._write_haystacks()
+        self._write_queries()
+        self._write_qrels()
+        self._write_changes()
+        for table in self._tables.values():
+            table.close()
+        write_sums(self._folder, {name: table.heads() for name, table in self._tables.items()})
+
+    @property
+    def files(self) -> dict[str, int]:
+        """Bytes of each finished table's file."""
+        return {name: (self._folder / name).stat().st_size for name in self._tables}
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Rows of each table."""
+        return {name.removesuffix(".arrow"): t.rows for name, t in self._tables.items()}
+
+    @property
+    def qrels_sets(self) -> list[str]:
+        """Names of the qrels sets, `default` first."""
+        return sorted(
+            set(self._judged["qrels_set"]) | {"default"}, key=lambda k: (k != "default", k)
+        )
+
+    @property
+    def repairs(self) -> list[Repair]:
+        """The repairs in the order in which they were first recorded."""
+        return [
+            Repair(kind=kind, count=self._repair_counts[kind], examples=examples)
+            for kind, examples in self._repairs.items()
+        ]
+
+    @property
+    def fingerprint(self) -> str:
+        """sha256 over the content of all tables: equal content, equal fingerprint."""
+        return fingerprint({name: table.content for name, table in self._tables.items()})
+
+    def _flush_documents(self) -> None:
+        if self._documents["id"]:
+            self._document_ids.add(self._documents["id"])
+            self._tables["documents.arrow"].write_columns(self._documents)
+            if self._bar is not None:
+                self._bar.update(len(self._documents["id"]))
+            self._documents = columns(DOCUMENTS)
+            self._pending_characters = 0
+
+    def _write_haystacks(self) -> None:
+        self._require_unique_ids()
+        if self._haystack_columns["id"]:
+            self._tables["haystacks.arrow"].write_columns(self._haystack_columns)
+
+    def _write_queries(self) -> None:
+        for query, haystack in zip(self._queries, self._query_haystack, strict=True):
+            if haystack not in self._haystacks:
+                raise UsageError(
+                    f"query {query!r} names the haystack {haystack!r}, which is not there"
+                )
+        columns = self._query_columns
+        columns["haystack"] = [self._haystacks[name] for name in self._query_haystack]
+        if columns["id"]:
+            self._tables["queries.arrow"].write_columns(columns)
+
+    def _write_qrels(self) -> None:
+        judged = self._judged
+        if not self._judged_query:
+            return
+        unknown = [q for q in self._judged_query if q not in self._queries]
+        if unknown:
+            raise UsageError(
+                f"{len(unknown)} judgements name queries that are not there, first {unknown[0]!r}"
+            )
+        judged["query"] = [self._queries[name] for name in self._judged_query]
+        table, absent = with_rows_and_ids(
+            pa.Table.from_pydict(judged, schema=QRELS), self._folder / "documents.arrow"
+        )
+        if absent and self._unknown_documents == "refuse":
+            raise UsageError(
+                f"{len(absent)} judgements name documents that the corpus does not hold, first "
+                f"{absent[0]!r}: add the documents or take the judgements out"
+            )
+        for name in absent:
+            self.repair(
+                "judgements of documents that the corpus does not hold: kept; they count as "
+                "relevant and cannot be found",
+                name,
+            )
+        self._tables["qrels.arrow"].write_table(table)
+
+    def _write_changes(self) -> None:
+        """The table of changes, which is there only where something changed."""
+        if self._changes:
+            held = self._haystack_columns
+            parts = zip(held["rows"], held["timestamps"], strict=True)
+            haystacks = dict(zip(held["id"], parts, strict=True))
+            columns = with_rows(self._changes, haystacks, self._folder / "documents.arrow")
+            self._tables[CHANGES_FILE] = TableFile(self._folder / CHANGES_FILE, CHANGES)
+            self._tables[CHANGES_FILE].write_columns(columns)
+
+    def _require_unique_ids(self) -> None:
+        """Refuse an id that stands twice in one haystack: a ranking could not tell them apart."""
+        candidates = self.repeated_ids()
+        if not candidates:
+            return
+        with pa.memory_map(str(self._folder / "documents.arrow")) as source:
+            ids: list[str] = pa.ipc.open_file(source).read_all()["id"].to_pylist()
+        suspects = {row: id_ for row, id_ in enumerate(ids) if hash(id_) in candidates}
+        columns = self._haystack_columns
+        for name, rows in zip(columns["id"], columns["rows"], strict=True):
+            inside = suspects.values() if rows is None else map(suspects.get, rows)
+            counts = Counter(id_ for id_ in inside if id_ is not None)
+            twice = [id_ for id_, n in counts.items() if n > 1]
+            if twice:
+                raise UsageError(
+                    f"{len(twice)} document ids stand more than once in the haystack {name!r}, "
+                    f"first {twice[0]!r}; ids must be unique in a haystack"
+                )
+
+
+def columns(schema: pa.Schema) -> dict[str, list[Any]]:
+    """An empty list for each column."""
+    return {name: [] for name in schema.names}

@@ -1,0 +1,1 @@
+"""What the core works without: each folder is an extension, found through entry points."""

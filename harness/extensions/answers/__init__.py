@@ -1,0 +1,1 @@
+"""Answers of readers and judges over what was retrieved, and their scores."""

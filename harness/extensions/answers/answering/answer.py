@@ -1,0 +1,287 @@
+"""Asks a reader model every question of a run, with the run's results and with baselines."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+import harness
+from harness.datasets.prepare import home
+from harness.datasets.progress import progress
+from harness.datasets.reader import Dataset
+from harness.errors import RunError, UsageError
+from harness.extensions.answers.answering.client import ModelClient, ModelResponse, RequestOptions
+from harness.extensions.answers.answering.context import (
+    RETRIEVED,
+    Context,
+    ContextBuilder,
+    ContextLimits,
+)
+from harness.extensions.answers.answering.prompts import Prompt, Reader
+from harness.extensions.answers.answering.replies import Call
+from harness.io.files import digest
+from harness.io.records import to_plain
+from harness.records.answers import (
+    BASELINES,
+    AnswerCounts,
+    AnswerSettings,
+    AnswersRecord,
+    Baseline,
+    CallUsage,
+    RunReference,
+)
+from harness.runs.folder.answers_folder import (
+    ANSWERS,
+    ANSWERS_VERSION,
+    file_name,
+    require_texts,
+    write_answers,
+)
+from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
+from harness.runs.usage import Prices, cost_usd, with_model_prices
+from harness.scoring.budget import TOKENIZER
+from harness.scoring.signature import digest as digest_of_ids
+
+_log = logging.getLogger(__name__)
+
+BASELINE_NAMES: dict[str, str] = {
+    "none": "no context",
+    "newest": "newest documents",
+    "random": "random documents",
+    "evidence": "evidence only",
+}
+"""The names of baselines in tables."""
+
+
+@dataclass(frozen=True)
+class AnswerPlan:
+    """What a reader is asked: with the run's results and with `baselines`, `repeat` times each."""
+
+    limits: ContextLimits = field(default_factory=ContextLimits)
+    baselines: tuple[Baseline, ...] = ()
+    repeat: int = 1
+    seed: int = 0
+    temperature: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.repeat < 1:
+            raise UsageError(f"--repeat must be 1 or more, not {self.repeat}")
+        if self.temperature is not None and not 0 <= self.temperature <= 2:
+            raise UsageError(f"--temperature must be from 0 to 2, not {self.temperature:g}")
+
+
+@dataclass(frozen=True)
+class ConditionCalls:
+    """The contexts, prompts and calls of one condition: the run, or a baseline."""
+
+    condition: Baseline | Literal["retrieved"]
+    contexts: list[Context]
+    prompts: list[Prompt]
+    calls: list[Call]
+
+
+@dataclass(frozen=True)
+class AnswerJob:
+    """A run, and how its questions are asked."""
+
+    run: Path
+    dataset: Dataset
+    reader: Reader
+    options: RequestOptions
+    plan: AnswerPlan
+
+    def conditions(self) -> Iterator[ConditionCalls]:
+        """Yields the calls of the run and of each baseline. Raises UsageError for a dataset without
+        texts and for a baseline that is impossible."""
+        require_texts(self.dataset)
+        builder = ContextBuilder(self.dataset, self.plan.limits)
+        retrieved = builder.retrieved(self.run)
+        if not retrieved:
+            raise UsageError(f"{self.run}: no question was answered without an error")
+        for name in self.plan.baselines:  # fails before anything is paid
+            builder.baseline(name, [])
+        for condition in (RETRIEVED, *self.plan.baselines):
+            contexts = retrieved
+            if condition != RETRIEVED:
+                contexts = builder.baseline(condition, retrieved, self.plan.seed)
+            prompts = [*self.reader.prompts(contexts)]
+            by_query = {context.query: context for context in contexts}
+            calls = [
+                self._call(prompt, number)
+                for prompt in prompts
+                for number in range(self.plan.repeat)
+            ]
+            in_order = [by_query[prompt.query] for prompt in prompts]
+            yield ConditionCalls(condition, in_order, prompts, calls)
+
+    def _call(self, prompt: Prompt, repeat: int) -> Call:
+        """Returns a call; repetitions have seeds of their own."""
+        params = dict(prompt.params)
+        if self.plan.temperature is not None:
+            params["temperature"] = self.plan.temperature
+        if self.plan.repeat > 1:
+            params["seed"] = self.plan.seed + repeat
+        return Call(self.options.model, prompt.messages, params, repeat)
+
+
+def answer(job: AnswerJob, out: Path) -> list[Path]:
+    """Asks all questions, and writes a folder of answers for the run and for each baseline.
+
+    Replies are cached as they arrive, so an interrupted command resumes when it is run again.
+    Raises UsageError and RunError as `ModelClient.complete`.
+    """
+    client = ModelClient(job.options, home())
+    folders = []
+    try:
+        for asked in job.conditions():
+            with progress(len(asked.calls), "answers", asked.condition) as bar:
+                responses = client.complete(asked.calls, lambda n, bar=bar: bar.update(n))  # type: ignore[misc]
+            table = _table(job, asked, responses)
+            if table["error"].null_count == 0:
+                reason = f"no question was answered, first: {table['error'][0].as_py()}"
+                if asked.condition == RETRIEVED:
+                    raise RunError(reason)
+                # A baseline may be too long for a small model; the others are not affected.
+                name = BASELINE_NAMES[asked.condition]
+                _log.warning(f"note: {name}: excluded: {reason}")
+                continue
+            record = _record(job, asked, responses, table, client.address)
+            folders.append(_folder(job, asked, record, out))
+            write_answers(folders[-1], record, table)
+    finally:
+        client.close()
+    return folders
+
+
+def _record(
+    job: AnswerJob,
+    asked: ConditionCalls,
+    responses: Sequence[ModelResponse],
+    table: pa.Table,
+    address: str,
+) -> AnswersRecord:
+    run, limits, condition = RunFolder(job.run), job.plan.limits, asked.condition
+    run_record = run.record
+    cut = condition in (RETRIEVED, "random")
+    return AnswersRecord(
+        answers_version=ANSWERS_VERSION,
+        finished=now(),
+        dataset=dataset_ref(job.dataset),
+        name=BASELINE_NAMES.get(condition) or run_record.title,
+        baseline=condition in BASELINES,
+        run=RunReference(name=job.run.name, rankings_sha256=digest(run.rankings)),
+        settings=AnswerSettings(
+            condition=condition,
+            k=limits.k if cut else None,
+            budget=limits.budget if cut else None,
+            window=limits.newest if condition == "newest" else None,
+            tokenizer=TOKENIZER,
+            reader=job.reader.signature,
+            model=job.options.model,
+            endpoint=address,
+            temperature=job.plan.temperature,
+            repeat=job.plan.repeat,
+            seed=job.plan.seed,
+        ),
+        response_models=response_models(responses),
+        queries=AnswerCounts(
+            asked=len(asked.prompts),
+            answers=len(responses),
+            failed=table.num_rows - table["error"].null_count,
+        ),
+        mean_context_tokens=mean_tokens(asked.contexts),
+        usage=call_usage(responses, job.options.model, job.options.prices or {}),
+        versions={"harness": harness.__version__, **run_record.versions},
+    )
+
+
+def _folder(job: AnswerJob, asked: ConditionCalls, record: AnswersRecord, out: Path) -> Path:
+    """Returns the folder of the answers of one condition; baselines that do not depend on the run
+    share one among runs."""
+    ids = sorted(job.dataset.query_ids[prompt.query] for prompt in asked.prompts)
+    identity = {
+        "settings": to_plain(record.settings),
+        "run": to_plain(record.run) if asked.condition in (RETRIEVED, "random") else None,
+        "queries": digest_of_ids(ids),
+    }
+    reader = job.reader.signature.partition("/")[0]
+    name = folder_name(job.dataset, f"{file_name(record.name)}.{file_name(reader)}", identity)
+    return out / f"{name}.answers"
+
+
+def _table(job: AnswerJob, asked: ConditionCalls, responses: Sequence[ModelResponse]) -> pa.Table:
+    rows = []
+    replies = iter(responses)
+    for context, prompt in zip(asked.contexts, asked.prompts, strict=True):
+        columns = context_columns(job.dataset, context)
+        for number in range(job.plan.repeat):
+            reply = next(replies).reply
+            rows.append(
+                {
+                    "query": job.dataset.query_ids[context.query],
+                    "repeat": number,
+                    "answer": None if reply.error else job.reader.answer(prompt, reply.text),
+                    **columns,
+                    "prompt_tokens": reply.prompt_tokens,
+                    "completion_tokens": reply.completion_tokens,
+                    "finish_reason": reply.finish_reason,
+                    "error": reply.error,
+                }
+            )
+    return pa.Table.from_pylist(rows, ANSWERS)
+
+
+def context_columns(dataset: Dataset, context: Context) -> dict[str, list[str] | int]:
+    """Returns the columns of answers.parquet that describe the context of a question."""
+    rows = [row for item in context.items for row in item.rows]
+    return {
+        "documents": dataset.documents.column("id", np.array(rows, np.int32)).to_pylist(),
+        "items": len(context.items),
+        "unresolved_items": sum(not item.rows for item in context.items),
+        "context_tokens": context.tokens,
+    }
+
+
+def mean_tokens(contexts: Sequence[Context]) -> float:
+    """Returns the mean number of tokens of contexts."""
+    return sum(context.tokens for context in contexts) / max(1, len(contexts))
+
+
+def response_models(responses: Sequence[ModelResponse]) -> list[str]:
+    """Returns the models that answered, as the endpoint names them."""
+    return sorted({one.reply.model for one in responses if one.reply.model})
+
+
+def call_usage(
+    responses: Sequence[ModelResponse], model: str, prices: Prices | None = None
+) -> CallUsage:
+    """Sums what calls used, cached ones included; in US dollars too where prices are given."""
+    prompt = sum(one.reply.prompt_tokens or 0 for one in responses)
+    completion = sum(one.reply.completion_tokens or 0 for one in responses)
+    usage = CallUsage(
+        calls=len(responses),
+        new_calls=sum(one.new for one in responses),
+        prompt_tokens=prompt,
+        completion_tokens=completion,
+    )
+    if prices is None:
+        return usage
+    counts: dict[str, float] = {
+        f"calls@{model}": len(responses),
+        f"prompt_tokens@{model}": prompt,
+        f"completion_tokens@{model}": completion,
+    }
+    return msgspec.structs.replace(usage, usd=cost_usd(counts, with_model_prices(prices)))
+
+
+def now() -> str:
+    """Returns the time in UTC, in ISO 8601."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -1,0 +1,326 @@
+"""Client of a model at an OpenAI-compatible endpoint, through the official package.
+
+Every reply is cached before it is used (`replies`), so that a repeated or restarted command pays
+for no call twice. A call carries its own digest as Idempotency-Key; an endpoint that supports it
+bills a repeated call once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from harness.errors import RunError, UsageError
+from harness.extensions.answers.answering.replies import Call, Replies, Reply
+from harness.extensions.answers.endpoint import Endpoint
+from harness.io.masking import all_without_known, excerpt, masked
+from harness.io.records import decode, to_plain
+from harness.records.answers import ChatCompletion, ClientUsage, TokenUsage
+from harness.retrievers.extras import need
+from harness.retrievers.retry import retry
+from harness.runs.usage import (
+    Budget,
+    BudgetExceededError,
+    Prices,
+    tokens_usd,
+    with_model_prices,
+)
+
+_log = logging.getLogger(__name__)
+
+_RETRIED = frozenset({408, 409, 425, 500, 502, 503, 504, 529})
+_REJECTED = frozenset({400, 413, 422})
+"""Statuses of a call that the endpoint rejects: a content filter, or too long a prompt."""
+
+_MESSAGE_OVERHEAD = 16
+"""Upper bound of the tokens around a message: its role and separators."""
+
+
+@dataclass(frozen=True)
+class RequestOptions:
+    """How a model is called.
+
+    `concurrency` calls at once; `retries` of a failed call, with growing pauses (waiting for a rate
+    limit is no retry); `timeout` in seconds per call; `max_usd` limits the cost in US dollars, by
+    `prices` (and `usage.MODEL_PRICES` for models without an entry).
+    """
+
+    model: str
+    endpoint: str = ""
+    concurrency: int = 4
+    retries: int = 5
+    timeout: float = 120.0
+    max_usd: float | None = None
+    prices: Prices | None = None
+
+
+@dataclass(frozen=True)
+class ModelResponse:
+    """A reply, and whether its call was made now (`new`) or its reply was cached."""
+
+    reply: Reply
+    new: bool
+
+
+@dataclass(frozen=True)
+class CallEstimate:
+    """Numbers of different calls and of those that are not cached, and the most that these can cost
+    in US dollars; None for a model without a price."""
+
+    calls: int
+    new_calls: int
+    max_usd: float | None
+
+
+class ModelClient:
+    """A model at an endpoint. The key is OPENAI_API_KEY of the environment, and never stored."""
+
+    def __init__(
+        self, options: RequestOptions, home: Path, command: str = "harness answer"
+    ) -> None:
+        """`home`: the folder of the cache. Raises UsageError for an invalid address or limit, for a
+        limit without a price, if the client package is missing, and if OpenAI's own endpoint has no
+        key."""
+        need(command, "openai")
+        if options.concurrency < 1 or options.retries < 0 or not options.timeout > 0:
+            raise UsageError(
+                "--concurrency must be 1 or more, --retries 0 or more, --timeout above 0"
+            )
+        self._options = options
+        self._endpoint = Endpoint(options.endpoint, options.timeout, 0, "--endpoint ")
+        self._endpoint.check_key(f"{command} --model {options.model}")
+        self.model = options.model
+        self._prices = with_model_prices(options.prices or {})
+        self._has_price = self._cost(0, 0) is not None
+        if options.max_usd is not None and not self._has_price:
+            raise UsageError(
+                f"--max-usd: {options.model} has no price of prompt_tokens and completion_tokens; "
+                "say it with --prices"
+            )
+        self._budget = Budget(options.max_usd)
+        self._replies = Replies(home)
+        self._client: Any = None
+        self.address: str = self._endpoint.address
+
+    def complete(
+        self, calls: Sequence[Call], on_replies: Callable[[int], None] = lambda n: None
+    ) -> list[ModelResponse]:
+        """Returns the reply to each call; equal calls are made once.
+
+        `on_replies` is called with the number of replies that arrived. Raises RunError if the
+        endpoint fails, UsageError if it rejects the key, the address or the model, and
+        BudgetExceededError at the limit; replies that arrived before are cached.
+        """
+        keys = [call.key(self.address) for call in calls]
+        different, times = dict(zip(keys, calls, strict=True)), Counter(keys)
+        responses = {
+            key: ModelResponse(reply, new=False)
+            for key in different
+            if (reply := self._replies.get(key)) is not None
+        }
+        on_replies(sum(times[key] for key in responses))
+        missing = {key: call for key, call in different.items() if key not in responses}
+        for key, reply in self._request(missing):
+            responses[key] = ModelResponse(reply, new=True)
+            on_replies(times[key])
+        return [responses[key] for key in keys]
+
+    def estimate(self, calls: Sequence[Call]) -> CallEstimate:
+        """Estimates the number and the cost of calls without making them."""
+        different = {call.key(self.address): call for call in calls}
+        missing = [call for key, call in different.items() if self._replies.get(key) is None]
+        usd = sum(map(self._max_cost, missing)) if self._has_price else None
+        return CallEstimate(len(different), len(missing), usd)
+
+    def usage(self) -> ClientUsage:
+        """Returns the calls and tokens of this process, and US dollars for a model with a price."""
+        meter = self._endpoint.meter
+        return ClientUsage(
+            calls=meter.calls,
+            prompt_tokens=meter.prompt_tokens,
+            completion_tokens=meter.completion_tokens,
+            calls_without_usage=meter.without_usage,
+            usd=self._budget.spent if self._has_price else None,
+        )
+
+    def close(self) -> None:
+        """Closes the connections and the cache."""
+        if self._client is not None:
+            self._client.close()
+        self._replies.close()
+
+    def _request(self, missing: Mapping[str, Call]) -> Iterator[tuple[str, Reply]]:
+        """Yields each reply as it arrives. After the first error no new call is made, and calls in
+        flight are finished and cached."""
+        if not missing:
+            return
+        rest = iter(missing.items())
+        self._client = self._client or self._endpoint.client()
+        with ThreadPoolExecutor(self._options.concurrency) as pool:
+            in_flight: dict[Future[Reply], str] = {}
+            error: BaseException | None = None
+            while True:
+                free = 0 if error is not None else self._options.concurrency - len(in_flight)
+                for key, call in islice(rest, free):
+                    in_flight[pool.submit(self._with_retries, key, call)] = key
+                if not in_flight:
+                    break
+                try:
+                    done, _ = wait(in_flight, return_when=FIRST_COMPLETED)
+                except KeyboardInterrupt:
+                    pool.shutdown(wait=False, cancel_futures=True)
+                    _log.warning(
+                        "note: replies are cached, calls in flight are finished; run the same "
+                        "command to resume"
+                    )
+                    raise
+                for future in done:
+                    key = in_flight.pop(future)
+                    if (failed := future.exception()) is not None:
+                        # An error of the endpoint tells more than the limit.
+                        if error is None or isinstance(error, BudgetExceededError):
+                            error = failed
+                        continue
+                    yield key, future.result()
+        if error is not None:
+            raise error
+
+    def _with_retries(self, key: str, call: Call) -> Reply:
+        try:
+            return retry(
+                lambda: self._within_budget(key, call), self._options.retries, _is_transient
+            )
+        except Exception as error:
+            raise self._explained(error) from None
+
+    def _within_budget(self, key: str, call: Call) -> Reply:
+        """Makes one attempt. A call that was sent and not rejected may be billed whether or not its
+        reply arrives, and counts as its reservation without token counts."""
+        import openai
+
+        cost = reserved = self._max_cost(call)
+        self._budget.reserve(reserved)
+        try:
+            reply = self._send(key, call)
+            prompt, completion = reply.prompt_tokens, reply.completion_tokens
+            if prompt is not None and completion is not None:
+                cost = self._cost(prompt, completion) or 0.0
+        except openai.APIStatusError:
+            cost = 0.0
+            raise
+        finally:
+            self._budget.settle(reserved, cost)
+        return reply
+
+    def _cost(self, prompt: int, completion: int) -> float | None:
+        """Returns what so many tokens cost in US dollars; None without a price."""
+        return tokens_usd(self.model, prompt, completion, self._prices)
+
+    def _max_cost(self, call: Call) -> float:
+        """Returns an upper bound of a call's cost in US dollars; 0 without a price.
+
+        It counts a token per byte of the messages (byte-pair tokens are never shorter) and
+        `max_tokens` of the reply.
+        """
+        prompt = sum(len(one.content.encode()) + _MESSAGE_OVERHEAD for one in call.messages)
+        limits = (call.params.get(name) for name in ("max_tokens", "max_completion_tokens"))
+        reply = next((limit for limit in limits if isinstance(limit, int | float) and limit), 0)
+        return self._cost(prompt, int(reply)) or 0.0
+
+    def _send(self, key: str, call: Call) -> Reply:
+        import openai
+
+        try:
+            response = self._client.chat.completions.with_raw_response.create(
+                model=call.model,
+                messages=to_plain(call.messages),
+                extra_headers={"Idempotency-Key": key},
+                **call.params,
+            )
+        except openai.APIStatusError as error:
+            if error.status_code in _REJECTED and _is_filtered(error):
+                return Reply(
+                    text="", prompt_tokens=0, completion_tokens=0, refused=_one_line(error)
+                )
+            raise
+        reply = _reply(response.content)
+        self._replies.put(key, reply, call.model)
+        return reply
+
+    def _explained(self, error: Exception) -> Exception:
+        """Returns the error for the user of a call that failed for good."""
+        import openai
+
+        if isinstance(error, RunError | UsageError):
+            return error
+        if isinstance(error, openai.APIStatusError):
+            message = f"{self.address}: status {error.status_code}: {_one_line(error)}"
+            if error.status_code in _RETRIED or error.status_code == 429:
+                return RunError(message)
+            return UsageError(f"{message}; check --endpoint, --model and the key in OPENAI_API_KEY")
+        return RunError(f"{self.address}: no answer: {_one_line(error)}")
+
+
+class _InvalidReplyError(Exception):
+    """Raised for a response that is no chat completion."""
+
+
+def _is_transient(error: Exception) -> bool:
+    """Tests whether a failed call may succeed when it is repeated."""
+    import openai
+
+    if isinstance(error, openai.APIStatusError):
+        return error.status_code in _RETRIED
+    return isinstance(error, openai.APIConnectionError | _InvalidReplyError)
+
+
+def _is_filtered(error: Any) -> bool:
+    """Tests whether a call was rejected for its content or length; others may be accepted."""
+    message = f"{getattr(error, 'code', '')} {_one_line(error)}".lower()
+    words = ("content_filter", "content filter", "content management", "context_length", "context")
+    return any(word in message for word in words) or error.status_code == 413
+
+
+def _reply(content: bytes) -> Reply:
+    """Reads a chat completion. Raises _InvalidReplyError."""
+    try:
+        completion = decode(content, ChatCompletion, "reply")
+        choice = completion.choices[0]
+    except (UsageError, IndexError):
+        raise _InvalidReplyError(f"the answer is no chat completion: {excerpt(content)}") from None
+    text = choice.message.content
+    usage = completion.usage or TokenUsage()
+    text, finish_reason, model = all_without_known(
+        (
+            text if isinstance(text, str) else "",
+            str(choice.finish_reason or ""),
+            str(completion.model or ""),
+        )
+    )
+    return Reply(
+        text=text,
+        finish_reason=finish_reason,
+        model=model,
+        prompt_tokens=_token_count(usage.prompt_tokens),
+        completion_tokens=_token_count(usage.completion_tokens),
+    )
+
+
+def _token_count(value: object) -> int | None:
+    """Returns a count of tokens; None for another value, or one beyond an int32 column."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        return None
+    return value if 0 <= value < 2**31 else None
+
+
+def _one_line(error: Exception) -> str:
+    """Returns the message of an error in one line, with keys and addresses masked."""
+    body = getattr(error, "body", None)
+    message = body.get("message") if isinstance(body, dict) else None
+    return masked(" ".join(str(message or error).split()))[:300]

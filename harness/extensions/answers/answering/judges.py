@@ -1,0 +1,141 @@
+"""Judges: they put an answer and its reference to a model, and read a verdict from the reply.
+
+`plain` is built in, `longmemeval-official` is LongMemEval's, and the path of a TOML file is a
+user's own (`templates`). A reply that says neither yes nor no is counted as undecided, never as no.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from harness.datasets.reader import Dataset
+from harness.errors import UsageError, near
+from harness.extensions.answers.answering.prompts import format_time
+from harness.extensions.answers.answering.published_code import EVALUATION, published_code
+from harness.extensions.answers.answering.replies import Message
+from harness.extensions.answers.answering.templates import (
+    JudgeTemplate,
+    built_in_template,
+    read_template,
+    template_digest,
+)
+from harness.schema import Ability, Query
+
+JUDGES = ("plain", "longmemeval-official")
+OFFICIAL_MODEL = "gpt-4o-2024-08-06"
+"""The one model whose judgements LongMemEval's own script accepts."""
+
+JudgePrompt = tuple[tuple[Message, ...], Mapping[str, object]]
+"""Messages and parameters of a call."""
+
+
+class Judge(Protocol):
+    """A judge. `name` and `version` identify its protocol, which another model changes; `signature`
+    names the model and the prompt."""
+
+    name: str
+    version: int
+    signature: str
+
+    def prompt(self, query: int, answer: str) -> JudgePrompt:
+        """Returns the call that judges an answer to the question at `query`. Raises UsageError for
+        an unsuitable question."""
+        ...
+
+    def verdict(self, reply: str) -> bool | None:
+        """Returns whether the answer is correct; None for an undecided reply."""
+        ...
+
+
+def make_judge(name: str, dataset: Dataset, model: str, source: Path | None = None) -> Judge:
+    """Returns the judge of a name or of a template file, asking `model`. `source`: a clone of the
+    authors' repository. Raises UsageError for an unknown name and an invalid template."""
+    if name == "longmemeval-official":
+        return LongMemEvalJudge(dataset, model, source)
+    built_in = built_in_template("judge", name)
+    path = built_in or Path(name)
+    if built_in is None and not path.is_file():
+        known = f"{near(name, [*JUDGES])}, or the path of a file"
+        raise UsageError(f"unknown --judge {name!r}{known}")
+    if source is not None:
+        raise UsageError("--judge-source is for the official judges; leave it out")
+    return TemplateJudge(path, dataset, model)
+
+
+class TemplateJudge:
+    """A judge of a template file."""
+
+    def __init__(self, path: Path, dataset: Dataset, model: str) -> None:
+        self._template = template = read_template(path, JudgeTemplate)
+        self._dataset = dataset
+        digest = template_digest(path)
+        self.name, self.version = f"judge:{template.name}{digest}({model})", template.version
+        self.signature = f"{template.name}/{template.version}{digest}({model})"
+        self._correct = re.compile(template.correct)
+        self._incorrect = re.compile(template.incorrect)
+
+    def prompt(self, query: int, answer: str) -> JudgePrompt:
+        """Fills in the template, or its prompt for unanswerable questions where it has one."""
+        question = self._dataset.query(query)
+        template = self._template
+        prompt = template.prompt
+        if question.ability == Ability.ABSTENTION:
+            prompt = template.unanswerable or prompt
+        values = {
+            "question": question.text,
+            "answer": _reference(question) or "(there is no answer)",
+            "response": answer,
+            "date": format_time(question.timestamp, "not known"),
+        }
+        return template.messages(prompt, values), template.params
+
+    def verdict(self, reply: str) -> bool | None:
+        """Applies the template's expressions; undecided if both or neither match."""
+        correct = self._correct.search(reply) is not None
+        return None if correct == (self._incorrect.search(reply) is not None) else correct
+
+
+class LongMemEvalJudge:
+    """The judge of evaluate_qa.py: a prompt for each type of question, read from that file.
+
+    Its protocol is called official for the one model that the authors' script accepts.
+    """
+
+    def __init__(self, dataset: Dataset, model: str, source: Path | None) -> None:
+        if dataset.name.partition("/")[0] != "longmemeval" or dataset.manifest.ids_only:
+            raise UsageError(f"longmemeval-official judges LongMemEval, and this is {dataset.name}")
+        self._code = published_code(EVALUATION, source)
+        self._dataset = dataset
+        kind = "longmemeval-official" if model == OFFICIAL_MODEL else "longmemeval-prompts"
+        self.name, self.version = f"judge:{kind}({model})", 1
+        self.signature = f"{kind}/9e0b455({model})"
+        self._templates: dict[tuple[str, bool], str] = {}
+
+    def prompt(self, query: int, answer: str) -> JudgePrompt:
+        """Fills in the template of the question's type, or of abstention (`_abs` in its id)."""
+        question = self._dataset.query(query)
+        kind = question.category or "", "_abs" in question.id
+        if kind not in self._templates:
+            values: dict[str, str | bool] = {"task": kind[0], "abstention": kind[1]}
+            self._templates[kind] = self._code.template(
+                "get_anscheck_prompt", "template", values, 3
+            )
+        text = self._templates[kind].format(question.text, _reference(question), answer)
+        params = {"n": 1, "temperature": 0, "max_tokens": 10}
+        return (Message(role="user", content=text),), params
+
+    def verdict(self, reply: str) -> bool | None:
+        """Returns True if `yes` is in the reply, as the script does. A reply with neither yes nor
+        no counts as no there, and is undecided here."""
+        text = reply.lower()
+        if "yes" in text:
+            return True
+        return False if re.search(r"\bno\b", text) else None
+
+
+def _reference(query: Query) -> str:
+    """Joins the reference answers."""
+    return " / ".join(query.answers)

@@ -1,0 +1,225 @@
+"""Reads prompts from published code without running it.
+
+The file is downloaded when it is used, or read from a clone, and checked against its sha256 or
+pinned by its commit; this repository holds nothing of it. Its syntax tree is walked: given values
+of names choose the branches, and the result is the constant that is assigned there.
+"""
+
+from __future__ import annotations
+
+import ast
+import string
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.datasets.adapter import RemoteFile
+from harness.errors import UsageError
+from harness.io.files import digest
+
+_LONGMEMEVAL = "https://raw.githubusercontent.com/xiaowu0162/LongMemEval/9e0b455/"
+_LOCOMO = (
+    "https://raw.githubusercontent.com/snap-research/locomo/"
+    "3eb6f2c585f5e1699204e3c3bdf7adc5c28cb376/"
+)
+GENERATION = RemoteFile(
+    "src/generation/run_generation.py",
+    f"{_LONGMEMEVAL}src/generation/run_generation.py",
+    sha256="4f1eb3c69d7ad40f04065b9c0bc86f6582441018fc6ff751d162d66c95baf672",
+)
+EVALUATION = RemoteFile(
+    "src/evaluation/evaluate_qa.py",
+    f"{_LONGMEMEVAL}src/evaluation/evaluate_qa.py",
+    sha256="ecce9c4c79dc89d99534ac17b383a5cbb5b9f0c69ee98adaf0684742e3d95251",
+)
+LOCOMO_PROMPTS = RemoteFile("task_eval/gpt_utils.py", f"{_LOCOMO}task_eval/gpt_utils.py")
+"""Pinned by the commit in its address; its sha256 is in the signature."""
+
+
+Choices = Mapping[str, str | bool]
+"""Values of names, which choose the branches of the code."""
+
+
+@dataclass(frozen=True)
+class Code:
+    """A published file and its syntax tree."""
+
+    path: Path
+    sha256: str
+    tree: ast.Module
+
+    def function(self, name: str) -> Sequence[ast.stmt]:
+        """Returns the statements of a function. Raises UsageError if there is none."""
+        for node in self.tree.body:
+            if isinstance(node, ast.FunctionDef) and node.name == name:
+                return node.body
+        raise UsageError(f"{self.path}: has no function {name}; is it the authors' file?")
+
+    def constant(self, name: str) -> str:
+        """Returns a text that is assigned at module level. Raises UsageError if there is none."""
+        found = assigned(self.tree.body, name, {})
+        if found is None:
+            raise UsageError(f"{self.path}: has no text {name}; is it the authors' file?")
+        return found
+
+    def template(self, function: str, name: str, values: Choices, n_fields: int) -> str:
+        """Returns the text of a variable of a function for these values of other names.
+
+        Raises UsageError if it has none, or another number of replacement fields.
+        """
+        found = assigned(self.function(function), name, values)
+        if found is None:
+            chosen = ", ".join(f"{key} {value!r}" for key, value in values.items())
+            raise UsageError(f"{self.path}: {function} has no {name} for {chosen}")
+        fields = [field for _, field, _, _ in string.Formatter().parse(found) if field is not None]
+        if fields != [""] * n_fields:
+            raise UsageError(f"{self.path}: {name} of {function} has not {n_fields} fields {{}}")
+        return found
+
+    def format_added(self, function: str, name: str, values: Choices, n_fields: int) -> str:
+        """Returns the text with so many replacement fields that a loop of a function formats and
+        adds to a variable.
+
+        Raises UsageError if there is none, or several.
+        """
+        found = {
+            text
+            for text in formats_added(self.function(function), name, values)
+            if [field for _, field, _, _ in string.Formatter().parse(text) if field is not None]
+            == [""] * n_fields
+        }
+        if len(found) != 1:
+            raise UsageError(f"{self.path}: {function} adds {len(found)} texts to {name}, not one")
+        return found.pop()
+
+
+def published_code(file: RemoteFile, source: Path | None) -> Code:
+    """Reads a published file from `source` (the file or a clone), or downloads it into the cache.
+
+    Raises UsageError if it is missing or not the pinned one, RunError if the download fails.
+    """
+    if source is None:
+        from filelock import FileLock
+
+        from harness.datasets.download import downloads_folder, fetch
+        from harness.datasets.prepare import home
+
+        folder = downloads_folder(home(), "published-code")
+        folder.mkdir(parents=True, exist_ok=True)
+        with FileLock(folder / ".lock"):
+            path = fetch(file, folder)
+    else:
+        path = source if source.is_file() else source / file.name
+        if not path.is_file():
+            raise UsageError(
+                f"{path}: no such file; name a clone of the authors' repository with --source"
+            )
+    sha256 = digest(path)
+    if file.sha256 and sha256 != file.sha256:
+        raise UsageError(
+            f"{path}: is not the authors' {Path(file.name).name} of sha256 {file.sha256[:12]}...; "
+            "another version is another protocol"
+        )
+    try:
+        return Code(path, sha256, ast.parse(path.read_bytes()))
+    except (SyntaxError, ValueError) as error:
+        raise UsageError(f"{path}: no Python that can be read ({error})") from None
+
+
+def assigned(
+    body: Sequence[ast.stmt], name: str, values: Choices, found: str | None = None
+) -> str | None:
+    """Returns the text of a name after these statements, in the branches that `values` choose.
+
+    `found` is its text before them. Returns None if nothing assigns it, or if an assigned value or
+    a test is unknown.
+    """
+    for statement in body:
+        if not _assigns(statement, name):
+            continue
+        if isinstance(statement, ast.If):
+            test = _value(statement.test, values)
+            if test is _UNKNOWN:
+                return None
+            found = assigned(statement.body if test else statement.orelse, name, values, found)
+        elif isinstance(statement, ast.Assign):
+            value = _value(statement.value, values)
+            found = value if isinstance(value, str) else None
+        elif isinstance(statement, ast.AugAssign) and found is not None:
+            value = _value(statement.value, values)
+            found = found + value if isinstance(value, str) else None
+        else:
+            return None
+    return found
+
+
+def formats_added(body: Sequence[ast.stmt], name: str, values: Choices) -> Iterator[str]:
+    """Yields the texts whose `format` is added to a variable (`name += "...".format(...)`), also
+    in loops, in the branches that `values` choose; in both branches of an unknown test."""
+    for statement in body:
+        if isinstance(statement, ast.If):
+            test = _value(statement.test, values)
+            if test is _UNKNOWN or test:
+                yield from formats_added(statement.body, name, values)
+            if test is _UNKNOWN or not test:
+                yield from formats_added(statement.orelse, name, values)
+        elif isinstance(statement, ast.For | ast.While | ast.With | ast.Try):
+            yield from formats_added(statement.body, name, values)
+        elif (
+            isinstance(statement, ast.AugAssign)
+            and isinstance(statement.target, ast.Name)
+            and statement.target.id == name
+            and isinstance(statement.value, ast.Call)
+            and isinstance(statement.value.func, ast.Attribute)
+            and statement.value.func.attr == "format"
+            and isinstance(statement.value.func.value, ast.Constant)
+            and isinstance(statement.value.func.value.value, str)
+        ):
+            yield statement.value.func.value.value
+
+
+_UNKNOWN = object()
+
+
+def _assigns(statement: ast.stmt, name: str) -> bool:
+    for node in ast.walk(statement):
+        targets: Sequence[ast.expr] = ()
+        if isinstance(node, ast.Assign):
+            targets = node.targets
+        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
+            targets = (node.target,)
+        if any(isinstance(one, ast.Name) and one.id == name for one in targets):
+            return True
+    return False
+
+
+def _value(node: ast.expr, values: Choices) -> Any:
+    """Evaluates an expression of names, constants, comparisons and and, or, not; else _UNKNOWN."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.Name):
+        return values.get(node.id, _UNKNOWN)
+    if isinstance(node, ast.List | ast.Tuple | ast.Set):
+        items = [_value(one, values) for one in node.elts]
+        return _UNKNOWN if _UNKNOWN in items else items
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        value = _value(node.operand, values)
+        return _UNKNOWN if value is _UNKNOWN else not value
+    if isinstance(node, ast.BoolOp):
+        parts = [_value(one, values) for one in node.values]
+        if _UNKNOWN in parts:
+            return _UNKNOWN
+        return all(parts) if isinstance(node.op, ast.And) else any(parts)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        left, right = _value(node.left, values), _value(node.comparators[0], values)
+        if left is _UNKNOWN or right is _UNKNOWN:
+            return _UNKNOWN
+        op = node.ops[0]
+        if isinstance(op, ast.Eq | ast.Is):
+            return left == right
+        if isinstance(op, ast.NotEq | ast.IsNot):
+            return left != right
+        if isinstance(op, ast.In) and isinstance(right, list):
+            return left in right
+    return _UNKNOWN

@@ -1,0 +1,164 @@
+"""Cache of a model's replies, so that no call is paid twice.
+
+The cache is one SQLite file with a row a call: the key is a digest of everything that could change
+the reply, the row holds the reply and no prompt. A row is on disk before its reply is used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from threading import Lock
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.io.records import Record, decode, encode
+
+FILE = "replies.sqlite"
+_WAIT = 60.0  # seconds for another process that writes
+
+
+class Message(Record):
+    """A chat message."""
+
+    role: str
+    content: str
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call of a model. `params` are sent beside the messages unchanged; `repeat` numbers the
+    repetitions of one call, from 0."""
+
+    model: str
+    messages: tuple[Message, ...]
+    params: Mapping[str, object]
+    repeat: int = 0
+
+    def key(self, address: str) -> str:
+        """Returns the sha256 of everything that could change the reply at this address."""
+        parts = [address, self.model, self.messages, self.params, self.repeat]
+        return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
+
+
+class Reply(Record):
+    """A model's reply.
+
+    `finish_reason` is `stop`, `length` or `content_filter`; `model` is the endpoint's name of the
+    model that answered; token counts are None if the endpoint does not report them. `refused` says
+    why the endpoint rejected the call; such a call has no reply.
+    """
+
+    text: str
+    finish_reason: str = ""
+    model: str = ""
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    refused: str = ""
+
+    @property
+    def error(self) -> str | None:
+        """Why there is no answer: the call was refused or filtered; None if there is one."""
+        if self.finish_reason == "content_filter" and not self.text:
+            return "content filter"
+        return self.refused or None
+
+
+class Replies:
+    """The cached replies; safe for threads and processes."""
+
+    def __init__(self, home: Path) -> None:
+        """`home`: the cache folder. Raises UsageError for a damaged file."""
+        home.mkdir(parents=True, exist_ok=True)
+        self.path = home / FILE
+        self._lock = Lock()
+        try:
+            self._db = sqlite3.connect(
+                self.path, timeout=_WAIT, isolation_level=None, check_same_thread=False
+            )
+            self._db.execute("pragma journal_mode = wal")
+            self._db.execute("pragma synchronous = full")
+            self._db.execute(
+                "create table if not exists replies"
+                "(key text primary key, model text, at real, reply blob) without rowid"
+            )
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
+
+    def get(self, key: str) -> Reply | None:
+        """Returns a cached reply, None if there is none or it is damaged. Raises UsageError for a
+        damaged file."""
+        try:
+            with self._lock:
+                found = self._db.execute("select reply from replies where key = ?", (key,))
+                row = found.fetchone()
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
+        return None if row is None else _unpacked(key, row[0])
+
+    def put(self, key: str, reply: Reply, model: str) -> None:
+        """Stores a reply; it is on disk when this returns."""
+        row = (key, model, time.time(), _packed(key, reply))
+        with self._lock:
+            self._db.execute("insert or replace into replies values (?, ?, ?, ?)", row)
+
+    def count(self) -> dict[str, int]:
+        """Counts the replies by model."""
+        with self._lock:
+            found = self._db.execute("select model, count(*) from replies group by 1 order by 1")
+            return dict(found.fetchall())
+
+    def damaged(self) -> int:
+        """Counts the damaged replies; those calls will be made again."""
+        try:
+            with self._lock:
+                rows = self._db.execute("select key, reply from replies").fetchall()
+                (status,) = self._db.execute("pragma quick_check(1)").fetchone()
+        except sqlite3.DatabaseError as error:
+            raise self._damaged(error) from None
+        if status != "ok":
+            raise self._damaged(status)
+        return sum(_unpacked(key, data) is None for key, data in rows)
+
+    def clear(self, model: str = "") -> int:
+        """Deletes the replies of a model, or all, and returns their number."""
+        with self._lock:
+            where, values = (" where model = ?", (model,)) if model else ("", ())
+            deleted = self._db.execute(f"delete from replies{where}", values).rowcount
+            self._db.execute("vacuum")
+        return deleted
+
+    def close(self) -> None:
+        """Closes the file."""
+        self._db.close()
+
+    def _damaged(self, error: object) -> UsageError:
+        return UsageError(
+            f"{self.path}: cannot be read ({error}); remove it, and what it holds is asked again"
+        )
+
+
+def _packed(key: str, reply: Reply) -> bytes:
+    """Encodes a reply, followed by the sha256 of its key and itself."""
+    data = encode(reply)
+    return data + b"\n" + _digest(key, data)
+
+
+def _unpacked(key: str, stored: object) -> Reply | None:
+    """Decodes a reply; None if it is not as it was written."""
+    data, _, digest = stored.rpartition(b"\n") if isinstance(stored, bytes) else (b"", b"", b"")
+    if digest != _digest(key, data):
+        return None
+    try:
+        return decode(data, Reply, FILE)
+    except UsageError:
+        return None
+
+
+def _digest(key: str, data: bytes) -> bytes:
+    return hashlib.sha256(key.encode() + b"\n" + data).hexdigest().encode()

@@ -1,0 +1,1 @@
+"""The commands answer, judge and semantic scoring."""

@@ -1,0 +1,185 @@
+"""`harness score --semantic`: its options, the sets without ids, and the table below the table."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.output import print_json
+from harness.cli.summary_notes import digits, ends
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.records.scores import Estimate, Interval, SemanticResult, SemanticVersusIds
+
+_ROWS = {
+    "semantic_recall": "recall",
+    "semantic_precision": "precision, of k",
+    "soft_recall": "soft recall",
+    "soft_precision": "soft precision, of those returned",
+}
+_NOT_HERE = ("protocol", "metrics", "ties", "answers", "match_f1", "match_semantic", "out", "log")
+_DEFAULT = "default"
+
+
+def add_semantic(parser: argparse.ArgumentParser) -> None:
+    """Accuracy by similarity of texts."""
+    parser.add_argument(
+        "--semantic",
+        nargs="?",
+        const=_DEFAULT,
+        metavar="COSINE",
+        help="accuracy by similarity of texts too, from this cosine of MiniLM's vectors on (0.7); "
+        "put it behind RUNFILE",
+    )
+    parser.add_argument(
+        "--expected",
+        metavar="FILE",
+        help="texts that should be found, where there are no ids: lines of "
+        '{"query": id, "texts": [...]}; RUNFILE has the same of what was returned',
+    )
+
+
+def threshold(options: argparse.Namespace) -> float | None:
+    """The cosine of `--semantic`; None where it is not asked for. Raises UsageError."""
+    if options.semantic is None and not options.expected:
+        return None
+    from harness.extensions.answers.semantic.accuracy import THRESHOLD, check_threshold
+
+    if options.semantic in (None, _DEFAULT):
+        return THRESHOLD
+    try:
+        value = float(options.semantic)
+    except ValueError:
+        raise UsageError(
+            f"--semantic takes a cosine, not {options.semantic!r}; put RUNFILE before it"
+        ) from None
+    check_threshold(value)
+    return value
+
+
+def score_expected(options: argparse.Namespace, path: Path) -> int:
+    """Score a file of texts against a file of expected texts, and print."""
+    from harness.cli.options import cut_offs
+    from harness.extensions.answers.semantic.expected import semantic_of_files
+    from harness.extensions.answers.semantic_folder import KS, minilm
+
+    for name in ("dataset", "qrels"):
+        if getattr(options, name):
+            raise UsageError(f"--expected and --{name} exclude each other; name one")
+    for name in _NOT_HERE:
+        if getattr(options, name, None):
+            option = f"--{name.replace('_', '-')}"
+            raise UsageError(f"{option} does not go with --expected, which knows texts alone")
+    if path.is_dir():
+        raise UsageError(f"{path}: a folder; with --expected, RUNFILE is a file of texts")
+    ks = cut_offs(options.ks)
+    if not ks:
+        ks = tuple(k for k in KS if options.k is None or k <= options.k) or (1,)
+    least = threshold(options)
+    assert least is not None
+    found, notes = semantic_of_files(
+        path,
+        Path(options.expected),
+        find_model=minilm,
+        ks=ks,
+        threshold=least,
+        missing=options.missing or "zero",
+        strict=options.strict,
+    )
+    for note in notes:
+        print(f"warning: {path}: {note}", file=sys.stderr)
+    if options.json:
+        from harness.cli.output_records import ScoreExpectedOutput
+
+        print_json(ScoreExpectedOutput(semantic=found))
+    elif not options.quiet:
+        print(semantic_table(found))
+        first = f"semantic_recall@{_shown_k(found)}"
+        print(f"\nsignature of {first}, all: {found.results.overall[first].signature}")
+    return 0
+
+
+def semantic_table(found: SemanticResult) -> str:
+    """The section of scores.json for a person: one cut-off, over all queries."""
+    from harness.scoring.grid import grid
+
+    results, versus = found.results.overall, found.versus_ids or {}
+    if not results:
+        return "semantic: no query has evidence with a text"
+    k = _shown_k(found)
+    rows = []
+    for metric, title in _ROWS.items():
+        result = results[f"{metric}@{k}"]
+        row = [title, digits(result.value), _range(result.interval)]
+        row.append(digits(result.random_baseline))
+        if versus:
+            row += _versus_ids(versus.get(f"{metric}@{k}"))
+        rows.append(row)
+    headers = [f"semantic, k = {k}", "value", "95%", "random"]
+    if versus:
+        headers += ["by ids", "difference", "Pearson r", "Spearman rho"]
+    table = grid(rows, headers)
+    return "\n".join([table, *_below(found, versus.get(f"semantic_recall@{k}"))])
+
+
+def _below(found: SemanticResult, versus: SemanticVersusIds | None) -> list[str]:
+    """How it was measured, and that it is no substitute."""
+    n = found.results.slices["all"].n
+    source = found.random_source
+    kind = "a seeded sample of" if source.sampled else "all"
+    of = "documents" if found.checked_against_ids else "distinct texts that were returned"
+    lines = [
+        f"n {n}; similar is cosine >= {found.threshold:g} by {found.model}; random baseline: "
+        f"random texts from {kind} {source.texts:,} {of}"
+    ]
+    intervals = [one.interval for one in found.results.overall.values() if one.interval]
+    if approximate := {one.approximate for one in intervals if one.approximate}:
+        lines.append(f"intervals are approximate: {'; '.join(sorted(approximate))}")
+    if versus is not None:
+        lines.append(
+            f"by ids, difference and correlation: over the {versus.n} queries that have both"
+        )
+        if note := versus.pearson.note:
+            lines.append(f"correlation over {versus.pearson.cluster_by}: {note}")
+    if found.excluded:
+        said = (f"{count} {reason}" for reason, count in found.excluded.items())
+        lines.append(f"not in this table: {'; '.join(said)}")
+    lines.append(found.description)
+    return lines
+
+
+def _versus_ids(versus: SemanticVersusIds | None) -> list[str]:
+    if versus is None:
+        return ["", "", "", ""]
+    return [
+        digits(versus.mean_by_ids),
+        f"{versus.difference.value:+.4f} {_signed(versus.difference)}".rstrip(),
+        *(f"{_two(one.value)} {_ends(one)}" for one in (versus.pearson, versus.spearman)),
+    ]
+
+
+def _shown_k(found: SemanticResult) -> int:
+    return 10 if 10 in found.ks else found.ks[-1]
+
+
+def _two(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _ends(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"({estimate.low:.2f} to {estimate.high:.2f})"
+
+
+def _signed(estimate: Estimate) -> str:
+    if estimate.low is None or estimate.high is None:
+        return ""
+    return f"({estimate.low:+.3f} to {estimate.high:+.3f})"
+
+
+def _range(interval: Interval | None) -> str:
+    return "-" if interval is None else ends(interval.low, interval.high)

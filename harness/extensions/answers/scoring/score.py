@@ -1,0 +1,255 @@
+"""Scores of answers: plain measures, LoCoMo's official F1, and each judge's verdicts.
+
+Each is a block as a protocol of rankings makes one: cells by slice and metric with n, interval and
+signature, and values by query. A failed answer counts 0 in every mean, and `answered_only` is the
+mean over the questions without one; of several repetitions the mean counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+import harness
+from harness.datasets.reader import Dataset
+from harness.extensions.answers.scoring import locomo
+from harness.extensions.answers.scoring.error_attribution import (
+    EvidenceCoverage,
+    class_shares,
+    evidence_coverage,
+)
+from harness.extensions.answers.scoring.text_metrics import METRICS, Text, best_of
+from harness.extensions.answers.scoring.texts import abstains
+from harness.records.scores import (
+    ProtocolResult,
+    RepeatVariance,
+    ScorableQueries,
+    ScoredQueries,
+    ScoreReport,
+    SliceResult,
+)
+from harness.schema import Ability
+from harness.scoring.arrays import Flags, Values
+from harness.scoring.cells import Column, query_table, slice_results
+from harness.scoring.score import scored_dataset
+from harness.scoring.signature import Signature, digest
+from harness.scoring.slices import slices
+from harness.scoring.uncertainty import with_intervals, with_macro_category
+from harness.stats.repeats import variance_components
+
+LEVEL = "answer"
+TEXTS = ("exact_match", "token_f1", "containment")
+
+
+@dataclass(frozen=True)
+class JudgeVerdicts:
+    """The verdicts of one judge: `right` by row of the answers' table, 0 for a failed answer, NaN
+    where it said neither yes nor no; of several judgements of an answer the mean."""
+
+    name: str
+    version: int
+    signature: str
+    right: Values
+
+
+@dataclass(frozen=True)
+class _AnswerProtocol:
+    """One protocol of answers before its results are computed."""
+
+    name: str
+    version: int
+    about: str
+    columns: list[Column]
+
+
+def score_answers(
+    dataset: Dataset, answers: pa.Table, reader: str, judged: Sequence[JudgeVerdicts] = ()
+) -> tuple[ScoreReport, pa.Table]:
+    """Returns scores.json and scores.parquet of answers.
+
+    `answers` has the columns of a folder of answers. `reader` says who was
+    asked and what was shown, for the signatures: all that must agree for answers to be of one kind
+    but the system.
+    """
+    known = {name: row for row, name in enumerate(dataset.query_ids)}
+    rows = np.array([known[name] for name in answers["query"].to_pylist()], np.int64)
+    texts: list[str | None] = answers["answer"].to_pylist()
+    asked = np.zeros(dataset.n_queries, bool)
+    asked[rows] = True
+    failed = np.zeros(dataset.n_queries, bool)
+    failed[rows[[text is None for text in texts]]] = True
+    masks = slices(dataset)
+    results, tables = [], []
+    for block in _blocks(dataset, rows, texts, judged, evidence_coverage(dataset, answers)):
+        judge = next((one.signature for one in judged if one.name == block.name), "")
+        template = _template(dataset, block, reader, judge, asked)
+        found = _result(dataset, block, masks, template, failed)
+        if found.columns:
+            results.append(found)
+            tables.append(query_table(dataset, asked, block.name, LEVEL, block.columns))
+    ids = sorted(dataset.query_ids[row] for row in np.flatnonzero(asked))
+    report = ScoreReport(
+        harness=harness.__version__,
+        dataset=scored_dataset(dataset),
+        reader=reader,
+        depth=0,
+        missing="zero",
+        queries=ScoredQueries(
+            in_dataset=dataset.n_queries,
+            asked=int(asked.sum()),
+            scorable=ScorableQueries(n=len(ids), digest=digest(ids)),
+            failed=int(failed.sum()),
+        ),
+        repeats=_repeats(dataset, rows, texts, judged),
+        protocols=results,
+    )
+    return report, pa.concat_tables(tables, promote_options="default")
+
+
+HALF_WIDTH = 0.02
+"""The precision of which it is said what it would take."""
+
+
+def _repeats(
+    dataset: Dataset, rows: np.ndarray, texts: Sequence[str | None], judged: Sequence[JudgeVerdicts]
+) -> dict[str, RepeatVariance]:
+    """Of answers that were asked several times: what varies between questions and what between
+    repetitions, by judge, and for words (token_f1); empty where nothing was repeated."""
+    if len(np.unique(rows)) == len(rows):
+        return {}
+    references: list[list[str]] = dataset.query_table["answers"].to_pylist()
+    without = dataset.abilities == str(Ability.ABSTENTION)
+    words = [
+        np.nan
+        if without[row]
+        else best_of(METRICS["token_f1"], Text(text or ""), [Text(one) for one in references[row]])
+        for row, text in zip(rows.tolist(), texts, strict=True)
+    ]
+    found = {}
+    for name, values in (
+        ("answers-text", np.array(words)),
+        *((one.name, one.right) for one in judged),
+    ):
+        order = np.argsort(rows, kind="stable")
+        ids, starts = np.unique(rows[order], return_index=True)
+        place = np.arange(len(rows)) - np.repeat(starts, np.diff([*starts, len(rows)]))
+        table = np.full((len(ids), int(place.max()) + 1), np.nan)
+        table[np.searchsorted(ids, rows[order]), place] = values[order]
+        of = variance_components(table)
+        if of is not None:
+            found[name] = RepeatVariance(
+                questions=of.questions,
+                repeats=of.repeats,
+                between=of.between,
+                within=of.within,
+                of_experiment=of.of_experiment,
+                half_width=HALF_WIDTH,
+                questions_needed=of.questions_needed(HALF_WIDTH),
+                repeats_needed=of.repeats_needed(HALF_WIDTH),
+            )
+    return found
+
+
+def _blocks(
+    dataset: Dataset,
+    rows: np.ndarray,
+    texts: Sequence[str | None],
+    judged: Sequence[JudgeVerdicts],
+    evidence: EvidenceCoverage | None,
+) -> list[_AnswerProtocol]:
+    references: list[list[str]] = dataset.query_table["answers"].to_pylist()
+    without = dataset.abilities == str(Ability.ABSTENTION)
+    n = dataset.n_queries
+    found = {name: np.full(len(texts), np.nan) for name in (*TEXTS, "abstained")}
+    for at, (row, text) in enumerate(zip(rows.tolist(), texts, strict=True)):
+        found["abstained"][at] = text is not None and abstains(text)
+        if without[row]:
+            continue
+        # A failed answer is worth what the empty text is: 0, or NaN without a reference.
+        cut, known = Text(text or ""), [Text(one) for one in references[row]]
+        for name in TEXTS:
+            found[name][at] = best_of(METRICS[name], cut, known)
+    about = (
+        "answers against the references, without a model; of questions that have none only whether "
+        "the answer abstains"
+    )
+    columns = [_column(name, values, rows, n) for name, values in found.items()]
+    blocks = [_AnswerProtocol("answers-text", 1, about, columns)]
+    categories = dataset.categories
+    if dataset.name == "locomo" and {*categories.tolist()} <= locomo.CATEGORIES.keys():
+        values = np.array(
+            [
+                0.0
+                if text is None
+                else locomo.f1(
+                    text, (references[row] or [""])[0], locomo.CATEGORIES[str(categories[row])]
+                )
+                for row, text in zip(rows.tolist(), texts, strict=True)
+            ]
+        )
+        about = "LoCoMo's F1 of stemmed words, by category (task_eval/evaluation.py)"
+        blocks.append(_AnswerProtocol("locomo-answers", 1, about, [_column("f1", values, rows, n)]))
+    for one in judged:
+        about = f"whether an answer is right, by {one.signature}"
+        accuracy = _column("accuracy", one.right, rows, n)
+        columns = [accuracy]
+        if evidence is not None:
+            columns += [_column(*of, rows, n) for of in class_shares(evidence, one.right).items()]
+        blocks.append(_AnswerProtocol(one.name, one.version, about, columns))
+    return blocks
+
+
+def _column(name: str, values: Values, rows: np.ndarray, n: int) -> Column:
+    """The mean over repetitions of each question; NaN where there is none."""
+    there = ~np.isnan(values)
+    sums = np.bincount(rows[there], values[there], n)
+    counts = np.bincount(rows[there], minlength=n)
+    means = np.full(n, np.nan)
+    np.divide(sums, counts, out=means, where=counts > 0)
+    return Column(name, means, np.ones(n, bool), None, None)
+
+
+def _template(
+    dataset: Dataset, block: _AnswerProtocol, reader: str, judge: str, asked: Flags
+) -> str:
+    manifest = dataset.manifest
+    ids = [dataset.query_ids[row] for row in np.flatnonzero(asked)]
+    return Signature(
+        metric="",
+        protocol=f"{block.name}/{block.version}",
+        data=f"{manifest.name}#{manifest.fingerprint[:8]}",
+        level=LEVEL,
+        text=manifest.text,
+        split=manifest.split,
+        slice="",
+        n=0,
+        queries="all" if asked.all() else digest(ids),
+        ties="order",
+        depth=0,
+        missing="zero",
+        v=harness.__version__,
+        reader=reader,
+        judge=judge,
+    ).template
+
+
+def _result(
+    dataset: Dataset,
+    block: _AnswerProtocol,
+    masks: Mapping[str, Flags],
+    template: str,
+    failed: Flags,
+) -> ProtocolResult:
+    found = slice_results(block.columns, masks, failed)
+    found = with_macro_category(with_intervals(dataset, block.columns, masks, found))
+    return ProtocolResult(
+        protocol=block.name,
+        version=block.version,
+        description=block.about,
+        level=LEVEL,
+        ties="order",
+        signature=template,
+    ).with_slices({name: SliceResult.of(results) for name, results in found.items()})

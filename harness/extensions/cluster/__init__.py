@@ -1,0 +1,1 @@
+"""Runs over a Ray cluster, and corpora in shards."""

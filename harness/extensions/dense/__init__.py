@@ -1,0 +1,1 @@
+"""Embedding models, vectors cached on disk, exact and approximate search over them."""

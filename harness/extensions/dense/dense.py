@@ -1,0 +1,88 @@
+"""Dense ranking with any model that sentence-transformers loads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.extensions.dense.embedder import VectorOptions, VectorRetriever
+from harness.extensions.dense.models import Model, locate
+from harness.retrievers.exact_search import Vectors
+from harness.retrievers.extras import need
+from harness.retrievers.options import with_options
+
+MODEL = "sentence-transformers/all-MiniLM-L6-v2"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DenseOptions(VectorOptions):
+    """Options of `Dense`, described there."""
+
+    batch_size: int = 32
+    device: str = ""
+
+
+@with_options(DenseOptions)
+class Dense(VectorRetriever):
+    """Dense ranking by a sentence-transformers or Hugging Face model, exact, on CPU or GPU.
+
+    `model`: a name of the hub, a folder, or an installed package that carries a model. Pooling and
+    length are the model's own, and so are the prompts unless given. `similarity`: cosine or dot.
+    `batch_size` is texts a forward pass; `device` is torch's (cpu, cuda, mps; chosen if empty).
+    `dtype`: that of vectors on disk, float32 or float16. `search`: exact, or an index of faiss
+    (`HNSW32`) that is searched with `probe` (`efSearch=128`).
+    """
+
+    modules: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
+
+    def __init__(self, model: str = MODEL, **options: Any) -> None:
+        given = DenseOptions(**options)
+        need("retriever 'dense'", *self.modules)
+        located = locate(model, given.revision)
+        own = located.config("config_sentence_transformers.json").get("prompts") or {}
+        query_prompt, passage_prompt = given.query_prompt, given.passage_prompt
+        if query_prompt is None:
+            query_prompt = own.get("query")
+        if passage_prompt is None:
+            # The names that encode_document of sentence-transformers looks for, in its order.
+            passage_prompt = own.get("document") or own.get("passage") or own.get("corpus")
+        super().__init__(
+            SentenceEncoder(located, given.batch_size, given.device),
+            query_prompt or "",
+            passage_prompt or "",
+            given.similarity,
+            given.dtype,
+            given.search,
+            given.probe,
+        )
+
+
+class SentenceEncoder:
+    """A model of sentence-transformers, loaded when it is first called (torch alone takes 5 s)."""
+
+    def __init__(self, model: Model, batch_size: int, device: str) -> None:
+        self._located = model
+        self._batch_size = batch_size
+        self._device = device
+        self._loaded: Any = None
+        self.model = model.name
+        self.revision = f"{model.revision[:12]}-st"
+        self.at_once = max(128, 4 * batch_size)
+
+    def __call__(self, texts: list[str], prompt: str) -> Vectors:
+        """Vectors of shape (texts, dimension); sentence-transformers sorts batches by length."""
+        if self._loaded is None:
+            from sentence_transformers import SentenceTransformer
+            from transformers.utils.logging import disable_progress_bar
+
+            disable_progress_bar()  # of reading the weights
+            self._loaded = SentenceTransformer(
+                str(self._located.folder), device=self._device or None
+            )
+        # A prompt that is given, also an empty one, stands before the model's default one.
+        vectors = self._loaded.encode(
+            texts, prompt=prompt, batch_size=self._batch_size, show_progress_bar=False
+        )
+        return np.asarray(vectors, np.float32)

@@ -1,0 +1,258 @@
+"""Texts to vectors, from the cache where they are kept, else from the model; ranking by them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from time import perf_counter
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.datasets.progress import progress
+from harness.extensions.dense.ann import Approximate
+from harness.extensions.dense.embeddings import Store, digests, until_undamaged
+from harness.extensions.dense.vector_file import Keys
+from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.exact_search import Passages, Rows, Vectors, nearest, unit
+
+Parts = Callable[[], Iterable[Sequence[str]]]
+"""Gives all texts, some at a time; called again, the same ones once more."""
+
+_PART = 16_384
+"""Documents whose texts are in memory at once."""
+
+_HOLD_SECONDS = 0.5
+"""How long a process begins new portions before it writes."""
+
+
+class Encoder(Protocol):
+    """A model that is loaded when it is first called.
+
+    `model` and `revision` fix its vectors; `at_once` is how many texts it likes to be given.
+    """
+
+    model: str
+    revision: str
+    at_once: int
+
+    def __call__(self, texts: list[str], prompt: str) -> Vectors:
+        """Vectors of shape (texts, dimension), each of `prompt` and text."""
+        ...
+
+
+class Embedder:
+    """An encoder behind the cache on disk."""
+
+    def __init__(self, encoder: Encoder, dtype: str = "float32") -> None:
+        """`dtype` is what vectors have on disk: float32 or float16; ValueError for others."""
+        self._encoder = encoder
+        self._store = Store(encoder.model, encoder.revision, dtype)
+        # What is kept in full needs no embedding to be kept in half.
+        self._full = None if dtype == "float32" else Store(encoder.model, encoder.revision)
+        self._asked = self._embedded = 0
+        self._seconds = self._waited = 0.0
+
+    def __call__(self, texts: Sequence[str], prompt: str = "") -> Vectors:
+        """Vectors of shape (texts, dimension). A text that is there already is not embedded."""
+
+        def read() -> Vectors:
+            places = self.places(lambda: [texts], prompt)
+            vectors = np.empty((len(texts), self.dimension()), np.float32)
+            self.read(places, vectors)
+            return vectors
+
+        return until_undamaged(read)
+
+    def places(self, parts: Parts, prompt: str = "") -> Rows:
+        """Where the vector of each text is kept, one after another; embedded where it was not.
+
+        The texts of one part are in memory at once. What is embedded is kept within half a second
+        and a portion of `at_once` texts.
+        """
+        self.dimension()
+        keys = [digests(part, prompt) for part in parts()]
+        places = [self._store.find(part) for part in keys]
+        self._asked += _distinct(keys)
+        missing = [part[found < 0] for part, found in zip(keys, places, strict=True)]
+        if total := _distinct(missing):
+            with progress(total, "texts", f"embed with {self._encoder.model}") as bar:
+                for number, texts in enumerate(parts()):
+                    if len(missing[number]):
+                        self._embed(keys[number], texts, prompt, bar)
+                        places[number] = self._store.find(keys[number])
+        return np.concatenate([np.zeros(0, np.int64), *places])
+
+    def read(self, places: Rows, into: Vectors, lengths: Vectors | None = None) -> None:
+        """Copy the vectors at `places`, of shape (n,), into `into`, of shape (n, dimension).
+
+        They are divided by `lengths`, of shape (n, 1), where those are given.
+        """
+        self._store.read(places, into, lengths)
+
+    def dimension(self) -> int:
+        """Length of a vector."""
+        dimension = self._store.dimension()
+        if dimension is None:
+            full = self._full.dimension() if self._full else None
+            dimension = full or self._encoder(["dimension"], "").shape[1]
+            self._store.create(dimension)
+        return dimension
+
+    def report(self) -> dict[str, object]:
+        """Which model, and what the cache saved; texts are counted once a call."""
+        report: dict[str, object] = {
+            "model": self._encoder.model,
+            "revision": self._encoder.revision,
+            "texts_asked": self._asked,
+            "texts_embedded": self._embedded,
+            "embedding_seconds": self._seconds,
+            "waited_seconds": self._waited,  # for other processes that embedded
+            "cache_bytes": self._store.bytes(),
+        }
+        if self._asked:
+            report["cache_hit_rate"] = 1 - self._embedded / self._asked
+        return report
+
+    def _embed(self, keys: Keys, texts: Sequence[str], prompt: str, bar: Any) -> None:
+        """Embed what is missing in portions. One process embeds at a time, some portions each in
+        turn, so that no two embed the same text.
+        """
+        missing = np.flatnonzero(self._store.find(keys) < 0)
+        _, first = np.unique(keys[missing], axis=0, return_index=True)
+        missing = missing[np.sort(first)]
+        # Portions of one size in the given order: a run that was stopped goes on with the very
+        # batches it would have had, and so with the very same vectors.
+        size = self._encoder.at_once
+        portions = [missing[start : start + size] for start in range(0, len(missing), size)][::-1]
+        while portions:
+            began = perf_counter()
+            with self._store.alone():
+                locked = perf_counter()
+                self._waited += locked - began
+                made: list[tuple[Keys, Vectors]] = []
+                try:
+                    while portions and perf_counter() - locked < _HOLD_SECONDS:
+                        portion = portions.pop()
+                        made += self._portion(keys, texts, prompt, portion)
+                        bar.update(len(portion))
+                finally:  # also what was made before an error
+                    if made:
+                        self._store.add(*map(np.concatenate, zip(*made, strict=True)))
+
+    def _kept_in_full(self, keys: Keys) -> tuple[npt.NDArray[np.bool_], Vectors]:
+        """Which of the keys have a vector of full precision, and these vectors."""
+        assert self._full is not None
+        places = self._full.find(keys)
+        there = places >= 0
+        vectors = np.empty((there.sum(), self.dimension()), np.float32)
+        self._full.read(places[there], vectors)
+        return there, vectors
+
+    def _portion(
+        self, keys: Keys, texts: Sequence[str], prompt: str, portion: Rows
+    ) -> Iterable[tuple[Keys, Vectors]]:
+        """Keys and vectors of one portion, less what another process has brought meanwhile."""
+        portion = portion[self._store.find(keys[portion]) < 0]
+        if self._full:
+            there, vectors = until_undamaged(partial(self._kept_in_full, keys[portion]))
+            yield keys[portion[there]], vectors
+            portion = portion[~there]
+        if len(portion):
+            started = perf_counter()
+            vectors = self._encoder([texts[i] for i in portion], prompt)
+            self._seconds += perf_counter() - started
+            self._embedded += len(portion)
+            yield keys[portion], vectors
+
+
+def _distinct(keys: Sequence[Keys]) -> int:
+    """How many keys, by their first halves."""
+    return len(np.unique(np.concatenate([np.zeros(0, np.uint64), *(part[:, 0] for part in keys)])))
+
+
+@dataclass(frozen=True, kw_only=True)
+class VectorOptions:
+    """Options of a model that ranks by vectors; a prompt that is None is the model's own."""
+
+    revision: str = ""
+    query_prompt: str | None = None
+    passage_prompt: str | None = None
+    similarity: str = "cosine"
+    dtype: str = "float32"
+    search: str = "exact"
+    probe: str = ""
+
+
+class VectorRetriever:
+    """Ranks documents by the similarity of their vectors to the question's, exactly if wanted."""
+
+    batch_size = 1024
+    """A pass over all vectors answers so many questions."""
+
+    @property
+    def supports_sharding(self) -> bool:
+        """Exact search can be cut: a document's score is of it and the question alone."""
+        return self._approximate is None
+
+    def __init__(
+        self,
+        encoder: Encoder,
+        query_prompt: str,
+        passage_prompt: str,
+        similarity: str,
+        dtype: str = "float32",
+        search: str = "exact",
+        probe: str = "",
+    ) -> None:
+        """`similarity`: cosine or dot; `dtype`: float32 or float16; ValueError for others.
+
+        `search`: exact, or an index of faiss that is searched with `probe`; see Approximate.
+        """
+        if similarity not in ("cosine", "dot"):
+            raise ValueError(f"similarity must be cosine or dot, not {similarity!r}")
+        if probe and search == "exact":
+            raise ValueError(f"probe={probe!r} has no meaning with search=exact")
+        self._embed = Embedder(encoder, dtype)
+        self._approximate = None if search == "exact" else Approximate(search, probe)
+        self.revision = encoder.revision
+        self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
+        self._cosine = similarity == "cosine"
+
+    def index(self, corpus: Corpus) -> None:
+        """Embed what was never embedded; the rest comes from the cache."""
+        parts = lambda: (block.contents for block in corpus.blocks(_PART))  # noqa: E731
+        embed = self._embed
+
+        def passages() -> Passages:
+            places = embed.places(parts, self._passage_prompt)
+            return Passages(embed.read, places, embed.dimension(), self._cosine)
+
+        self._documents = until_undamaged(passages)
+        if self._approximate:
+            self._approximate.index(self._documents.pieces, len(self._documents), embed.dimension())
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        """The k nearest documents of each question, best first."""
+        vectors = self.of_questions([query.text for query in queries])
+        if self._approximate:
+            return self._approximate.search(vectors, k)
+        return nearest(vectors, self._documents.pieces(), k)
+
+    def report(self) -> dict[str, object]:
+        """The model, its revision, what the cache saved, and what approximate search left out."""
+        return self._embed.report() | (self._approximate.report() if self._approximate else {})
+
+    def of_passages(self, texts: list[str]) -> Vectors:
+        """Vectors of documents, shape (texts, dimension); of length 1 where cosine is asked for."""
+        return self._vectors(texts, self._passage_prompt)
+
+    def of_questions(self, texts: list[str]) -> Vectors:
+        """Vectors of questions, as those of documents."""
+        return self._vectors(texts, self._query_prompt)
+
+    def _vectors(self, texts: list[str], prompt: str) -> Vectors:
+        vectors = self._embed(texts, prompt)
+        return unit(vectors) if self._cosine else vectors

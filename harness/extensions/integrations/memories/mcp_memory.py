@@ -1,0 +1,234 @@
+"""Any memory that speaks the Model Context Protocol."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import shutil
+from collections import Counter
+from collections.abc import Awaitable, Mapping, Sequence
+from dataclasses import dataclass
+from tempfile import TemporaryDirectory
+from typing import Any, ClassVar
+
+from harness.errors import RunError, UsageError
+from harness.extensions.integrations.memories import mcp_forms as forms
+from harness.extensions.integrations.memories.mcp_forms import Call
+from harness.extensions.integrations.memories.mcp_session import TOKEN, Session, at, started
+from harness.io.leftovers import TemporaryFolder
+from harness.io.masking import masked
+from harness.retrievers.contract import Corpus, Hit, Question
+from harness.retrievers.environments import revision
+from harness.retrievers.extras import need
+from harness.retrievers.locks import ServiceLock
+from harness.retrievers.options import with_options
+from harness.retrievers.server import check_url
+
+NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class McpOptions:
+    """Options of `Mcp`, described there."""
+
+    command: str = ""
+    url: str = ""
+    env: Mapping[str, str] | None = None
+    reset: Any = ""
+    results: str = ""
+    nothing: str = NOTHING
+    error: str = ""
+    timeout: float = 60.0
+
+
+@with_options(McpOptions)
+class Mcp:
+    """A memory behind a server of the Model Context Protocol, by a map of its tools.
+
+    `command` starts the server (with `env`), or `url` is where it runs (streamable HTTP). `add` and
+    `search` name a tool and its arguments: {"remember": {"text": "{text}", "key": "{id}"}}. A
+    `{folder}` in `command` and `env` is an empty folder, another one for each haystack; `reset` is
+    a tool that empties the store of a server that lives on. `results`: where the list of hits
+    stands in the tool's JSON. `nothing` and `error`: what a text looks like that says that nothing
+    was found, and that something failed (regular expressions). `timeout`: seconds a call.
+    """
+
+    modules: ClassVar[tuple[str, ...]] = ("mcp",)
+    thread_safe = True
+
+    def __init__(self, add: Any = "", search: Any = "", **options: Any) -> None:
+        given = McpOptions(**options)
+        need("retriever 'mcp'", *self.modules)
+        if not add or not search:
+            raise ValueError(
+                'needs two tools of the server: --param \'add={"remember": {"text": '
+                '"{text}"}}\' --param \'search={"recall": {"query": "{query}"}}\''
+            )
+        self._add = Call.read(add, "add", forms.OF_DOCUMENT)
+        self._search = Call.read(search, "search", forms.OF_QUESTION)
+        self._reset = Call.read(given.reset, "reset", ()) if given.reset else None
+        self._where(given.command, given.url, given.env)
+        if given.timeout <= 0:
+            raise ValueError(f"timeout must be above 0, not {given.timeout:g}")
+        self._timeout, self._results = given.timeout, given.results
+        self._nothing = _pattern(given.nothing, "nothing")
+        self._error = _pattern(given.error, "error") if given.error else None
+        self._session: Session | None = None
+        self._folder: TemporaryDirectory[str] | None = None
+        self._calls: Counter[str] = Counter()
+        self._server = ""
+        self._empty = True
+
+    def _where(self, command: str, url: str, env: Mapping[str, str] | None) -> None:
+        if bool(command) == bool(url):
+            raise ValueError("needs command= (starts the server) or url= (where it runs)")
+        if url:
+            check_url("retriever 'mcp'", url, TOKEN)
+        elif shutil.which((shlex.split(command) or [""])[0]) is None:
+            raise UsageError(f"retriever 'mcp': there is no program {command!r}")
+        if env is not None and not isinstance(env, Mapping):
+            raise ValueError(f'env is a table, as {{"NAME": "{{folder}}/file"}}, not {env!r}')
+        self._command, self._url = command, url
+        self._service_lock = ServiceLock(url.rstrip("/")) if url else None
+        self.revision = revision(shlex.split(command))
+        self._env = {str(name): str(value) for name, value in (env or {}).items()}
+
+    def index(self, corpus: Corpus) -> Awaitable[None]:
+        """Begin with an empty store, and add each document, in time order.
+
+        A server that lives on is used by one process of this machine after the other. Raises
+        RunError where the server does not start, has no such tool or argument, and where its store
+        is not empty.
+        """
+        if self._service_lock is not None:
+            self._service_lock.acquire()  # here and not in the loop, where others would wait too
+        return self._take_in(corpus)
+
+    async def _take_in(self, corpus: Corpus) -> None:
+        await self._leave()
+        session = self._session = await self._open()
+        add = await self._prepared(session)
+        self._handles = None
+        if "id" in forms.places_in(add.arguments):
+            self._handles = set(corpus.handles)
+        if self._reset is not None:
+            await self._call(self._reset, {})
+        self._empty = not len(corpus)
+        if not self._empty:
+            await self._refuse_what_is_there(corpus[0].text)
+        for document in corpus:
+            await self._call(add, forms.of_document(document))
+
+    async def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
+        """The hits of each question, at most k, in the server's order."""
+        if self._service_lock is not None and not self._service_lock.owned:
+            raise RuntimeError(
+                f"{self._url} may have been given another haystack since, by another retriever or "
+                "run: index again"
+            )
+        return [[] if self._empty else (await self._ask(query, k))[:k] for query in queries]
+
+    def report(self) -> dict[str, object]:
+        """What the server calls itself, and how often each tool was called."""
+        report: dict[str, object] = {"server": self._server, "tool_calls": dict(self._calls)}
+        if self._service_lock is not None and self._service_lock.waited >= 0.1:
+            report["waited_seconds"] = self._service_lock.waited
+        return report
+
+    def release(self) -> bool:
+        """Let others use a server that lives on; whether it is to be indexed again."""
+        if self._service_lock is None:
+            return False
+        held = self._service_lock.owned
+        self._service_lock.release()
+        return held
+
+    def close(self) -> Awaitable[None]:
+        """Leave the server, end it where it was started here, and remove its folder."""
+        if self._service_lock is not None:
+            self._service_lock.release()
+        return self._leave()
+
+    async def _leave(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+        if self._folder is not None:
+            self._folder.cleanup()
+            self._folder = None
+
+    async def _open(self) -> Session:
+        if self._url:
+            return await Session.opened(at(self._url, self._timeout), self._timeout)
+        self._folder = TemporaryFolder("mcp")
+        place = {"folder": self._folder.name}
+        command = self._command.replace("{folder}", shlex.quote(self._folder.name))
+        return await Session.opened(started(command, forms.filled(self._env, place)), self._timeout)
+
+    async def _prepared(self, session: Session) -> Call:
+        """The tool that adds. Raises RunError where a tool is not as the parameters say."""
+        self._server = session.server()
+        tools = await session.tools()
+        for call in filter(None, (self._add, self._search, self._reset)):
+            if call.tool not in tools:
+                raise RunError(
+                    f"retriever 'mcp': {self._server or 'the server'} has no tool {call.tool!r}; "
+                    f"it has {', '.join(sorted(tools)) or 'none'}"
+                )
+        try:
+            self._asked = self._search.by_schema(tools[self._search.tool], "query")
+            return self._add.by_schema(tools[self._add.tool], "text")
+        except ValueError as error:
+            raise RunError(f"retriever 'mcp': {error}") from None
+
+    async def _refuse_what_is_there(self, text: str) -> None:
+        """Raises RunError where the store is not empty: it would answer with what is not ours."""
+        try:
+            found = await self._ask(Question(text), 1)
+        except RuntimeError:  # several cannot search where there is nothing
+            return
+        if found:
+            raise RunError(
+                "retriever 'mcp': the server's store is not empty at the beginning of a haystack "
+                f"(it returned {found[0].text[:60]!r}): keep it in {{folder}}, by command= or "
+                "env=, or name a tool that empties it, reset="
+            )
+
+    async def _ask(self, question: Question, k: int) -> list[Hit]:
+        """Its hits; asked word by word, those that the most words found first."""
+        values = forms.of_question(question, k)
+        if not forms.words(question.text):
+            return []
+        if "each_word" not in forms.places_in(self._asked.arguments):
+            return await self._found(values)
+        hits: dict[tuple[Any, ...], Hit] = {}
+        times: Counter[tuple[Any, ...]] = Counter()
+        for word in forms.long_words(question.text):
+            for hit in await self._found({**values, "each_word": word}):
+                one = tuple(hit.sources) or (hit.text,)
+                hits.setdefault(one, Hit(hit.text, hit.sources))
+                times[one] += 1
+        return [hits[one] for one, _ in times.most_common()]
+
+    async def _found(self, values: Mapping[str, object]) -> list[Hit]:
+        structured, texts = await self._call(self._asked, values)
+        found = forms.items(structured, texts, self._results)
+        return forms.hits(found, self._handles, self._nothing)
+
+    async def _call(self, call: Call, values: Mapping[str, object]) -> tuple[Any, list[str]]:
+        if self._session is None:
+            raise RuntimeError("there is no session: index() comes first")
+        self._calls[call.tool] += 1
+        given = forms.filled(call.arguments or {}, values)
+        structured, texts = await self._session.call(call.tool, given)
+        for text in texts:
+            if self._error is not None and self._error.match(text):
+                raise RuntimeError(f"tool {call.tool!r} reports: {masked(text)[:200]}")
+        return structured, texts
+
+
+def _pattern(given: str, name: str) -> re.Pattern[str]:
+    try:
+        return re.compile(given, re.IGNORECASE)
+    except re.error as error:
+        raise ValueError(f"{name} is no regular expression: {error}") from None

@@ -1,0 +1,132 @@
+"""Full-text ranking in Tantivy, the search engine library behind Quickwit, in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from harness.datasets.progress import progress
+from harness.errors import require_numbers
+from harness.retrievers.bm25.index import BLOCK
+from harness.retrievers.contract import Corpus, Question, Result
+from harness.retrievers.extras import need
+from harness.retrievers.index_cache import index_of
+
+_LONGEST = 40
+"""Bytes of a term; longer ones are left out, as by Tantivy's own analysers."""
+
+
+class Tantivy:
+    """Full-text ranking by Tantivy in this process: BM25 over text, title and speaker.
+
+    The index of more than 65,536 documents is on disk, and kept (see `harness cache`).
+
+    A document's score is the sum of its fields' BM25, each times its boost (0 leaves a field out);
+    Tantivy has k1 = 1.2 and b = 0.75 built in. Words are runs of letters and digits, in lower case;
+    `stemmer` and `stopwords` are languages that Tantivy knows, or none. With stemmer english and
+    stopwords none, the default, this is its analyser `en_stem`. A question is a bag of words, never
+    query syntax; documents that share no word with it are not returned.
+    """
+
+    modules: ClassVar[tuple[str, ...]] = ("tantivy",)
+    batch_size = 64
+
+    def __init__(
+        self,
+        stemmer: str = "english",
+        stopwords: str = "none",
+        title_boost: float = 1.0,
+        speaker_boost: float = 1.0,
+    ) -> None:
+        need("retriever 'tantivy'", "tantivy")
+        require_numbers(title_boost=title_boost, speaker_boost=speaker_boost)
+        self.revision = f"tantivy {version('tantivy')}"
+        self._analysis = {"stemmer": stemmer, "stopwords": stopwords}
+        self._words = _analyser(stemmer, stopwords)
+        boosts = {"text": 1.0, "title": float(title_boost), "speaker": float(speaker_boost)}
+        self._boosts = {field: boost for field, boost in boosts.items() if boost}
+
+    def index(self, corpus: Corpus) -> None:
+        """Build an index, in place of the last one, or open the one that is kept."""
+        from tantivy import Index, SchemaBuilder
+
+        builder = SchemaBuilder().add_integer_field("position", fast=True)
+        for field in self._boosts:
+            builder = builder.add_text_field(field, tokenizer_name="words", index_option="freq")
+        self._schema = builder.build()
+        if len(corpus) <= BLOCK:
+            index = Index(self._schema)
+            self._fill(index, corpus)
+        else:
+            made_of = {**self._analysis, "fields": [*self._boosts], "version": self.revision}
+            self._kept, index = index_of(
+                corpus, "tantivy", made_of, lambda to: self._build(corpus, to), _opened
+            )
+            index.register_tokenizer("words", self._words)
+        index.reload()
+        self._searcher = index.searcher()
+
+    def _build(self, corpus: Corpus, folder: Path) -> None:
+        from tantivy import Index
+
+        self._fill(Index(self._schema, path=str(folder)), corpus)
+        for lock in folder.glob(".*.lock"):  # which the next one who opens it makes again
+            lock.unlink()
+
+    def _fill(self, index: Any, corpus: Corpus) -> None:
+        from tantivy import Document
+
+        index.register_tokenizer("words", self._words)
+        # One thread: the order of documents, and so that of equal scores, is the corpus's.
+        writer = index.writer(num_threads=1)
+        position = 0
+        with progress(len(corpus), "documents", "index") as bar:
+            for block in corpus.blocks(BLOCK):
+                for document in block:
+                    fields = {field: getattr(document, field) or "" for field in self._boosts}
+                    writer.add_document(Document(position=position, **fields))
+                    position += 1
+                bar.update(len(block))
+        writer.commit()
+        writer.wait_merging_threads()
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        """Best first."""
+        return [self._one(query.text, k) for query in queries]
+
+    def _one(self, text: str, k: int) -> Result:
+        from tantivy import Occur, Query
+
+        clauses = [
+            (Occur.Should, Query.boost_query(Query.term_query(self._schema, field, word), boost))
+            for word in self._words.analyze(text)
+            for field, boost in self._boosts.items()
+        ]
+        if not clauses or k < 1:
+            return Result([], [])
+        hits = self._searcher.search(Query.boolean_query(clauses), k, count=False).hits
+        positions = self._searcher.fast_field_values("position", [place for _, place in hits])
+        return Result(np.array(positions, np.int64), np.array([score for score, _ in hits], float))
+
+
+def _opened(folder: Path) -> Any:
+    from tantivy import Index
+
+    return Index.open(str(folder))
+
+
+def _analyser(stemmer: str, stopwords: str) -> Any:
+    """What cuts documents and questions into terms. Raises ValueError for unknown languages."""
+    from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
+
+    builder = TextAnalyzerBuilder(Tokenizer.simple())
+    builder = builder.filter(Filter.remove_long(_LONGEST)).filter(Filter.lowercase())
+    if stopwords != "none":
+        builder = builder.filter(Filter.stopword(stopwords))
+    if stemmer != "none":
+        builder = builder.filter(Filter.stemmer(stemmer))
+    return builder.build()

@@ -1,0 +1,116 @@
+"""Adjudication: resolves conflicts, with the annotators' votes side by side.
+
+The page shows it as it shows an annotator's session; resolutions go to adjudications.jsonl.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from harness.errors import UsageError
+from harness.extensions.labelling.annotations import Annotation, AnnotationLog
+from harness.extensions.labelling.consensus import Conflict, consensus
+from harness.extensions.labelling.project import CONSTRUCTION
+from harness.extensions.labelling.session import JudgingSession
+from harness.extensions.labelling.views import (
+    AnnotatorNote,
+    ConflictEvidence,
+    Item,
+    ItemView,
+    Mode,
+    Vote,
+    document_view,
+)
+
+
+class Adjudication(JudgingSession):
+    """The conflicts of a project, resolved by one person."""
+
+    mode: Mode = "adjudicate"
+
+    def __init__(self, folder: Path, adjudicator: str) -> None:
+        """Raises UsageError for a folder that is not a project, or has no conflict."""
+        super().__init__(folder, adjudicator)
+        self._construction = self.project.annotation_log(CONSTRUCTION)
+        self._logs: dict[str, AnnotationLog] = {}
+        self._conflicts: dict[Item, Conflict] = {}
+        self.refresh()
+        if not self._conflicts:
+            n = len(self.project.annotators())
+            raise UsageError(
+                f"{folder}: no conflict to resolve; "
+                + ("only one annotator has judged" if n == 1 else f"{n} annotators have judged")
+            )
+
+    def _open_log(self) -> AnnotationLog:
+        return self.project.adjudication_log()
+
+    def refresh(self) -> None:
+        """Reads what was annotated and resolved since."""
+        for name in self.project.annotators():
+            if name not in self._logs:
+                self._logs[name] = self.project.annotation_log(name)
+        for log in (self._log, self._construction, *self._logs.values()):
+            log.refresh()
+        self._annotators = {name: log.current for name, log in self._logs.items()}
+        found = consensus(
+            self.project, self._annotators, self._construction.current, self._log.current
+        )
+        self._conflicts = {
+            Item(query=one.query, document=one.document, kind=one.kind): one
+            for one in found.conflicts
+        }
+        self._set_items(list(self._conflicts))
+
+    def is_done(self, item: Item) -> bool:
+        """Tests whether a conflict is resolved."""
+        return not self._conflicts[item].open
+
+    def item_of(self, line: Annotation) -> Item:
+        """Returns the conflict that a line resolves."""
+        return Item(query=line.query, document=line.document, kind=line.kind)
+
+    def check(self, line: Annotation) -> None:
+        """Raises UsageError where there is no such conflict."""
+        if not self.has(self.item_of(line)):
+            raise UsageError(f"no such conflict: {line.kind} of {line.query!r}")
+
+    def write(self, line: Annotation) -> None:
+        """Adds a line to the log, with the adjudicator's name."""
+        super().write(replace(line, adjudicator=self.annotator))
+
+    def view(self, item: Item) -> ItemView:
+        """Returns everything that is shown of a conflict."""
+        conflict, pair = self._conflicts[item], (item.query, item.document)
+        shared = super().view(item)
+        return replace(
+            shared,
+            votes=[Vote(annotator=name, value=value) for name, value in conflict.votes.items()],
+            evidence=self._evidence(item.query) if item.kind == "unanswerable" else [],
+            notes=[
+                AnnotatorNote(annotator=name, note=own.notes[pair])
+                for name, own in self._annotators.items()
+                if pair in own.notes
+            ],
+            grade=shared.grade if item.kind == "grade" else None,
+            ability=shared.ability if item.kind == "ability" else None,
+            unanswerable=shared.unanswerable if item.kind == "unanswerable" else None,
+            choices=[conflict.kind],
+        )
+
+    def _evidence(self, query: str) -> list[ConflictEvidence]:
+        """Returns the documents that an annotator graded as relevant, with all grades."""
+        found = []
+        for candidate in self.project.candidates[query]:
+            pair = (query, candidate.document)
+            votes = [
+                Vote(annotator=name, value=own.grades[pair])
+                for name, own in self._annotators.items()
+                if pair in own.grades
+            ]
+            if any(int(vote.value or 0) >= self.relevance_level for vote in votes):
+                document = document_view(self.project.document(*pair))
+                found.append(ConflictEvidence(document=document, votes=votes))
+        return found

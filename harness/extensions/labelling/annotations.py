@@ -1,0 +1,266 @@
+"""Annotations of queries and documents: grades, abilities, unanswerable queries and notes.
+
+Each annotator has an append-only log of them, safe for several processes and crashes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+from msgspec.structs import replace
+
+from harness.errors import UsageError
+from harness.io.files import fsync_path
+from harness.io.records import Record, decode, encode
+from harness.schema import Ability
+
+_log = logging.getLogger(__name__)
+
+GRADES = (0, 1, 2, 3)
+
+MEANINGS = {
+    0: ("not relevant", "has nothing to do with the question"),
+    1: ("related", "is on the subject, but does not answer"),
+    2: ("answers in part", "has some of the answer, or has it unclear or hidden"),
+    3: ("answers", "is about the question and holds the answer"),
+}
+"""Name and meaning of each grade: the four levels of TREC's Deep Learning track."""
+
+
+@dataclass(frozen=True)
+class Scale:
+    """What a project judges (a `document` or an `answer`), and the grades that it can have."""
+
+    target: str
+    meanings: Mapping[int, tuple[str, str]]
+
+    def effect(self, grade: int, relevance_level: int) -> str:
+        """Describes whether a grade makes a document evidence; empty for answers, whose grades say
+        so by name."""
+        if self.target != "document":
+            return ""
+        return "counts as evidence" if grade >= relevance_level else "does not count"
+
+    def next_command(self, folder: object) -> str:
+        """Returns the command that uses the finished annotations."""
+        what = "label export" if self.target == "document" else "judge ANSWERS --human-labels"
+        return f"harness {what} {folder}"
+
+
+DOCUMENTS = Scale("document", MEANINGS)
+ANSWERS = Scale(
+    "answer",
+    {
+        0: ("wrong", "says something else, lacks what was asked, or declines though there is one"),
+        1: ("right", "says what the reference says, in any words; or declines where there is none"),
+    },
+)
+
+ABILITY_KEYS = {
+    "l": Ability.LOOKUP,
+    "m": Ability.MULTI_HOP,
+    "t": Ability.TEMPORAL,
+    "k": Ability.KNOWLEDGE_UPDATE,
+}
+"""The abilities that an annotator chooses from, by their letter on the page."""
+
+ABILITY_MEANINGS = {
+    Ability.LOOKUP: "one document answers",
+    Ability.MULTI_HOP: "several documents are needed together",
+    Ability.TEMPORAL: "it asks when, how long, in which order",
+    Ability.KNOWLEDGE_UPDATE: "the newest of several statements counts",
+}
+
+Pair = tuple[str, str]
+"""Ids of a query and a document."""
+
+Value = int | bool | str | None
+Kind = Literal["grade", "ability", "unanswerable", "note"]
+KINDS: tuple[Kind, ...] = ("grade", "ability", "unanswerable", "note")
+
+
+class Annotation(Record):
+    """One line of an annotation log: exactly one of grade, ability, unanswerable and note.
+
+    null, or an empty note, withdraws the value. `adjudicator` is who resolved a conflict. `undo`
+    marks a line that reverts the newest one.
+    """
+
+    query: str
+    document: str | None = None
+    grade: Annotated[int, Meta(ge=0, le=3)] | UnsetType | None = UNSET
+    ability: Ability | UnsetType | None = UNSET
+    unanswerable: bool | UnsetType | None = UNSET
+    note: str | UnsetType = UNSET
+    adjudicator: str | None = None
+    undo: bool = False
+    time: str | None = None
+
+    def __post_init__(self) -> None:
+        """Raises ValueError for a line with no value or several, or a value that cannot be."""
+        n = sum(getattr(self, kind) is not UNSET for kind in KINDS)
+        if n != 1:
+            raise ValueError(f"exactly one of {', '.join(KINDS)} is needed, not {n}")
+        if self.kind == "grade" and self.document is None:
+            raise ValueError("a grade needs a document")
+        if self.ability is Ability.ABSTENTION:
+            raise ValueError("abstention is not an ability to choose; mark it as unanswerable")
+
+    @property
+    def kind(self) -> Kind:
+        """Which of the four values the line sets."""
+        return next(kind for kind in KINDS if getattr(self, kind) is not UNSET)
+
+    @property
+    def value(self) -> Value:
+        """The value that the line sets."""
+        value: Value = getattr(self, self.kind)
+        return value
+
+
+@dataclass
+class Annotations:
+    """The current annotations of one annotator: the last line about each thing.
+
+    `undo_stack`: the change of each line, oldest first, as the line that reverts it.
+    """
+
+    grades: dict[Pair, int] = field(default_factory=dict)
+    abilities: dict[str, Ability] = field(default_factory=dict)
+    unanswerable: dict[str, bool] = field(default_factory=dict)
+    notes: dict[tuple[str, str | None], str] = field(default_factory=dict)
+    undo_stack: list[Annotation] = field(default_factory=list)
+    last: tuple[str, str | None] | None = None
+    """Query, and document if any, of the newest line."""
+
+    def add(self, line: Annotation) -> None:
+        """Applies one line."""
+        values, key, empty = self._slot(line)
+        revert: dict[str, Any] = {line.kind: values.get(key, empty)}
+        if line.value == empty:
+            values.pop(key, None)
+        else:
+            values[key] = line.value
+        self.last = (line.query, line.document)
+        if not line.undo:
+            self.undo_stack.append(Annotation(query=line.query, document=line.document, **revert))
+        elif self.undo_stack:
+            self.undo_stack.pop()
+
+    def contains(self, line: Annotation) -> bool:
+        """Tests whether the line would change nothing."""
+        values, key, empty = self._slot(line)
+        return bool(values.get(key, empty) == line.value)
+
+    def _slot(self, line: Annotation) -> tuple[dict[Any, Any], Any, str | None]:
+        """The values that a line changes, its key there, and the value that withdraws."""
+        pair = (line.query, line.document)
+        match line.kind:
+            case "grade":
+                return self.grades, pair, None
+            case "ability":
+                return self.abilities, line.query, None
+            case "unanswerable":
+                return self.unanswerable, line.query, None
+            case "note":
+                return self.notes, pair, ""
+
+
+class AnnotationLog:
+    """The annotations in one file, a JSON line each. The file need not exist yet.
+
+    A line is on the disk before it counts. Several processes may write the file (two pages): each
+    line is written under a lock. A crash can cut off the last line only, which was never
+    acknowledged; it is dropped with a warning. A damaged line elsewhere is an error.
+
+    `current` are the annotations after all lines; `append` and `refresh` include the lines of other
+    processes.
+    """
+
+    current: Annotations
+    lines: list[Annotation]
+    _read: int  # bytes that were read
+    _number: int  # lines that were read
+    _open_end: bool  # the last of them has no line end yet
+    _torn: bool  # a line after them was cut off
+
+    def __init__(self, path: Path) -> None:
+        """Reads the file. Raises UsageError, naming the line, for a damaged one."""
+        self.path = path
+        self._reset()
+        self.refresh()
+        if self._torn:
+            _log.warning("%s: its last line was cut off and is dropped", path)
+
+    def append(self, *lines: Annotation) -> None:
+        """Adds lines, with the time, and forces them to the disk. Raises OSError."""
+        from filelock import FileLock
+
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        new = not self.path.exists()
+        with FileLock(self.path.with_name(f".{self.path.name}.lock")):
+            self.refresh()
+            time = datetime.now(UTC).isoformat(timespec="milliseconds")
+            data = b"".join(encode(replace(line, time=time)) + b"\n" for line in lines)
+            with open(self.path, "r+b" if self.path.exists() else "xb") as file:
+                file.truncate(self._read)  # removes a line that was cut off
+                file.seek(self._read)
+                file.write(b"\n" + data if self._open_end else data)
+                file.flush()
+                os.fsync(file.fileno())
+            if new:
+                fsync_path(self.path.parent)
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Reads the lines that this process or another one added."""
+        try:
+            size = self.path.stat().st_size
+        except FileNotFoundError:
+            size = 0
+        if size < self._read:  # the file was edited
+            self._reset()
+        if size == self._read:
+            return
+        with open(self.path, "rb") as file:
+            file.seek(self._read)
+            data = file.read()
+        *whole, rest = data.split(b"\n")
+        for line in whole:
+            if line or not self._open_end:  # else it is the end of a line that was read before
+                self._add(line)
+            self._read += len(line) + 1
+            self._open_end = False
+        self._torn = bool(rest) and not self._add_rest(rest)
+
+    def _add(self, data: bytes) -> None:
+        self._number += 1
+        if not data.strip():
+            return
+        where = f"{self.path}, line {self._number}"
+        line = decode(data, Annotation, where, "correct the line or delete it")
+        self.current.add(line)
+        self.lines.append(line)
+
+    def _add_rest(self, data: bytes) -> bool:
+        """Adds the text after the last line end, if it is a whole line that lacks only its end."""
+        try:
+            decode(data, Annotation, str(self.path))
+        except UsageError:
+            return False
+        self._add(data)
+        self._read += len(data)
+        self._open_end = True
+        return True
+
+    def _reset(self) -> None:
+        self.current, self.lines = Annotations(), []
+        self._read, self._number = 0, 0
+        self._open_end, self._torn = False, False

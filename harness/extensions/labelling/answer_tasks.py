@@ -1,0 +1,188 @@
+"""Projects of answers: the same questions of every folder, without the systems' names.
+
+Such a project has the sampled questions as its queries, and as documents the answers to them, each
+text once: an answer that two systems give in the same words is judged once for both. A failed
+answer is wrong, and is not shown to annotators.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from harness.datasets.reader import Dataset
+from harness.errors import UsageError
+from harness.extensions.answers.answering.human_labels import Labels
+from harness.extensions.labelling.consensus import read_consensus
+from harness.extensions.labelling.project import Project
+from harness.extensions.labelling.records import (
+    VERSION,
+    Candidate,
+    JudgedAnswers,
+    LabelDocument,
+    LabelQuery,
+    LabelSettings,
+)
+from harness.io.files import digest
+from harness.records.answers import HumanLabelSource
+from harness.runs.folder.answers_folder import AnswersFolder, require_texts
+
+SAMPLE = 100
+"""Number of questions, where none is given."""
+
+_EMPTY = "(the answer is empty)"
+
+
+def start_with_answers(
+    folder: Path,
+    answers: Sequence[AnswersFolder],
+    dataset: Dataset,
+    n: int | None = None,
+    seed: int | None = None,
+) -> tuple[Project, int]:
+    """Creates a project of `n` random questions (SAMPLE) that were asked in every one of `answers`,
+    and of the answers that did not fail. Returns it, and how many questions are new.
+
+    A folder that has one continues, and a larger `n` adds questions: those drawn before stay, so
+    that the sample is random at any size. Raises UsageError for other answers or another seed than
+    it was created with, for a dataset without texts, and where no question was asked in all.
+    """
+    require_texts(dataset)
+    judged = [_judged_answers(one) for one in answers]
+    new = not (folder / "label.json").is_file()
+    old = Project.new(folder) if new else Project.read(folder)
+    if not new and old.settings.answers != judged:
+        raise UsageError(
+            f"{folder}: was not created with these answers as they are now; name another folder "
+            "with --out"
+        )
+    if not new and seed not in (None, old.settings.seed):
+        raise UsageError(
+            f"--seed {seed}: {folder} was created with seed {old.settings.seed}; leave it out, or "
+            "name another folder with --out"
+        )
+    wanted = (SAMPLE if new else len(old.queries)) if n is None else n
+    if wanted < 1:
+        raise UsageError(f"--sample must be 1 or more, not {wanted}")
+    number = old.settings.seed if seed is None else seed
+    texts = [_texts(one) for one in answers]
+    drawn = _draw(texts, max(wanted, len(old.queries)), number)
+    documents = {
+        _id(text): LabelDocument(id=_id(text), text=text.strip() or _EMPTY)
+        for of_folder in texts
+        for query in drawn
+        for text in of_folder[query]
+    }
+    project = Project(
+        folder,
+        LabelSettings(version=VERSION, depth=0, seed=number, overlap=1.0, answers=judged),
+        list(documents.values()),
+        _queries(dataset, drawn),
+        [one for query in drawn for one in _candidates(query, judged, texts)],
+    )
+    if len(drawn) > len(old.queries):
+        project.write()
+    return project, len(drawn) - len(old.queries)
+
+
+def _draw(texts: Sequence[Mapping[str, list[str]]], n: int, seed: int) -> list[str]:
+    """At most `n` of the questions that all were asked; those of a smaller `n` come first."""
+    ids = sorted(set.intersection(*(set(one) for one in texts)))
+    if not ids:
+        raise UsageError("no question was asked in all of these folders")
+    return [ids[at] for at in np.random.default_rng(seed).permutation(len(ids))[:n].tolist()]
+
+
+def _queries(dataset: Dataset, names: Sequence[str]) -> list[LabelQuery]:
+    row = {name: at for at, name in enumerate(dataset.query_ids)}
+    found = [dataset.query(row[name]) for name in names]
+    return [LabelQuery(id=one.id, text=one.text, answers=list(one.answers)) for one in found]
+
+
+def _candidates(
+    query: str, judged: Sequence[JudgedAnswers], texts: Sequence[Mapping[str, list[str]]]
+) -> list[Candidate]:
+    """The answers to a question, each text once, with the folders that have it."""
+    ranks: dict[str, dict[str, int]] = {}
+    for system, of_folder in zip(judged, texts, strict=True):
+        for text in of_folder[query]:
+            ranks.setdefault(_id(text), {})[system.folder] = 1
+    return [
+        Candidate(query=query, document=document, ranks=of_document)
+        for document, of_document in ranks.items()
+    ]
+
+
+def labels_of_project(folder: Path, answers: AnswersFolder) -> tuple[Labels, HumanLabelSource]:
+    """Reads the labels of a project's annotators, and where they come from.
+
+    Agreed and adjudicated labels count; answers in open conflict have none, and are counted. The
+    failed answers of the sample are wrong; before all others in it were judged they have no label,
+    since they would be more than their share of it. Raises UsageError for a project of other
+    answers.
+    """
+    project = Project.read(folder)
+    if _judged_answers(answers) not in project.settings.answers:
+        raise UsageError(
+            f"{folder}: people judged there, but not the answers of {answers.path} as they are now"
+        )
+    agreed = read_consensus(project)
+    sampled = {query: texts for query, texts in _rows(answers).items() if query in project.query}
+    pair_of = {
+        (query, repeat): (query, _id(text))
+        for query, texts in sampled.items()
+        for repeat, text in texts
+        if text is not None
+    }
+    labels = {
+        answer: agreed.grades[pair] >= project.settings.relevance_level
+        for answer, pair in pair_of.items()
+        if pair in agreed.grades
+    }
+    if pair_of and not labels:
+        raise UsageError(f"{folder}: nobody judged an answer yet, or all are in conflict")
+    judged = {*agreed.grades, *((one.query, one.document) for one in agreed.open)}
+    if judged.issuperset(pair_of.values()):
+        all_answers = ((query, repeat) for query, texts in sampled.items() for repeat, _ in texts)
+        labels.update((answer, False) for answer in all_answers if answer not in pair_of)
+    source = HumanLabelSource(
+        folder=folder.resolve().name,
+        annotators=project.annotators(),
+        conflicts=len(agreed.open),
+    )
+    return labels, source
+
+
+def _judged_answers(answers: AnswersFolder) -> JudgedAnswers:
+    return JudgedAnswers(
+        folder=answers.path.resolve().name,
+        system=answers.record.name,
+        sha256=digest(answers.path / "answers.parquet"),
+    )
+
+
+def _rows(answers: AnswersFolder) -> dict[str, list[tuple[int, str | None]]]:
+    """The answers with the number of the repetition, by question; a failed one is None."""
+    found: dict[str, list[tuple[int, str | None]]] = {}
+    table = answers.table
+    for query, repeat, text in zip(
+        *(table[name].to_pylist() for name in ("query", "repeat", "answer")), strict=True
+    ):
+        found.setdefault(query, []).append((repeat, text))
+    return found
+
+
+def _texts(answers: AnswersFolder) -> dict[str, list[str]]:
+    """Returns the answers that did not fail, by question."""
+    return {
+        query: [text for _, text in rows if text is not None]
+        for query, rows in _rows(answers).items()
+    }
+
+
+def _id(text: str) -> str:
+    """Returns the id of an answer: the same for the same words, and independent of the system."""
+    return hashlib.sha256(text.strip().encode()).hexdigest()[:16]

@@ -1,0 +1,475 @@
+"""Label a set of your own: pool systems, judge, agree, export.
+
+Pool the top k of several systems, judge the candidates in a browser, alone or
+together, and export a dataset for `--dataset labelled`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.options import (
+    Verbs,
+    check_port,
+    listening,
+    load_plugins,
+    number,
+    parameters,
+    retriever_spec,
+)
+from harness.cli.output import add_output, print_json, until_ctrl_c
+from harness.errors import UsageError
+from harness.extensions.labelling.commands import label_generate
+
+if TYPE_CHECKING:
+    from harness.extensions.labelling.pool import System
+    from harness.extensions.labelling.session import JudgingSession
+    from harness.extensions.labelling.start import ProjectUpdate
+
+PORT = 8766
+_PORTS = 20  # ports to try after it, where none was named
+_PARAMETERS = re.compile(r":(?=[A-Za-z_]\w*=)")
+_NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
+_REMEDY = "name another folder with --out"
+
+Call = Callable[[argparse.Namespace], int]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
+    subverbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_start(subverbs)
+    _add_open(subverbs)
+    _add_adjudicate(subverbs)
+    _add_status(subverbs)
+    _add_export(subverbs)
+    _add_import(subverbs)
+    label_generate.add(subverbs)
+    _add_answers(subverbs)
+
+
+def _add_verb(
+    verbs: Verbs, name: str, call: Call, about: str, more: str
+) -> argparse.ArgumentParser:
+    """Add a command below `harness label`: one line about it, and more for its own help."""
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        name, help=about, description=more, allow_abbrev=False
+    )
+    parser.set_defaults(call=call)
+    return parser
+
+
+def _add_start(verbs: Verbs) -> None:
+    parser = _add_verb(
+        verbs,
+        "start",
+        call_start,
+        "pool systems for queries, and judge; again, to go on or to add more",
+        "Pool the top k of several systems and judge them. The same command goes on; with more "
+        "documents, queries or systems, or a larger k, it adds to the pool and keeps every "
+        "judgement.",
+    )
+    add = parser.add_argument
+    add("documents", metavar="DOCS", help="documents.jsonl or .csv, or a folder of .txt and .md")
+    add("queries", metavar="QUERIES", help=".jsonl, .csv or .tsv, or .txt with one query a line")
+    add(
+        "--retriever",
+        action="append",
+        default=[],
+        metavar="NAME[:KEY=VALUE,...]",
+        help="repeatable: bm25, bm25:k1=0.9,b=0.4, mine.py:Mine; see `harness retrievers`",
+    )
+    add("--plugin", action="append", default=[], metavar="FILE.py", help="registers retrievers")
+    add("--k", type=int, metavar="K", help="documents of each system (10)")
+    add("--out", default="labels", metavar="FOLDER", help="the project (labels)")
+    add("--seed", type=int, help="of every order and of seeded retrievers (0)")
+    add(
+        "--overlap",
+        type=number,
+        metavar="SHARE",
+        help="share of the queries that every annotator judges (1); the others are judged once",
+    )
+    add(
+        "--relevance-level",
+        type=int,
+        metavar="GRADE",
+        help="the lowest grade that counts as evidence: 1 (related), 2 or 3 (1)",
+    )
+    _add_page(parser, "first")
+    add("--pool-only", action="store_true", help="make the pool, and end")
+
+
+def _add_open(verbs: Verbs) -> None:
+    parser = _add_verb(
+        verbs,
+        "open",
+        call_open,
+        "judge on, or as another annotator",
+        "Judge the candidates of a project. Each annotator has an order of their own and sees no "
+        "judgement of another.",
+    )
+    _add_folder(parser)
+    _add_page(parser, "first")
+
+
+def _add_adjudicate(verbs: Verbs) -> None:
+    parser = _add_verb(
+        verbs,
+        "adjudicate",
+        call_adjudicate,
+        "resolve conflicts between annotators",
+        "Resolve conflicts, with the judgements of all annotators side by side.",
+    )
+    _add_folder(parser)
+    _add_page(parser, "adjudicator")
+
+
+def _add_status(verbs: Verbs) -> None:
+    parser = _add_verb(
+        verbs,
+        "status",
+        call_status,
+        "who judged what, agreement, scores so far",
+        "Who judged what, how far they agree, what the pooled systems score so far, how much of "
+        "their top k is judged, and how many queries a wanted half-width needs.",
+    )
+    _add_folder(parser)
+    parser.add_argument(
+        "--half-width",
+        type=number,
+        default=0.05,
+        metavar="WIDTH",
+        help="wanted half-width of the 95%% interval (0.05)",
+    )
+    parser.add_argument("--metric", metavar="NAME", help="(ndcg@10, or at the depth of the pool)")
+    add_output(parser)
+
+
+def _add_export(verbs: Verbs) -> None:
+    parser = _add_verb(
+        verbs,
+        "export",
+        call_export,
+        "write the dataset that `--dataset labelled` reads, or tasks for Label Studio",
+        "Write the judgements as a dataset, with a README of how they were made; or what is to be "
+        "judged as tasks for Label Studio.",
+    )
+    _add_folder(parser)
+    add = parser.add_argument
+    add("--out", metavar="FOLDER", help="(named as the format, in the project)")
+    add(
+        "--format",
+        default="dataset",
+        choices=("dataset", "label-studio"),
+        help="dataset, or tasks and a labelling interface for Label Studio (dataset)",
+    )
+    add(
+        "--annotations",
+        action="store_true",
+        help="with --format label-studio: also the annotations so far, which annotators would see",
+    )
+    add(
+        "--conflicts",
+        default="refuse",
+        choices=("refuse", "lower", "higher"),
+        help="what open ones become; metrics under lower and higher are bounds (refuse)",
+    )
+    add("--unfinished", action="store_true", help="also export unfinished queries")
+    add_output(parser)
+
+
+def _add_import(verbs: Verbs) -> None:
+    about = "add the annotations of a JSON export of Label Studio"
+    parser = _add_verb(verbs, "import", call_import, about, f"A{about[1:]} to a project.")
+    parser.add_argument("file", metavar="FILE", help="what Label Studio exported as JSON")
+    _add_folder(parser)
+    parser.add_argument("--annotator", metavar="NAME", help="whose they are (by e-mail address)")
+    add_output(parser)
+
+
+def _add_answers(verbs: Verbs) -> None:
+    parser = _add_verb(
+        verbs,
+        "answers",
+        call_answers,
+        "judge a sample of answers, to know how far a judge can be trusted",
+        "Draw questions at random, and judge what was answered to them, right or wrong: the same "
+        "questions of every folder, without a word of whose answers they are. The same command "
+        "goes on; a larger sample keeps every judgement. `harness judge ANSWERS --human-labels "
+        "FOLDER` reads them.",
+    )
+    add = parser.add_argument
+    add("answers", metavar="ANSWERS", nargs="+", help="folders that `harness answer` made")
+    add("--out", default="labels-of-answers", metavar="FOLDER", help="(labels-of-answers)")
+    add("--sample", type=int, metavar="N", help="questions (100)")
+    add("--seed", type=int, help="of the sample and of every order (0)")
+    add("--source", metavar="PATH", help="the raw files of the dataset")
+    _add_page(parser, "first")
+    add("--pool-only", action="store_true", help="draw the sample, and end")
+
+
+def _add_folder(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "folder", nargs="?", default="labels", metavar="FOLDER", help="the project (labels)"
+    )
+
+
+def _add_page(parser: argparse.ArgumentParser, name: str) -> None:
+    """Add the options of the page; `name` is the default annotator."""
+    parser.add_argument("--annotator", metavar="NAME", help=f"who judges ({name})")
+    parser.add_argument("--port", type=int, help=f"of the page ({PORT}, or the next free one)")
+    parser.add_argument("--no-open", action="store_true", help="open no browser")
+    add_output(parser)
+    parser.set_defaults(who=name, pool_only=False)
+
+
+# -- Judging ---------------------------------------------------------------------------------------
+
+
+def call_start(options: argparse.Namespace) -> int:
+    """Pool, then judge."""
+    from harness.extensions.labelling.start import StartOptions, start
+    from harness.io.files import disk_errors
+
+    _annotator(options)
+    systems = [system(text, options) for text in options.retriever]
+    names = [one.name for one in systems]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError(f"--retriever {twice} is given twice; a system is pooled once")
+    load_plugins(options)
+    folder = _new_folder(options)
+    choices = StartOptions(options.k, options.seed, options.overlap, options.relevance_level)
+    documents, queries = (Path(path).expanduser() for path in (options.documents, options.queries))
+    with disk_errors(folder, _REMEDY):
+        update = start(folder, documents, queries, systems, choices, quiet=options.quiet)
+    for warning in update.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    _print_update(folder, update, options)
+    return 0 if options.pool_only else call_open(argparse.Namespace(**vars(options), folder=folder))
+
+
+def _print_update(folder: Path, update: ProjectUpdate, options: argparse.Namespace) -> None:
+    """Print the size of a project, and what is new in it."""
+    from harness.extensions.labelling.reports import StartReport
+
+    project, added, depth = update.project, update.added, update.project.settings.depth
+    if options.json:
+        report = StartReport(
+            folder=str(folder),
+            new=update.new,
+            queries=len(project.queries),
+            candidates=len(project.pool),
+            depth=depth,
+            systems=project.systems,
+            added=added,
+        )
+        print_json(report)
+    if options.json or options.quiet:
+        return
+    size = (
+        f"{len(project.queries)} queries, {len(project.pool)} candidates from the top {depth} of "
+        f"{', '.join(project.systems)}"
+    )
+    if update.new:
+        print(f"{folder}: {size}", flush=True)
+        return
+    names = ("documents", "queries", "systems", "candidates")
+    counts = [f"{n} {name}" for name in names if (n := getattr(added, name))]
+    print(f"{folder} continues: {size}; added {', '.join(counts) or 'nothing'}", flush=True)
+    if added.candidates:
+        print("queries with new candidates are open until these are judged", flush=True)
+
+
+def call_open(options: argparse.Namespace) -> int:
+    """Judge."""
+    from harness.extensions.labelling.session import AnnotationSession
+
+    folder, who = Path(options.folder).expanduser(), _annotator(options)
+    return _serve(AnnotationSession(folder, who), options)
+
+
+def call_adjudicate(options: argparse.Namespace) -> int:
+    """Resolve conflicts."""
+    from harness.extensions.labelling.adjudication import Adjudication
+
+    folder, who = Path(options.folder).expanduser(), _annotator(options)
+    return _serve(Adjudication(folder, who), options)
+
+
+def call_answers(options: argparse.Namespace) -> int:
+    """Draw, then judge."""
+    from harness.extensions.labelling.answer_tasks import start_with_answers
+    from harness.extensions.labelling.reports import AnswersReport
+    from harness.extensions.labelling.start import exclusive
+    from harness.io.files import disk_errors
+    from harness.runs.folder.answers_folder import AnswersFolder, dataset_of_all
+
+    _annotator(options)
+    if options.seed is not None and options.seed < 0:
+        raise UsageError(f"--seed must be 0 or more, not {options.seed}")
+    folders = [AnswersFolder(Path(path).expanduser()) for path in options.answers]
+    dataset = dataset_of_all(folders, options.source)
+    folder = _new_folder(options)
+    with disk_errors(folder, _REMEDY), exclusive(folder):
+        project, new = start_with_answers(folder, folders, dataset, options.sample, options.seed)
+    queries, candidates = len(project.queries), len(project.pool)
+    if options.json:
+        report = AnswersReport(
+            folder=str(folder), queries=queries, candidates=candidates, added=new
+        )
+        print_json(report)
+    elif not options.quiet:
+        about = f"{queries} questions, {candidates} answers to judge"
+        print(f"{folder}: {about}; it contains texts of the dataset", flush=True)
+    return 0 if options.pool_only else call_open(argparse.Namespace(**vars(options), folder=folder))
+
+
+def _new_folder(options: argparse.Namespace) -> Path:
+    folder = Path(options.out).expanduser()
+    if folder.is_file():
+        raise UsageError(f"--out {folder}: is a file; name a folder")
+    return folder
+
+
+def _annotator(options: argparse.Namespace) -> str:
+    """Return who judges. Raises UsageError for an invalid name or port, and for an option that
+    `--pool-only` switches off."""
+    from harness.extensions.labelling.project import annotator_name
+
+    given = {
+        "--port": options.port is not None,
+        "--no-open": options.no_open,
+        "--annotator": options.annotator is not None,
+    }
+    if options.pool_only and (name := next((name for name, on in given.items() if on), None)):
+        raise UsageError(f"--pool-only judges nothing; leave {name} out")
+    check_port(options.port)
+    return annotator_name(options.who if options.annotator is None else options.annotator)
+
+
+def _serve(session: JudgingSession, options: argparse.Namespace) -> int:
+    """Serve the page until it is stopped."""
+    from harness.extensions.labelling.page import server
+    from harness.extensions.labelling.reports import PageAddress
+
+    who = session.annotator
+    ports = range(PORT, PORT + _PORTS) if options.port is None else [options.port]
+    with until_ctrl_c(options), listening(partial(server, session), *ports) as serving:
+        address = f"http://127.0.0.1:{serving.server_port}/"
+        if options.json:
+            print_json(PageAddress(address=address, annotator=who))
+        elif not options.quiet:
+            print(f"{address} ({who}; Ctrl-C ends it, nothing is lost)", flush=True)
+        if not options.no_open and _has_display():
+            import webbrowser
+
+            webbrowser.open(address)
+        serving.serve_forever()
+    return 0
+
+
+def _has_display() -> bool:
+    """Return whether a browser window can open: a text browser would take the terminal."""
+    if sys.platform in ("win32", "darwin"):
+        return True
+    return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+
+
+def system(text: str, options: argparse.Namespace) -> System:
+    """`bm25`, `bm25:k1=0.9,b=0.4`, `mine.py:Mine:boost=2`. Raises UsageError for none of these.
+
+    The name ends at the first colon that a parameter follows; a comma that no parameter follows
+    belongs to a value (`hybrid:retrievers=bm25,tfidf,k0=30`).
+    """
+    from harness.extensions.labelling.pool import System
+
+    name, *rest = _PARAMETERS.split(text.strip(), maxsplit=1)
+    if not name:
+        raise UsageError(f"--retriever {text!r}: names no retriever; NAME or NAME:key=value")
+    params = parameters(_NEXT.split(rest[0])) if rest else {}
+    spec = retriever_spec(options, name, params)
+    return System.create(spec.name, spec.params, spec.plugins)
+
+
+# -- Status, export and import ---------------------------------------------------------------------
+
+
+def call_status(options: argparse.Namespace) -> int:
+    """Print the status."""
+    from harness.extensions.labelling.render import render_status
+    from harness.extensions.labelling.status import status
+
+    folder = Path(options.folder).expanduser()
+    report = status(folder, half_width=options.half_width, metric=options.metric)
+    if options.json:
+        print_json(report)
+    elif not options.quiet:
+        print(render_status(report))
+    return 0
+
+
+def call_export(options: argparse.Namespace) -> int:
+    """Write the dataset, or the tasks."""
+    from harness.extensions.labelling.export import export
+    from harness.extensions.labelling.render import count_lines, split_option
+    from harness.extensions.labelling.reports import ExportReport
+    from harness.io.files import disk_errors
+
+    folder = Path(options.folder).expanduser()
+    out = Path(options.out).expanduser() if options.out else folder / options.format
+    if options.format == "label-studio":
+        return _export_tasks(folder, out, options)
+    if options.annotations:
+        raise UsageError("--annotations needs --format label-studio")
+    with disk_errors(out.parent, _REMEDY):
+        made = export(folder, out, conflicts=options.conflicts, unfinished=options.unfinished)
+    counts = made.counts
+    if options.json:
+        print_json(ExportReport(folder=str(out), counts=counts))
+    if options.json or options.quiet:
+        return 0
+    print(f"{out}: {counts.queries} queries, {counts.judgements} judgements")
+    shown = ("unanswerable", "without_relevant", "unfinished", "excluded", "unjudged_proposals")
+    for line in count_lines(counts, shown):
+        print(f"  {line}")
+    option = split_option(made.splits)
+    print(f"next: harness run --dataset labelled --source {out} --retriever bm25{option}")
+    return 0
+
+
+def _export_tasks(folder: Path, out: Path, options: argparse.Namespace) -> int:
+    from harness.extensions.labelling.label_studio import export_tasks
+    from harness.extensions.labelling.reports import TasksReport
+    from harness.io.files import disk_errors
+
+    if options.unfinished or options.conflicts != "refuse":
+        raise UsageError("--unfinished and --conflicts are of the dataset; leave them out")
+    with disk_errors(out.parent, _REMEDY):
+        n = export_tasks(folder, out, annotations=options.annotations)
+    if options.json:
+        print_json(TasksReport(folder=str(out), tasks=n))
+    elif not options.quiet:
+        print(f"{out}: {n} tasks, config.xml; afterwards: harness label import FILE {folder}")
+    return 0
+
+
+def call_import(options: argparse.Namespace) -> int:
+    """Add annotations."""
+    from harness.extensions.labelling.label_studio import import_tasks
+
+    folder = Path(options.folder).expanduser()
+    made = import_tasks(Path(options.file).expanduser(), folder, options.annotator)
+    if options.json:
+        print_json(made)
+    elif not options.quiet:
+        counts = ", ".join(f"{n} of {name}" for name, n in made.added.items())
+        cancelled = f"; {made.cancelled} cancelled ones left out" if made.cancelled else ""
+        print(f"{folder}: new annotations: {counts or 'none'}{cancelled}")
+    return 0

@@ -1,0 +1,155 @@
+"""harness label generate, harness label check: a labelled set from documents, and its leaks."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import structs
+
+from harness.cli.options import Verbs
+from harness.cli.output import add_output, print_json, refuse
+from harness.errors import UsageError
+from harness.extensions.answers.commands.answer import add_model_options, request_options
+from harness.records.output import Output
+
+
+def add(verbs: Verbs) -> None:
+    """Register both commands below `harness label`."""
+    _add_generate(verbs)
+    _add_check(verbs)
+
+
+def _add_generate(verbs: Verbs) -> None:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "generate",
+        help="make queries from documents, by templates or a language model",
+        description="Make queries from documents, judged by construction, with documents of the "
+        "same text or topic proposed for a person to judge, splits, and leakage checks.",
+        epilog="The folder is a labelling project: harness label open FOLDER. The same command "
+        "after documents were added asks about those alone and moves no query to another split.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "documents",
+        metavar="DOCS",
+        help="a folder of .md and .txt files, or documents.jsonl, .csv; a file is a document",
+    )
+    parser.add_argument("--out", metavar="FOLDER", required=True, help="the labelling project")
+    parser.add_argument(
+        "--template",
+        action="append",
+        default=[],
+        metavar="TEXT",
+        help='repeatable; "What does this document say about {topic}?" if none is given; also '
+        "{title}, {speaker}, {session} and fields of the documents' front matter",
+    )
+    add_model_options(parser)
+    parser.add_argument(
+        "--queries",
+        type=int,
+        default=200,
+        metavar="N",
+        help="how many in all, with those of before (200)",
+    )
+    parser.add_argument(
+        "--per-document", type=int, default=1, metavar="N", help="at most so many of one (1)"
+    )
+    parser.add_argument(
+        "--split", default="", metavar="NAME=SHARE,...", help="test=0.5,dev=0.2,train=0.3"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of all choices (0)")
+    parser.add_argument(
+        "--keep-quotes", action="store_true", help="keep queries that quote their document"
+    )
+    add_output(parser)
+    parser.set_defaults(call=call_generate)
+
+
+def _add_check(verbs: Verbs) -> None:
+    parser: argparse.ArgumentParser = verbs.add_parser(
+        "check",
+        help="look for leaks in a labelled set: quotes, splits, public benchmarks",
+        description="Look for leaks in a labelling project or a labelled set. Status 1 when "
+        "something is found.",
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "folder", metavar="FOLDER", help="a labelling project, or what --source of labelled reads"
+    )
+    parser.add_argument(
+        "--against",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a public dataset to look for the same texts in; NAME=SOURCE for one with raw files "
+        "of yours; repeatable",
+    )
+    add_output(parser)
+    parser.set_defaults(call=call_check)
+
+
+def call_generate(options: argparse.Namespace) -> int:
+    """Generate queries, and print counts and leakage checks."""
+    from harness.datasets.prepare import home
+    from harness.extensions.labelling.generate import render
+    from harness.extensions.labelling.generate.generate import GenerateOptions, generate
+    from harness.extensions.labelling.generate.splits import DEFAULT, parse
+    from harness.extensions.labelling.generate.templates import DEFAULT as TEMPLATE
+    from harness.extensions.labelling.generate.templates import QueryTemplate
+
+    for name in ("queries", "per_document"):
+        if getattr(options, name) < 1:
+            raise UsageError(f"--{name.replace('_', '-')} must be 1 or more")
+    if not options.model:
+        asking = ("endpoint", "concurrency", "retries", "timeout", "max_usd", "prices")
+        refuse(options, "without --model, which names who is asked", *asking)
+    elif options.template:
+        raise UsageError("queries come from --template or from a --model, not from both")
+    client = None
+    if options.model:
+        from harness.extensions.answers.answering.client import ModelClient
+
+        client = ModelClient(request_options(options), home(), "harness label generate")
+    choices = GenerateOptions(
+        [QueryTemplate.parse(text) for text in dict.fromkeys(options.template or [TEMPLATE])],
+        parse(options.split or DEFAULT),
+        number=options.queries,
+        each=options.per_document,
+        seed=options.seed,
+        client=client,
+        keep_quotes=options.keep_quotes,
+    )
+    path, folder = Path(options.documents).expanduser(), Path(options.out).expanduser()
+    try:
+        found = generate(path, folder, choices, quiet=options.quiet)
+    finally:
+        if client is not None:
+            client.close()
+    _print(
+        found,
+        options,
+        lambda: f"{render.render_generated(found)}\n\n{render.render_checks(found.leakage)}",
+    )
+    return 0
+
+
+def call_check(options: argparse.Namespace) -> int:
+    """Check for leaks, and print them; status 1 where there is one."""
+    from harness.extensions.labelling.generate import render
+    from harness.extensions.labelling.generate.leakage import check_folder
+    from harness.extensions.labelling.generate.records import LeakageOutput
+
+    folder = Path(options.folder).expanduser()
+    found = check_folder(folder, options.against, quiet=options.quiet)
+    output = LeakageOutput(**structs.asdict(found))
+    _print(output, options, lambda: render.render_checks(found))
+    return 1 if found.leaks else 0
+
+
+def _print(output: Output, options: argparse.Namespace, text: Callable[[], str]) -> None:
+    if options.json:
+        print_json(output)
+    elif not options.quiet:
+        print(text())

@@ -1,0 +1,236 @@
+"""Merges the annotations of all annotators, with their conflicts and how those were resolved.
+
+For each thing (a grade, an ability, whether a query is unanswerable) the resolution counts; else
+what the annotators agree on; else the grade by construction, where no annotator gave one.
+Conflicts:
+
+* `grade`: annotators gave a document different grades.
+* `unanswerable`: an annotator marked a query as unanswerable, and another (or the same one) marked
+  it as answerable, or graded one of its documents as relevant.
+* `ability`: annotators chose different abilities.
+
+A query that was resolved as unanswerable has no open grade conflicts.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from harness.extensions.labelling.annotations import Annotations, Kind, Pair, Value
+from harness.extensions.labelling.project import CONSTRUCTION, Project
+from harness.schema import Ability
+
+CONFLICT_KINDS: tuple[Kind, ...] = ("grade", "unanswerable", "ability")
+
+Policy = Literal["refuse", "lower", "higher"]
+"""What the export does with open conflicts."""
+
+_QUERY_FILE = "the query itself"  # the voter where the query's ability is abstention
+
+Votes = Mapping[str, Mapping[str, int]]
+"""The grades of a query, by document and annotator."""
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """Annotations that contradict each other; `votes` has each annotator's, by name.
+
+    In a conflict of kind `unanswerable` a vote is a text. `crosses_relevance`: grades on both sides
+    of relevant. `resolution`: the adjudicator's value; None while it is open.
+    """
+
+    kind: Kind
+    query: str
+    document: str | None
+    votes: Mapping[str, Value]
+    resolution: Value = None
+    crosses_relevance: bool = False
+
+    @property
+    def open(self) -> bool:
+        """Whether it is not resolved yet."""
+        return self.resolution is None
+
+
+@dataclass
+class Consensus:
+    """The annotations that count, without those in open conflict.
+
+    `grades` by query and document, `unanswerable` and `abilities` by query. `conflicts` are all,
+    resolved ones too, by query in the order of the project.
+    """
+
+    grades: dict[Pair, int] = field(default_factory=dict)
+    unanswerable: dict[str, bool] = field(default_factory=dict)
+    abilities: dict[str, Ability] = field(default_factory=dict)
+    conflicts: list[Conflict] = field(default_factory=list)
+
+    @property
+    def open(self) -> list[Conflict]:
+        """Conflicts that are not resolved."""
+        return [conflict for conflict in self.conflicts if conflict.open]
+
+
+def read_consensus(
+    project: Project, annotators: Mapping[str, Annotations] | None = None
+) -> Consensus:
+    """Merges the annotations on the disk, or of these annotators."""
+    return consensus(
+        project,
+        project.annotations() if annotators is None else annotators,
+        project.annotation_log(CONSTRUCTION).current,
+        project.adjudication_log().current,
+    )
+
+
+def consensus(
+    project: Project,
+    annotators: Mapping[str, Annotations],
+    construction: Annotations,
+    adjudicated: Annotations,
+) -> Consensus:
+    """Merges the annotations of a project."""
+    merger = _Merger(project, annotators, construction, adjudicated)
+    votes: dict[str, dict[str, dict[str, int]]] = {}
+    for name, own in annotators.items():
+        for (query, document), grade in own.grades.items():
+            votes.setdefault(query, {}).setdefault(document, {})[name] = grade
+    for query in project.query:
+        of_query = votes.get(query, {})
+        merger.merge_answerability(query, of_query)
+        merger.merge_grades(query, of_query)
+        merger.merge_ability(query)
+    return merger.merged
+
+
+@dataclass
+class _Merger:
+    """Merges query by query."""
+
+    project: Project
+    annotators: Mapping[str, Annotations]
+    construction: Annotations
+    adjudicated: Annotations
+    merged: Consensus = field(default_factory=Consensus)
+
+    @property
+    def _least(self) -> int:
+        return self.project.settings.relevance_level
+
+    def merge_answerability(self, query: str, votes: Votes) -> None:
+        marks = {
+            name: own.unanswerable[query]
+            for name, own in self.annotators.items()
+            if query in own.unanswerable
+        }
+        if not marks and self.project.query[query].ability == Ability.ABSTENTION:
+            marks = {_QUERY_FILE: True}
+        relevant = self._relevant_counts(query, votes)
+        resolution = self.adjudicated.unanswerable.get(query)
+        contradicted = any(marks.values()) and bool(relevant or not all(marks.values()))
+        if contradicted:
+            sides: dict[str, Value] = {
+                name: self._side(marks.get(name), relevant[name]) for name in {**marks, **relevant}
+            }
+            self.merged.conflicts.append(Conflict("unanswerable", query, None, sides, resolution))
+        if resolution is not None:
+            self.merged.unanswerable[query] = resolution
+        elif marks and not contradicted:
+            self.merged.unanswerable[query] = any(marks.values())
+
+    def _side(self, mark: bool | None, relevant: int) -> str:
+        """Returns one annotator's side of whether a query can be answered."""
+        graded = f"{relevant} document{'s' if relevant > 1 else ''} graded {self._least} or more"
+        if mark:
+            return f"cannot be answered, yet {graded}" if relevant else "cannot be answered"
+        return graded if relevant else "can be answered"
+
+    def _relevant_counts(self, query: str, votes: Votes) -> Counter[str]:
+        """Counts the documents that each annotator, or construction, graded as relevant."""
+        counts: Counter[str] = Counter()
+        for document, of_document in votes.items():
+            final = self.adjudicated.grades.get((query, document))
+            for name, grade in of_document.items():
+                counts[name] += (grade if final is None else final) >= self._least
+        for one in self.project.candidates[query]:
+            if one.document not in votes:
+                grade = self.construction.grades.get((query, one.document), 0)
+                counts[CONSTRUCTION] += grade >= self._least
+        return +counts
+
+    def merge_grades(self, query: str, votes: Votes) -> None:
+        closed = self.adjudicated.unanswerable.get(query) is True
+        pooled = [candidate.document for candidate in self.project.candidates[query]]
+        for document in dict.fromkeys((*pooled, *votes)):
+            pair = (query, document)
+            of_document = votes.get(document, {})
+            values, resolution = set(of_document.values()), self.adjudicated.grades.get(pair)
+            if len(values) > 1 and not closed:
+                crosses = min(values) < self._least <= max(values)
+                conflict = Conflict("grade", query, document, of_document, resolution, crosses)
+                self.merged.conflicts.append(conflict)
+            if resolution is not None:
+                self.merged.grades[pair] = resolution
+            elif len(values) == 1 or (values and closed):
+                self.merged.grades[pair] = min(values)
+            elif not values and pair in self.construction.grades:
+                self.merged.grades[pair] = self.construction.grades[pair]
+
+    def merge_ability(self, query: str) -> None:
+        votes = {
+            name: own.abilities[query]
+            for name, own in self.annotators.items()
+            if query in own.abilities
+        }
+        values, resolution = set(votes.values()), self.adjudicated.abilities.get(query)
+        if len(values) > 1:
+            self.merged.conflicts.append(Conflict("ability", query, None, votes, resolution))
+        ability = resolution
+        if ability is None and len(values) == 1:
+            (ability,) = values
+        elif ability is None and not values:
+            ability = self.project.given_ability(query)
+        if ability is not None:
+            self.merged.abilities[query] = ability
+
+
+def apply_policy(
+    project: Project,
+    merged: Consensus,
+    policy: Policy,
+    kinds: Sequence[Kind] = CONFLICT_KINDS,
+) -> Consensus:
+    """Returns the consensus with every open conflict of these kinds resolved by a policy.
+
+    `lower` takes the lower grade and accepts a mark as unanswerable, `higher` does neither.
+    Abilities have no order: the one that most annotators chose counts, else that of the query file,
+    else none.
+    """
+    decided = Consensus(
+        dict(merged.grades),
+        dict(merged.unanswerable),
+        dict(merged.abilities),
+        [one for one in merged.conflicts if not one.open or one.kind not in kinds],
+    )
+    pick = min if policy == "lower" else max
+    for one in merged.open:
+        if one.kind not in kinds:
+            continue
+        if one.kind == "grade" and one.document is not None:
+            grades = [grade for grade in one.votes.values() if isinstance(grade, int)]
+            decided.grades[one.query, one.document] = pick(grades)
+        elif one.kind == "unanswerable":
+            decided.unanswerable[one.query] = policy == "lower"
+        elif (ability := _majority(project, one)) is not None:
+            decided.abilities[one.query] = ability
+    return decided
+
+
+def _majority(project: Project, conflict: Conflict) -> Ability | None:
+    (first, n), *rest = Counter(conflict.votes.values()).most_common(2)
+    if not rest or rest[0][1] < n:
+        return Ability(str(first))
+    return project.given_ability(conflict.query)

@@ -1,0 +1,258 @@
+"""Exports a project as a dataset that `--dataset labelled` reads, with a record of how it was made.
+
+* documents.jsonl, queries.jsonl, qrels.jsonl; or qrels/SPLIT.tsv where queries carry a split
+* labelling.json: annotators, n, agreement, depth and systems of the pool, what was excluded
+* README.md: the same for people
+
+Every grade of a finished query is kept, 0 too, as judged@k needs them; grades below the relevance
+level become 0. An unanswerable query becomes one of ability abstention without a relevant document.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import get_args
+
+from msgspec.structs import replace
+
+import harness
+from harness.datasets.adapters.labelled_files import SETTINGS
+from harness.errors import UsageError
+from harness.extensions.labelling.annotations import Annotation, Annotations
+from harness.extensions.labelling.consensus import Consensus, Policy, apply_policy, read_consensus
+from harness.extensions.labelling.project import CONSTRUCTION, Project
+from harness.extensions.labelling.records import LabelQuery, encode_lines
+from harness.extensions.labelling.render import readme
+from harness.extensions.labelling.reports import (
+    AnnotatorSummary,
+    ConflictSummary,
+    ExportCounts,
+    ExportManifest,
+    PoolSummary,
+)
+from harness.extensions.labelling.scores import JudgingProgress, judging_progress
+from harness.extensions.labelling.status import count_unconfirmed, measures
+from harness.io.files import digest, folder_aside, write_bytes
+from harness.io.records import write_json_record
+from harness.runfiles.fields import QUERIES
+from harness.schema import Ability
+
+Qrels = dict[str, dict[str, int]]
+"""Grades by query and document."""
+
+
+@dataclass(frozen=True)
+class _ExportedSet:
+    """What is exported: `agreed` has a value for every conflict of the project.
+
+    `lowered` counts the grades that became 0 because their query is unanswerable.
+    """
+
+    project: Project
+    annotators: Mapping[str, Annotations]
+    agreed: Consensus
+    progress: JudgingProgress
+    queries: list[LabelQuery]
+    qrels: Qrels
+    lowered: int
+
+
+def export(
+    folder: Path,
+    out: Path | None = None,
+    *,
+    conflicts: Policy = "refuse",
+    unfinished: bool = False,
+) -> ExportManifest:
+    """Writes the dataset of a project to `out` (FOLDER/dataset); returns its manifest.
+
+    `conflicts`: `refuse`, or take the `lower` grade (and believe who marked a query as
+    unanswerable) or the `higher` (and do not): metrics under both are bounds of what resolving them
+    would give. `unfinished` includes queries that have candidates without a judgement.
+
+    Raises UsageError for a folder that is not a project, open conflicts where they are refused,
+    nothing to export, and an `out` that contains something else.
+    """
+    if conflicts not in get_args(Policy):
+        choices = ", ".join(get_args(Policy))
+        raise UsageError(f"--conflicts must be one of {choices}, not {conflicts!r}")
+    project = Project.read(folder)
+    if project.scale.target == "answer":
+        raise UsageError(
+            f"{folder}: contains judgements of answers, which are not a dataset; use them with "
+            f"`{project.scale.next_command(folder)}`"
+        )
+    out = folder / "dataset" if out is None else out
+    others = out.is_file() or (out.is_dir() and any(out.iterdir()))
+    if others and not (out / "labelling.json").is_file():
+        raise UsageError(f"--out {out}: contains something else; name a new folder")
+    annotators = project.annotations()
+    merged = read_consensus(project, annotators)
+    if merged.open and conflicts == "refuse":
+        raise UsageError(_conflict_message(folder, merged))
+    agreed = apply_policy(project, merged, conflicts) if merged.open else merged
+    found = _collect(project, annotators, agreed, unfinished=unfinished)
+    settings = project.settings
+    with folder_aside(out) as aside:
+        _write(aside, found)
+        splits = Counter(query.split for query in found.queries if query.split)
+        manifest = ExportManifest(
+            exported_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            harness=harness.__version__,
+            project=folder.resolve().name,
+            relevance_level=settings.relevance_level,
+            sources=settings.sources,
+            generated=settings.generated,
+            pool=PoolSummary(
+                depth=settings.depth,
+                seed=settings.seed,
+                systems=settings.systems,
+                candidates=len(project.pool),
+            ),
+            annotators=[
+                AnnotatorSummary(
+                    name=name, grades=len(one.grades), unanswerable=sum(one.unanswerable.values())
+                )
+                for name, one in annotators.items()
+            ],
+            agreement=measures(project, annotators),
+            conflicts=ConflictSummary(
+                total=len(merged.conflicts),
+                resolved=len(merged.conflicts) - len(merged.open),
+                open=len(merged.open),
+                policy=conflicts,
+            ),
+            counts=_counts(found),
+            annotation_files={
+                path.name: digest(path) for path in sorted((folder / "annotations").glob("*.jsonl"))
+            },
+            splits=dict(sorted(splits.items())) or None,
+        )
+        write_json_record(aside / "labelling.json", manifest)
+        write_bytes(aside / "README.md", readme(manifest).encode())
+    return manifest
+
+
+def _conflict_message(folder: Path, merged: Consensus) -> str:
+    kinds = Counter(one.kind for one in merged.open)
+    counts = ", ".join(f"{n} of {kind}" for kind, n in kinds.items())
+    n = len(merged.open)
+    return (
+        f"{folder}: {n} conflict{'s are' if n > 1 else ' is'} open ({counts}); resolve them with "
+        f"`harness label adjudicate {folder}`, or use --conflicts lower or higher"
+    )
+
+
+def _collect(
+    project: Project, annotators: Mapping[str, Annotations], agreed: Consensus, *, unfinished: bool
+) -> _ExportedSet:
+    """Returns the queries and grades to export. Raises UsageError where there are none."""
+    progress = judging_progress(project, agreed)
+    exported = {*progress.scorable, *progress.without_relevant, *progress.unanswerable}
+    if unfinished:
+        exported |= {query for query, _ in agreed.grades}
+    if not exported:
+        raise UsageError(
+            f"{project.folder}: no query is finished, so there is nothing to export yet; `harness "
+            f"label status {project.folder}` shows what is left, --unfinished exports what there is"
+        )
+    records = [query for query in project.queries if query.id in exported]
+    some_split = any(query.split for query in records)
+    queries, qrels, lowered = [], Qrels(), 0
+    for query in records:
+        ability = agreed.abilities.get(query.id)
+        if agreed.unanswerable.get(query.id):
+            ability = Ability.ABSTENTION
+        # A query without a split, where others have one, is in `test`.
+        split = (query.split or "test") if some_split else None
+        queries.append(replace(query, ability=ability, split=split))
+        grades = qrels[query.id] = {}
+        for candidate in project.candidates[query.id]:
+            grade = agreed.grades.get((query.id, candidate.document))
+            if grade is not None and grade >= project.settings.relevance_level:
+                lowered += ability is Ability.ABSTENTION
+                grade = 0 if ability is Ability.ABSTENTION else grade
+            elif grade is not None:
+                grade = 0
+            if grade is not None:
+                grades[candidate.document] = grade
+    return _ExportedSet(project, annotators, agreed, progress, queries, qrels, lowered)
+
+
+def _counts(found: _ExportedSet) -> ExportCounts:
+    project, progress, qrels = found.project, found.progress, found.qrels
+    own = list(found.annotators.values())
+    built = project.annotation_log(CONSTRUCTION).current.grades
+    by_people = {pair for one in own for pair in one.grades}
+    by_people |= set(project.adjudication_log().current.grades)
+    pairs = [(query, document) for query, grades in qrels.items() for document in grades]
+    grades = Counter(grade for grades in qrels.values() for grade in grades.values())
+    abilities = [query.ability for query in found.queries]
+    unanswerable = qrels.keys() & set(progress.unanswerable)
+    return ExportCounts(
+        documents=len(project.documents),
+        queries=len(qrels),
+        judgements=len(pairs),
+        grades={str(grade): grades[grade] for grade in range(4)},
+        judged_by_two_or_more=sum(sum(pair in one.grades for one in own) >= 2 for pair in pairs),
+        by_construction=sum(pair in built and pair not in by_people for pair in pairs),
+        abilities=dict(sorted(Counter(str(one or Ability.LOOKUP) for one in abilities).items())),
+        ability_unknown=sum(one is None for one in abilities),
+        without_relevant=len(qrels.keys() & set(progress.without_relevant)),
+        unanswerable=len(unanswerable),
+        unanswerable_unconfirmed=count_unconfirmed(project, unanswerable, found.annotators),
+        unfinished=len(qrels.keys() & set(progress.unfinished)),
+        excluded=len(set(progress.unfinished) - qrels.keys()),
+        unjudged_proposals=sum(
+            one.proposal is not None and one.query in qrels and one.document not in qrels[one.query]
+            for one in project.pool
+        ),
+        lowered_to_0=found.lowered,
+    )
+
+
+def _write(folder: Path, found: _ExportedSet) -> None:
+    """Writes the dataset's files."""
+    write_bytes(folder / "documents.jsonl", encode_lines(found.project.documents))
+    write_bytes(folder / "queries.jsonl", encode_lines(found.queries))
+    known = {*QUERIES.names} - {"relevant"}  # the judgements of this project replace a file's
+    ignored = {name for query in found.queries for name in query.extra if name not in known}
+    if any(query.generated for query in found.queries):
+        ignored.add("generated")
+    if ignored:  # else `labelled` would refuse unknown fields
+        names = ", ".join(map(json.dumps, sorted(ignored)))
+        write_bytes(folder / SETTINGS, f"[ignore]\nqueries = [{names}]\n".encode())
+    splits = {str(query.split) for query in found.queries if query.split}
+    for name in splits:
+        queries = [query.id for query in found.queries if query.split == name]
+        write_bytes(folder / "qrels" / f"{name}.tsv", _tsv(queries, found.qrels))
+    if not splits:
+        lines = [
+            Annotation(query=query, document=document, grade=grade)
+            for query, grades in found.qrels.items()
+            for document, grade in grades.items()
+        ]
+        if not lines:
+            raise UsageError(
+                f"{found.project.folder}: no document of the finished queries was judged, so there "
+                "is nothing to export; --unfinished exports what there is"
+            )
+        write_bytes(folder / "qrels.jsonl", encode_lines(lines))
+
+
+def _tsv(queries: Sequence[str], qrels: Qrels) -> bytes:
+    rows = ["query-id\tcorpus-id\tscore"]
+    for query in queries:
+        for document, grade in qrels[query].items():
+            for id_ in (query, document):
+                if "\t" in id_ or "\n" in id_:
+                    raise UsageError(
+                        f"the id {id_!r} contains a tab or a line end, which qrels cannot carry"
+                    )
+            rows.append(f"{query}\t{document}\t{grade}")
+    return ("\n".join(rows) + "\n").encode()

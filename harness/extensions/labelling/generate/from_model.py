@@ -1,0 +1,176 @@
+"""Generates queries with a language model, and checks its replies.
+
+The prompt requests only questions that the document answers. One document cannot show that nothing
+in a whole collection answers a question, so unanswerable ones could not be judged by construction.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from harness.datasets.progress import progress
+from harness.errors import RunError, UsageError
+from harness.extensions.answers.answering.client import ModelClient
+from harness.extensions.answers.answering.replies import Call, Message
+from harness.extensions.labelling.generate.records import EndpointUsage
+from harness.extensions.labelling.generate.write_project import GeneratedQuery
+from harness.extensions.labelling.records import LabelDocument, QueryOrigin
+from harness.io.records import Record, convert, decode, to_plain
+from harness.schema import Ability
+
+_ABILITIES = tuple(ability for ability in Ability if ability is not Ability.ABSTENTION)
+
+_SYSTEM = (
+    "You write test questions for a search engine. Answer with one JSON object and nothing else."
+)
+
+_TASK = """Write {number} that a person could type who does not know that the document below exists,
+and that the document alone answers.
+
+- Ask about what this document says and others are unlikely to say: names, numbers, reasons, events.
+- Use words of your own. Never copy four or more words in a row from the document.
+- Each question must be understood by itself: never write "this document", "the text", "the author".
+- "answer" is the shortest right answer, from the document.
+- "ability" is "lookup", or "temporal" if it asks when something was, or in which order.
+
+Answer with JSON of this form:
+{{"questions": [{{"query": "...", "answer": "...", "ability": "lookup"}}]}}
+
+Document:
+{document}"""
+
+_POINTING = re.compile(
+    r"\b(?:this|the (?:above|given|following|provided)) "
+    r"(?:document|text|passage|article|page|note|excerpt)\b|"
+    r"\b(?:according to|in|does|says?) the (?:document|text|passage|excerpt)\b",
+    re.IGNORECASE,
+)
+
+_FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n```\s*", re.DOTALL)
+
+
+def prompt(model: str, document: LabelDocument, each: int) -> Call:
+    """Returns the request about one document: the messages alone, as servers refuse different
+    parameters."""
+    number = "one question" if each == 1 else f"{each} different questions"
+    task = _TASK.format(number=number, document=document.content)
+    messages = Message(role="system", content=_SYSTEM), Message(role="user", content=task)
+    return Call(model, messages, {})
+
+
+class ModelGenerator:
+    """Asks a model about documents; `excluded` counts, by reason, what gave no query."""
+
+    def __init__(
+        self, client: ModelClient, documents: Sequence[LabelDocument], *, quiet: bool
+    ) -> None:
+        self._client, self._documents, self._quiet = client, documents, quiet
+        self.excluded: Counter[str] = Counter()
+        self._refusals: list[str] = []
+        self._cached_answers = 0
+
+    def generate(self, rows: Sequence[int], each: int) -> list[GeneratedQuery]:
+        """Returns up to `each` queries of each of these documents, in their order.
+
+        Cached replies are used again. Raises RunError where the endpoint fails or the spending
+        limit is reached; the replies until then are cached.
+        """
+        calls = [prompt(self._client.model, self._documents[row], each) for row in rows]
+        answered = 0
+        with progress(
+            len(rows), "documents", f"ask {self._client.model}", quiet=self._quiet
+        ) as bar:
+
+            def count(n: int) -> None:
+                nonlocal answered
+                answered += n
+                bar.update(n)
+
+            try:
+                replies = self._client.complete(calls, count)
+            except RunError as error:
+                raise RunError(
+                    f"{error}; {answered} of {len(rows)} documents are answered and cached; run "
+                    "the same command to continue"
+                ) from None
+        queries = []
+        for row, asked in zip(rows, replies, strict=True):
+            self._cached_answers += not asked.new
+            if asked.reply.refused:
+                self.excluded["documents that the endpoint refused"] += 1
+                self._refusals.append(f"{self._documents[row].id}: {asked.reply.refused}")
+            else:
+                queries += self._queries(asked.reply.text, row, self._documents[row], each)
+        return queries
+
+    def usage(self) -> EndpointUsage:
+        """Returns the calls and tokens of this generator, and the number of cached answers."""
+        values = {
+            "endpoint": self._client.address,
+            "model": self._client.model,
+            "cached_answers": self._cached_answers,
+            "refused": self._refusals,
+            **to_plain(self._client.usage()),
+        }
+        return convert(values, EndpointUsage, "usage")
+
+    def _queries(
+        self, reply: str, row: int, document: LabelDocument, each: int
+    ) -> list[GeneratedQuery]:
+        fenced = _FENCED.fullmatch(reply)
+        try:
+            questions = decode(fenced[1] if fenced else reply, ModelReply, "reply").questions
+        except UsageError:
+            self.excluded["documents whose answer is not the JSON that was asked for"] += 1
+            return []
+        if not questions:
+            self.excluded["documents answered with no question"] += 1
+        queries = []
+        for question in questions[:each]:
+            try:
+                checked = convert(question, ModelQuestion, "question")
+            except UsageError:
+                self.excluded["questions without a query and an answer"] += 1
+                continue
+            if reason := _fault(checked):
+                self.excluded[reason] += 1
+                continue
+            haystack = document.haystacks[0] if document.haystacks else None
+            queries.append(
+                GeneratedQuery(
+                    " ".join(checked.query.split()),
+                    haystack,
+                    (row,),
+                    QueryOrigin(method="model", model=self._client.model),
+                    ability=Ability(str(checked.ability)),
+                    answers=(str(checked.answer).strip(),),
+                )
+            )
+        return queries
+
+
+class ModelReply(Record, forbid_unknown_fields=False):
+    """A model's reply; its questions are checked one by one."""
+
+    questions: list[object]
+
+
+class ModelQuestion(Record, forbid_unknown_fields=False):
+    """A question that a model wrote."""
+
+    query: str
+    answer: str | int | float
+    ability: object = Ability.LOOKUP
+
+
+def _fault(question: ModelQuestion) -> str:
+    """Returns why a question is excluded; empty for a good one."""
+    if not question.query.strip() or not str(question.answer).strip():
+        return "questions without a query and an answer"
+    if question.ability not in _ABILITIES:
+        return "questions with an unknown ability"
+    if _POINTING.search(question.query):
+        return 'questions that speak of "this document"'
+    return ""

@@ -1,0 +1,406 @@
+"""Leakage checks of a labelled set.
+
+1. *quotes*: a query that has words in a row from its document. The share of the queries' words in
+   their documents shows how much the set favours retrievers that match words.
+2. *splits*: the same text on both sides of a split. Documents that queries of two splits have in
+   common, equal ones, and queries with the same content words.
+3. *benchmarks*: documents and queries that a public benchmark has too, and so perhaps every model.
+   A text is the same where its words are equal after normalisation; nearly the same where at least
+   70% of its runs of eight words are in the benchmark's texts, which is how PaLM's authors looked
+   for contamination (Chowdhery et al. 2022, section 8). A query is nearly the same, too, where it
+   has the same content words in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import combinations
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from harness.datasets.adapters import labelled_fields, labelled_files
+from harness.datasets.adapters.formats.jsonl import optional_string, string
+from harness.datasets.reader import Dataset
+from harness.errors import UsageError
+from harness.extensions.labelling.consensus import apply_policy, read_consensus
+from harness.extensions.labelling.generate.records import (
+    BenchmarkOverlap,
+    LeakageReport,
+    Quotation,
+    QuoteCheck,
+    SplitCheck,
+    SplitFinding,
+)
+from harness.extensions.labelling.generate.write_project import GeneratedQuery, normalised, rows_of
+from harness.extensions.labelling.inputs import read_documents
+from harness.extensions.labelling.project import Project
+from harness.extensions.labelling.records import RELEVANCE_LEVEL, LabelDocument
+from harness.retrievers.bm25.tokenizer import Tokenizer
+from harness.scoring.matching.words import WORD, plain
+
+MIN_QUOTE = 5
+"""Words in a row that make a quotation: a query with so many is excluded."""
+RUN_LENGTH = 8
+"""Words in a row that are looked for in benchmarks."""
+MIN_SHARE = 0.7
+"""The share of a text's runs from which on it is nearly the same."""
+MAX_EXAMPLES = 50
+"""Examples that are kept of each finding; the counts are of all."""
+LEAKAGE = "leakage.json"
+
+_PORTION = 5000
+
+
+# -- A labelled set, and how it is read from a folder ----------------------------------------------
+
+
+@dataclass(frozen=True)
+class CheckedQuery:
+    """A query, the rows of its relevant documents and of those proposed and not judged.
+
+    `split` is None in a set without splits.
+    """
+
+    id: str
+    text: str
+    haystack: str | None
+    split: str | None
+    relevant: tuple[int, ...]
+    proposed: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckedSet:
+    """Documents and queries."""
+
+    documents: Sequence[LabelDocument]
+    queries: Sequence[CheckedQuery]
+
+
+def read_set(folder: Path) -> CheckedSet:
+    """Reads a labelling project, or all splits of a folder that the dataset `labelled` reads.
+
+    Raises UsageError for any other folder.
+    """
+    if (folder / "label.json").is_file():
+        return from_project(Project.read(folder))
+    files = labelled_files.find(folder, "all")
+    documents, _ = read_documents(files["documents"])
+    rows = rows_of(documents)
+    split: dict[str, str] = {}
+    relevant: dict[str, dict[str, None]] = {}
+    for one in labelled_fields.qrels(files):
+        split.setdefault(one.query, one.split)
+        if one.grade >= RELEVANCE_LEVEL:
+            relevant.setdefault(one.query, {})[one.document] = None
+    queries = []
+    file = labelled_files.opened(files["queries"])
+    for line, record in labelled_files.records("queries", files["queries"]):
+        id_ = string(file, line, record, "id")
+        text = string(file, line, record, "text")
+        haystack = optional_string(file, line, record, "haystack")
+        found = (rows.get((haystack, document)) for document in relevant.get(id_, ()))
+        kept = tuple(row for row in found if row is not None)
+        queries.append(CheckedQuery(id_, text, haystack, split.get(id_) or None, kept))
+    return CheckedSet(documents, queries)
+
+
+def from_project(project: Project) -> CheckedSet:
+    """Returns a project as it is judged now; open conflicts count as the higher grade."""
+    rows = rows_of(project.documents)
+    grades = apply_policy(project, read_consensus(project), "higher").grades
+    queries = []
+    for query in project.queries:
+        haystack = query.haystack or None
+        relevant, proposed = [], []
+        for one in project.candidates[query.id]:
+            grade = grades.get((query.id, one.document))
+            row = rows[haystack, one.document]
+            if grade is None and one.proposal is not None:
+                proposed.append(row)
+            elif grade is not None and grade >= project.settings.relevance_level:
+                relevant.append(row)
+        found = (tuple(sorted(relevant)), tuple(sorted(proposed)))
+        queries.append(CheckedQuery(query.id, query.text, haystack, query.split, *found))
+    return CheckedSet(project.documents, queries)
+
+
+# -- The checks ------------------------------------------------------------------------------------
+
+
+def check_folder(folder: Path, against: Sequence[str] = (), *, quiet: bool = True) -> LeakageReport:
+    """Checks a labelling project, or a folder that the dataset `labelled` reads.
+
+    `against` are datasets: NAME, NAME=SOURCE, or the folder of a labelled set. Raises UsageError
+    for any other folder, and for an unknown dataset.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such folder; name a labelling project or a labelled set")
+    return check(read_set(folder), [_open(name, quiet=quiet) for name in against])
+
+
+def check(labelled: CheckedSet, against: Sequence[Dataset] = ()) -> LeakageReport:
+    """Runs the three checks."""
+    quoted, across = find_quotes(labelled), compare_splits(labelled)
+    overlaps = [find_overlap(labelled, dataset) for dataset in against]
+    # Proposed documents are no leak before a person accepts them.
+    leaks = (
+        quoted.quoting
+        + len(across.documents)
+        + len(across.same_texts)
+        + len(across.same_queries)
+        + sum(one.same_documents + one.similar_documents for one in overlaps)
+        + sum(one.same_queries + one.similar_queries for one in overlaps)
+    )
+    return LeakageReport(quotes=quoted, splits=across, benchmarks=overlaps, leaks=leaks)
+
+
+def find_quotes(labelled: CheckedSet) -> QuoteCheck:
+    """Finds queries that quote a relevant document, and measures the words that queries share with
+    theirs: those with a relevant document and a word that any document has."""
+    asked = [query for query in labelled.queries if query.relevant]
+    contents = [document.content for document in labelled.documents]
+    found = [longest_run(query.text, [contents[row] for row in query.relevant]) for query in asked]
+    flagged = [
+        Quotation(query=query.id, text=query.text, run_length=one.length, quoted=one.words)
+        for query, one in zip(asked, found, strict=True)
+        if one.length >= MIN_QUOTE
+    ]
+    measured = shared_words(
+        [query.text for query in asked], [query.relevant for query in asked], contents
+    )
+    shares = [share for share in measured if share is not None]
+    return QuoteCheck(
+        n=len(asked),
+        min_run=MIN_QUOTE,
+        quoting=len(flagged),
+        shared_words=fmean(shares) if shares else None,
+        shared_words_n=len(shares),
+        examples=flagged[:MAX_EXAMPLES],
+    )
+
+
+@dataclass(frozen=True)
+class WordRun:
+    """Words in a row that a query shares with a document: how many, and which."""
+
+    length: int
+    words: str
+
+
+def longest_run(query: str, documents: Iterable[str]) -> WordRun:
+    """Returns the longest run of words that a query has of any of its documents."""
+    written = WORD.findall(query)
+    matcher = SequenceMatcher(None, autojunk=False)
+    matcher.set_seq2([plain(word) for word in written])
+    best = WordRun(0, "")
+    for document in documents:
+        matcher.set_seq1([plain(word) for word in WORD.findall(document)])
+        match = matcher.find_longest_match()
+        if match.size > best.length:
+            best = WordRun(match.size, " ".join(written[match.b : match.b + match.size]))
+    return best
+
+
+def shared_words(
+    queries: Sequence[str], relevant: Sequence[Sequence[int]], documents: Sequence[str]
+) -> list[float | None]:
+    """Returns the share of each query's words that its documents have, the most of any of them.
+
+    Words are stems without stop words, as the lexical retrievers see them, each weighted by
+    ln(1 + N / df), as rare words are what they find by. Words that no document has are excluded,
+    and words of more than a fifth of the queries (and of five at least), which are a template's and
+    distinguish no query; None where no other is left. `relevant` are rows of `documents`.
+    """
+    terms = Tokenizer()
+    of_query = [np.unique(terms.terms(query)) for query in queries]
+    of_document = [np.unique(terms.terms(text)) for text in documents]
+    nothing = np.zeros(0, np.int32)
+    every = np.concatenate([nothing, *of_query, *of_document])
+    size = int(every.max(initial=0)) + 1
+    frequency = np.bincount(np.concatenate([nothing, *of_document]), minlength=size)
+    weight = np.where(frequency > 0, np.log1p(len(documents) / np.maximum(frequency, 1)), 0.0)
+    asking = np.bincount(np.concatenate([nothing, *of_query]), minlength=size)
+    weight[asking > max(len(queries) / 5, 5)] = 0
+    found: list[float | None] = []
+    for asked, rows in zip(of_query, relevant, strict=True):
+        total = float(weight[asked].sum())
+        held = (float(weight[np.intersect1d(asked, of_document[row])].sum()) for row in rows)
+        found.append(max(held, default=0.0) / total if total and rows else None)
+    return found
+
+
+def compare_splits(labelled: CheckedSet) -> SplitCheck:
+    """Finds what two splits have in common."""
+    by_split: dict[str, list[CheckedQuery]] = {}
+    for query in labelled.queries:
+        if query.split is not None:
+            by_split.setdefault(query.split, []).append(query)
+    found = SplitCheck(
+        queries={name: len(queries) for name, queries in sorted(by_split.items())},
+        documents=[],
+        proposed_documents=[],
+        same_texts=[],
+        same_queries=[],
+    )
+    terms = Tokenizer()
+    name = [document.id for document in labelled.documents]
+    for both in map(list, combinations(sorted(by_split), 2)):
+        sides = (by_split[both[0]], by_split[both[1]])
+        gold = [sorted({row for query in side for row in query.relevant}) for side in sides]
+        common = set(gold[0]) & set(gold[1])
+        reached = [{row for q in side for row in (*q.relevant, *q.proposed)} for side in sides]
+        proposed = (reached[0] & reached[1]) - common
+        for rows, documents in ((common, found.documents), (proposed, found.proposed_documents)):
+            documents += [SplitFinding(splits=both, ids=[name[row]]) for row in sorted(rows)]
+        found.same_texts.extend(
+            SplitFinding(splits=both, ids=[name[a], name[b]])
+            for a, b in _same_texts(labelled, gold)
+        )
+        found.same_queries.extend(
+            SplitFinding(splits=both, ids=[a.id, b.id]) for a, b in _same_queries(sides, terms)
+        )
+    return found
+
+
+def _same_texts(labelled: CheckedSet, gold: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
+    """Yields rows of the first split and others of the second that have the same words.
+
+    They share a haystack; else they are no alternative to each other.
+    """
+    documents = labelled.documents
+    by_text: dict[str, list[int]] = {}
+    for row in gold[0]:
+        by_text.setdefault(normalised(documents[row].content), []).append(row)
+    for b in gold[1]:
+        for a in by_text.get(normalised(documents[b].content), ()):
+            one, other = (set(documents[row].haystacks) for row in (a, b))
+            if a != b and (not one or not other or one & other):
+                yield a, b
+
+
+def _same_queries(
+    sides: tuple[Sequence[CheckedQuery], Sequence[CheckedQuery]], terms: Tokenizer
+) -> Iterator[tuple[CheckedQuery, CheckedQuery]]:
+    """Yields queries of two splits with the same words, or the same content words in any order."""
+
+    def words(query: CheckedQuery) -> tuple[object, ...]:
+        # Queries to different haystacks ask different things in the same words.
+        return (query.haystack, content_words(query.text, terms) or normalised(query.text))
+
+    first: dict[tuple[object, ...], CheckedQuery] = {}
+    for query in sides[0]:
+        first.setdefault(words(query), query)
+    for query in sides[1]:
+        if words(query) in first:
+            yield first[words(query)], query
+
+
+def content_words(text: str, terms: Tokenizer) -> tuple[int, ...]:
+    """Returns the stems of a text, sorted and each once, by their numbers in `terms`.
+
+    Equal for texts with the same content words in another order; empty for one of stop words alone.
+    """
+    return tuple(np.unique(terms.terms(text)).tolist())
+
+
+def asking_the_same(queries: Sequence[GeneratedQuery]) -> list[list[int]]:
+    """Groups queries of one haystack with the same content words; returns a document of each."""
+    terms = Tokenizer()
+    found: dict[tuple[object, ...], list[int]] = {}
+    for query in queries:
+        words = content_words(query.text, terms)
+        if words:
+            found.setdefault((query.haystack, words), []).append(query.golds[0])
+    return [together for together in found.values() if len(together) > 1]
+
+
+# -- Public benchmarks -----------------------------------------------------------------------------
+
+
+def _open(text: str, *, quiet: bool) -> Dataset:
+    """Opens a dataset of `--against`."""
+    from harness.datasets.prepare import open_dataset
+
+    name, _, source = text.partition("=")
+    if not source and Path(text).exists():
+        name, source = "labelled", text
+    split = "all" if name == "labelled" else ""
+    try:
+        return open_dataset(name, source=source or None, split=split, quiet=quiet)
+    except UsageError as error:
+        raise UsageError(f"--against {text}: {error}") from None
+
+
+def find_overlap(labelled: CheckedSet, dataset: Dataset) -> BenchmarkOverlap:
+    """Counts the documents and queries of the set that a benchmark has too."""
+    manifest, n, n_queries = dataset.manifest, len(dataset.documents), dataset.n_queries
+    texts = (
+        text
+        for start in range(0, n, _PORTION)
+        for text in dataset.documents.contents(
+            np.arange(start, min(start + _PORTION, n), dtype=np.int32)
+        )
+    )
+    mine = [document.content for document in labelled.documents]
+    same, similar = texts_within(mine, texts)
+    asked = [query.text for query in labelled.queries]
+    theirs = dataset.query_table["text"].to_pylist()
+    same_queries, similar_queries = texts_within(asked, theirs, any_order=True)
+    documents = [labelled.documents[row].id for row in sorted(same | similar)]
+    queries = [labelled.queries[row].id for row in sorted(same_queries | similar_queries)]
+    return BenchmarkOverlap(
+        dataset=f"{manifest.name} {manifest.granularity}-{manifest.text}-{manifest.split}",
+        dataset_documents=n,
+        dataset_queries=n_queries,
+        same_documents=len(same),
+        similar_documents=len(similar),
+        same_queries=len(same_queries),
+        similar_queries=len(similar_queries),
+        document_examples=documents[:MAX_EXAMPLES],
+        query_examples=queries[:MAX_EXAMPLES],
+    )
+
+
+def texts_within(
+    texts: Sequence[str], others: Iterable[str], *, any_order: bool = False
+) -> tuple[set[int], set[int]]:
+    """Returns the rows of texts that the others have too, and of those that are nearly the same.
+
+    `any_order`: the same content words count as nearly the same.
+    """
+    terms = Tokenizer()
+    whole: dict[str, set[int]] = {}
+    for row, text in enumerate(texts):
+        whole.setdefault(normalised(text), set()).add(row)
+    runs = [_runs(text) for text in texts]
+    wanted = {run for of_text in runs for run in of_text}
+    seen: set[int] = set()
+    same: set[int] = set()
+    contents: set[tuple[int, ...]] = set()
+    for text in others:
+        words = normalised(text)
+        if words:
+            same |= whole.get(words, set())
+        seen.update(wanted.intersection(_runs(text)))
+        if any_order:
+            contents.add(content_words(text, terms))
+    similar = {
+        row
+        for row, of_text in enumerate(runs)
+        if of_text and sum(run in seen for run in of_text) >= MIN_SHARE * len(of_text)
+    }
+    if any_order:
+        of_texts = (content_words(text, terms) for text in texts)
+        similar |= {row for row, words in enumerate(of_texts) if words and words in contents}
+    return same, similar - same
+
+
+def _runs(text: str) -> list[int]:
+    """Returns a hash of each run of eight words."""
+    words = [plain(word) for word in WORD.findall(text)]
+    return [hash(tuple(words[at : at + RUN_LENGTH])) for at in range(len(words) - RUN_LENGTH + 1)]

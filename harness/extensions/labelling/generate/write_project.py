@@ -1,0 +1,237 @@
+"""Generated queries, and the labelling project that they are written to or added to."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+
+from harness.errors import UsageError
+from harness.extensions.labelling.annotations import Annotation
+from harness.extensions.labelling.project import CONSTRUCTION, Project
+from harness.extensions.labelling.records import (
+    Candidate,
+    GenerationBatch,
+    GenerationSettings,
+    LabelDocument,
+    LabelQuery,
+    ProposalReason,
+    QueryOrigin,
+    Split,
+    encode_lines,
+)
+from harness.io.files import write_bytes
+from harness.schema import Ability
+from harness.scoring.matching.words import WORD, plain
+
+MARK = ".generated"
+"""A file that marks a folder as generated, also where a call was stopped before label.json."""
+
+GRADE = 3
+"""The grade of the document that a query was generated from: it contains the answer."""
+
+REASONS: tuple[ProposalReason, ...] = get_args(ProposalReason)
+
+Rows = Mapping[tuple[str | None, str], int]
+"""The row of each document by haystack (None: any) and id."""
+
+
+def normalised(text: str) -> str:
+    """Returns the words of a text as they are compared: without case, marks and spaces."""
+    return " ".join(plain(word) for word in WORD.findall(text))
+
+
+def rows_of(documents: Sequence[LabelDocument]) -> Rows:
+    """Returns the row of each document."""
+    rows: dict[tuple[str | None, str], int] = {}
+    for row, document in enumerate(documents):
+        rows.setdefault((None, document.id), row)
+        for name in document.haystacks:
+            rows[name, document.id] = row
+    return rows
+
+
+@dataclass(frozen=True)
+class GeneratedQuery:
+    """A query. `golds` are rows of the documents it was generated from; `haystack` None: all.
+
+    `proposed`: rows that may be relevant too, and why.
+    """
+
+    text: str
+    haystack: str | None
+    golds: tuple[int, ...]
+    origin: QueryOrigin
+    proposed: Mapping[int, ProposalReason] = field(default_factory=dict)
+    ability: Ability | None = None
+    answers: tuple[str, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """The id, from text and haystack alone: it reveals nothing of the document."""
+        data = f"{self.haystack or ''}\0{self.text}".encode("utf-8", "surrogatepass")
+        return f"q-{hashlib.sha256(data).hexdigest()[:12]}"
+
+    def with_proposed(self, more: Mapping[int, ProposalReason]) -> GeneratedQuery:
+        """Returns the query with further documents proposed; of two reasons the first counts."""
+        known = dict(self.proposed)
+        for row, reason in more.items():
+            known[row] = min(known.get(row, reason), reason, key=REASONS.index)
+        return replace(self, proposed={r: why for r, why in known.items() if r not in self.golds})
+
+    def merged(self, other: GeneratedQuery) -> GeneratedQuery:
+        """Returns one query for two with the same text and haystack."""
+        golds = tuple(sorted({*self.golds, *other.golds}))
+        both = replace(self, golds=golds, answers=(*self.answers, *other.answers))
+        return both.with_proposed(other.proposed)
+
+
+def read_earlier(folder: Path, settings: GenerationSettings) -> Project | None:
+    """Reads the project that is added to; None for a new one.
+
+    `settings` fix the splits, so they must be the same. Raises UsageError for others, and for a
+    folder that contains something else than a generated set.
+    """
+    if folder.is_file():
+        raise UsageError(f"--out {folder}: is a file; name a folder")
+    if not (folder / "label.json").is_file():
+        if folder.is_dir() and not (folder / MARK).exists() and any(folder.iterdir()):
+            raise UsageError(
+                f"--out {folder}: is not empty and no generated set; name a new folder"
+            )
+        return None
+    project = Project.read(folder)
+    before = project.settings.generated
+    if before is None:
+        raise UsageError(
+            f"--out {folder}: is a labelling project that was not generated; name a new folder"
+        )
+    shares = ",".join(f"{name}={share:g}" for name, share in before.splits.items())
+    for name, same, old in (
+        ("--split", before.splits == settings.splits, shares),
+        ("--seed", before.seed == settings.seed, before.seed),
+    ):
+        if not same:
+            raise UsageError(
+                f"--out {folder}: was generated with {name} {old}, which fixes its splits; leave "
+                "it as it was, or name a new folder"
+            )
+    return project
+
+
+def with_earlier(project: Project, documents: Sequence[LabelDocument]) -> list[LabelDocument]:
+    """Returns the project's documents, then the new ones. Raises UsageError for one that
+    changed."""
+    known = {document.key: document for document in project.documents}
+    found = list(project.documents)
+    for document in documents:
+        before = known.get(document.key)
+        if before is None:
+            found.append(document)
+        elif (before.title or "", before.text) != (document.title or "", document.text):
+            raise UsageError(
+                f"{document.id}: has changed since {project.folder} was generated, and its "
+                "annotations would be about another text; name a new folder with --out"
+            )
+    return found
+
+
+def earlier_queries(project: Project, documents: Sequence[LabelDocument]) -> list[GeneratedQuery]:
+    """Returns the queries of earlier calls, with proposals among the new documents.
+
+    A new document that contains a query's topic is proposed as it would have been then.
+    """
+    rows = rows_of(documents)
+    new = {
+        row: f" {normalised(documents[row].content)} "
+        for row in range(len(project.documents), len(documents))
+    }
+    found = []
+    for query in project.queries:
+        if (origin := query.generated) is None:
+            continue
+        haystack = query.haystack or None
+        golds = tuple(sorted(rows[haystack, document] for document in origin.documents))
+        proposed: dict[int, ProposalReason] = {}
+        if origin.topic is not None:
+            topic = f" {normalised(origin.topic)} "
+            for row, text in new.items():
+                if topic in text and (not haystack or haystack in documents[row].haystacks):
+                    proposed[row] = "topic"
+        found.append(GeneratedQuery(query.text, haystack, golds, origin, proposed))
+    return found
+
+
+def write(
+    project: Project,
+    documents: Sequence[LabelDocument],
+    queries: Sequence[tuple[GeneratedQuery, Split]],
+    settings: GenerationSettings,
+    batch: GenerationBatch,
+) -> Project:
+    """Writes the project: old queries as they were, then the new ones with their splits.
+
+    The queries of one call are in the order of their ids, which is independent of the documents'.
+    `queries` are all of them, with splits; `batch` describes the new ones. Grades are written
+    first, so that a crash loses none.
+    """
+    folder = project.folder
+    old = {query.id for query in project.queries}
+    new = [_record(query, split, documents) for query, split in queries if query.id not in old]
+    lines = [
+        Annotation(query=query.id, document=documents[row].id, grade=GRADE)
+        for query, _ in queries
+        for row in query.golds
+    ]
+    folder.mkdir(parents=True, exist_ok=True)
+    # Whole, not appended: the same documents and seed give the same bytes, without a time.
+    write_bytes(folder / "annotations" / f"{CONSTRUCTION}.jsonl", encode_lines(lines))
+    earlier = project.settings.generated
+    batches = list(earlier.batches) if earlier else []
+    if new:
+        batches.append(msgspec.structs.replace(batch, queries=len(new)))
+    generated = msgspec.structs.replace(settings, batches=batches)
+    written = Project(
+        folder,
+        msgspec.structs.replace(project.settings, seed=settings.seed, generated=generated),
+        list(documents),
+        [*project.queries, *new],
+        _pool(project.pool, queries, documents),
+    )
+    written.write()
+    return written
+
+
+def _pool(
+    old: Sequence[Candidate],
+    queries: Sequence[tuple[GeneratedQuery, Split]],
+    documents: Sequence[LabelDocument],
+) -> list[Candidate]:
+    """Returns the old candidates, then the documents of new queries and new proposals."""
+    pool = list(old)
+    known = {(one.query, one.document) for one in pool}
+    for query, _ in queries:
+        golds = dict.fromkeys(query.golds, CONSTRUCTION)
+        for row, reason in (*golds.items(), *sorted(query.proposed.items())):
+            document = documents[row].id
+            if (query.id, document) not in known:
+                pool.append(Candidate(query=query.id, document=document, proposal=reason))
+    return pool
+
+
+def _record(query: GeneratedQuery, split: Split, documents: Sequence[LabelDocument]) -> LabelQuery:
+    """Returns a line of queries.jsonl; no retriever sees its `generated`."""
+    golds = [documents[row].id for row in query.golds]
+    return LabelQuery(
+        id=query.id,
+        text=query.text,
+        haystack=query.haystack,
+        ability=query.ability,
+        answers=list(query.answers),
+        split=split,
+        generated=msgspec.structs.replace(query.origin, documents=golds),
+    )

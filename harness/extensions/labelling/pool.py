@@ -1,0 +1,173 @@
+"""Pools the top documents of several systems, and reads the file of queries to label."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+import msgspec
+import orjson
+
+from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
+from harness.datasets.reader import Dataset
+from harness.datasets.registry import register_adapter
+from harness.errors import UsageError
+from harness.extensions.labelling.records import (
+    LabelDocument,
+    LabelQuery,
+    PooledSystem,
+    encode_lines,
+)
+from harness.io.files import fsync_path, write_bytes
+from harness.retrievers.registry import RetrieverSpec
+from harness.runfiles.fields import QUERIES
+
+if TYPE_CHECKING:
+    from harness.datasets.writer import DatasetWriter
+
+
+_FAMILY = "label-pool"
+_VARIANT = Variant(
+    "",
+    "documents and queries of a labelling project, without judgements",
+    "yours",
+    granularities=("document",),
+    needs_source=True,
+)
+
+
+@dataclass(frozen=True)
+class System:
+    """One system of a pool: its name there (`bm25:k1=0.9`), and how to build it."""
+
+    name: str
+    spec: RetrieverSpec
+
+    @classmethod
+    def create(
+        cls, retriever: str, params: Mapping[str, object], plugins: Iterable[str] = ()
+    ) -> System:
+        """Names a retriever with its parameters. Raises UsageError for an unknown one."""
+        spec = RetrieverSpec(retriever, dict(params), tuple(plugins))
+        spec.check()
+        listed = ",".join(f"{key}={_format(value)}" for key, value in sorted(params.items()))
+        return cls(f"{retriever}:{listed}" if listed else retriever, spec)
+
+    @classmethod
+    def from_record(cls, record: PooledSystem) -> System:
+        """Returns a system of a project."""
+        return cls.create(record.retriever, record.params, record.plugins)
+
+
+@dataclass(frozen=True)
+class PooledRun:
+    """The results of a system: `ranks[query][document]` is the rank from 1.
+
+    `record` is its entry in label.json; `failed`: the number of queries it failed on.
+    """
+
+    ranks: dict[str, dict[str, int]]
+    record: PooledSystem
+    failed: int
+
+
+def top_k(
+    systems: Iterable[System],
+    documents: Sequence[LabelDocument],
+    queries: Sequence[LabelQuery],
+    *,
+    k: int,
+    seed: int,
+    work_folder: Path,
+    quiet: bool = True,
+) -> list[PooledRun]:
+    """Returns the top k of each system, run as `harness run` runs it: over opaque handles, without
+    qrels.
+
+    `work_folder` is used meanwhile and removed. Raises what a run raises, and UsageError for a
+    retriever that reads the qrels.
+    """
+    from harness.datasets.prepare import open_dataset
+
+    shutil.rmtree(work_folder, ignore_errors=True)
+    try:
+        write_bytes(work_folder / "documents.jsonl", encode_lines(documents))
+        write_bytes(work_folder / "queries.jsonl", encode_lines(map(_without_qrels, queries)))
+        fsync_path(work_folder)
+        dataset = open_dataset(_FAMILY, source=work_folder, quiet=quiet)
+        try:
+            out = work_folder / "runs"
+            return [_run(system, dataset, k, seed, out, quiet) for system in systems]
+        finally:
+            shutil.rmtree(dataset.folder, ignore_errors=True)
+    finally:
+        shutil.rmtree(work_folder, ignore_errors=True)
+
+
+def _without_qrels(query: LabelQuery) -> LabelQuery:
+    """The query with the fields that `labelled` knows, without judgements."""
+    known = {*QUERIES.names} - {"relevant"}
+    extra = {name: value for name, value in query.extra.items() if name in known}
+    return msgspec.structs.replace(query, generated=None, extra=extra)
+
+
+def _run(system: System, dataset: Dataset, k: int, seed: int, out: Path, quiet: bool) -> PooledRun:
+    from harness.runfiles.arrow import read_parquet
+    from harness.runs.folder.run_folder import RunFolder
+    from harness.runs.run import run
+    from harness.runs.settings import Settings
+    from harness.scoring.matching.hits import UNRESOLVED
+
+    folder = RunFolder(
+        run(dataset, system.spec, Settings(k=k, seed=seed, allow_empty=True), out=out, quiet=quiet)
+    )
+    about = folder.record.retriever
+    if about.sees_gold_labels:
+        raise UsageError(
+            f"--retriever {system.name}: reads the qrels, which a new project does not have"
+        )
+    ranks: dict[str, dict[str, int]] = {}
+    table = read_parquet(folder.rankings)
+    for query, document, rank in zip(
+        *(table[name].to_pylist() for name in ("query", "document", "rank")), strict=True
+    ):
+        if not document.startswith(UNRESOLVED):  # a text that no document has
+            ranks.setdefault(query, {}).setdefault(document, rank)
+    record = PooledSystem(
+        name=system.name,
+        retriever=system.spec.name,
+        params=dict(system.spec.params),
+        plugins=list(system.spec.plugins),
+        version=about.version,
+    )
+    return PooledRun(ranks, record, folder.record.queries.failed)
+
+
+def _format(value: object) -> str:
+    return value if isinstance(value, str) else orjson.dumps(value).decode()
+
+
+@register_adapter(_FAMILY)
+class LabelPool:
+    """Documents and queries as `labelled` reads them, without judgements."""
+
+    version: ClassVar[int] = 1
+
+    def variants(self) -> Iterable[Variant]:
+        """Returns the only one."""
+        return [_VARIANT]
+
+    def find_files(
+        self, source: Path, variant: Variant, config: DatasetConfig
+    ) -> Mapping[str, Path]:
+        """Returns both files."""
+        return {name: source / f"{name}.jsonl" for name in ("documents", "queries")}
+
+    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
+        """Converts them as `labelled` does."""
+        from harness.datasets.adapters.labelled import Labelled
+
+        Labelled().convert(raw, config, out)

@@ -1,0 +1,245 @@
+"""A labelling project on disk: all of it is in one folder of readable files.
+
+| file | what |
+|---|---|
+| label.json | settings (`LabelSettings`) |
+| documents.jsonl, queries.jsonl | own copies, with the fields that the dataset `labelled` reads |
+| pool.jsonl | the candidates (`Candidate`) |
+| annotations/NAME.jsonl | the annotations of the annotator NAME |
+| annotations/construction.jsonl | grades that follow from how a query was generated |
+| adjudications.jsonl | how conflicts were resolved, each line with its `adjudicator` |
+
+An annotation log is appended to, one line an annotation, in one of four forms, each with "time";
+the last line about a thing counts, null withdraws it:
+
+    {"query": id, "document": id, "grade": 0 to 3 or null}
+    {"query": id, "ability": "lookup", "multi-hop", "temporal", "knowledge-update" or null}
+    {"query": id, "unanswerable": true, false or null}
+    {"query": id, "document": id (optional), "note": text}
+
+Annotators are not asked about candidates that construction graded; if they grade them all the same,
+their grade counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from harness.errors import UsageError
+from harness.extensions.labelling.annotations import (
+    ANSWERS,
+    DOCUMENTS,
+    AnnotationLog,
+    Annotations,
+    Pair,
+    Scale,
+)
+from harness.extensions.labelling.records import (
+    VERSION,
+    Candidate,
+    LabelDocument,
+    LabelQuery,
+    LabelSettings,
+    OpenRecord,
+    decode_open,
+    encode_lines,
+)
+from harness.io.files import write_bytes
+from harness.io.records import Record, decode, read_json_record, write_json_record
+from harness.schema import Ability
+
+CONSTRUCTION: Literal["construction"] = "construction"
+"""The name of the log of grades by construction; no annotator can have it."""
+
+REMEDY = "correct it by hand, or get the folder again from a good copy"
+
+_NAME = re.compile(r"\w[\w.\-]{0,63}")
+_SessionKey = tuple[tuple[str, ...], str]
+
+
+@dataclass
+class Project:
+    """A project without its annotations."""
+
+    folder: Path
+    settings: LabelSettings
+    documents: list[LabelDocument]
+    queries: list[LabelQuery]
+    pool: list[Candidate]
+
+    @classmethod
+    def new(cls, folder: Path) -> Project:
+        """Returns an empty project, which is not written yet."""
+        settings = LabelSettings(version=VERSION, depth=0, seed=0, overlap=1.0)
+        return cls(folder, settings, [], [], [])
+
+    @classmethod
+    def read(cls, folder: Path) -> Project:
+        """Raises UsageError for a folder that is not a project, or has a damaged file."""
+        if not (folder / "label.json").is_file():
+            raise UsageError(
+                f"{folder}: not a labelling project (it has no label.json); create one with "
+                "`harness label start`"
+            )
+        settings = read_json_record(folder / "label.json", LabelSettings, REMEDY)
+        documents = _read_lines(folder / "documents.jsonl", LabelDocument)
+        queries = _read_lines(folder / "queries.jsonl", LabelQuery)
+        pool = _read_lines(folder / "pool.jsonl", Candidate)
+        _check_ids(folder, queries, documents, pool)
+        return cls(folder, settings, documents, queries, pool)
+
+    def write(self) -> None:
+        """Writes the four files, each atomically; annotations are not touched.
+
+        The order is such that a crash between two leaves a project that can be read.
+        """
+        files: Sequence[tuple[str, Sequence[Record]]] = (
+            ("documents", self.documents),
+            ("queries", self.queries),
+            ("pool", self.pool),
+        )
+        for name, records in files:
+            write_bytes(self.folder / f"{name}.jsonl", encode_lines(records))
+        write_json_record(self.folder / "label.json", self.settings)
+
+    @property
+    def scale(self) -> Scale:
+        """What is judged: documents or answers."""
+        return ANSWERS if self.settings.answers else DOCUMENTS
+
+    @property
+    def systems(self) -> list[str]:
+        """Names of the pooled systems, as in `ranks`."""
+        return [system.name for system in self.settings.systems]
+
+    @cached_property
+    def query(self) -> dict[str, LabelQuery]:
+        """Queries by id."""
+        return {query.id: query for query in self.queries}
+
+    @cached_property
+    def candidates(self) -> dict[str, list[Candidate]]:
+        """The pool by query; every query has an entry."""
+        found: dict[str, list[Candidate]] = {query: [] for query in self.query}
+        for candidate in self.pool:
+            found[candidate.query].append(candidate)
+        return found
+
+    def document(self, query: str, document: str) -> LabelDocument:
+        """Returns the document of this id in the query's haystack. Raises KeyError."""
+        haystack = self.query[query].haystack
+        same_id = self._by_id[document]
+        if haystack is None or len(same_id) == 1:
+            return same_id[0]
+        return next(one for one in same_id if haystack in one.haystacks)
+
+    def given_ability(self, query: str) -> Ability | None:
+        """Returns the ability that the query file gives; abstention is not one to choose."""
+        ability = self.query[query].ability
+        return None if ability == Ability.ABSTENTION else ability
+
+    def session(self, document: LabelDocument) -> list[LabelDocument]:
+        """Returns all documents of a document's session: by time where all have a numeric one, else
+        in the order of the file."""
+        key = _session_key(document)
+        return [document] if key is None else self._sessions[key]
+
+    @cached_property
+    def _sessions(self) -> dict[_SessionKey, list[LabelDocument]]:
+        found: dict[_SessionKey, list[LabelDocument]] = {}
+        for document in self.documents:
+            if (key := _session_key(document)) is not None:
+                found.setdefault(key, []).append(document)
+        for key, turns in found.items():
+            if all(isinstance(one.timestamp, int) for one in turns):
+                found[key] = sorted(turns, key=attrgetter("timestamp"))
+        return found
+
+    @cached_property
+    def _by_id(self) -> dict[str, list[LabelDocument]]:
+        found: dict[str, list[LabelDocument]] = {}
+        for document in self.documents:
+            found.setdefault(document.id, []).append(document)
+        return found
+
+    def annotation_log(self, annotator: str) -> AnnotationLog:
+        """Opens the annotations of an annotator, or of CONSTRUCTION."""
+        return AnnotationLog(self.folder / "annotations" / f"{annotator}.jsonl")
+
+    def adjudication_log(self) -> AnnotationLog:
+        """Opens the log of resolved conflicts."""
+        return AnnotationLog(self.folder / "adjudications.jsonl")
+
+    def annotations(self) -> dict[str, Annotations]:
+        """Reads the current annotations of each annotator."""
+        return {name: self.annotation_log(name).current for name in self.annotators()}
+
+    def annotators(self) -> list[str]:
+        """Returns the sorted names of those who annotated something, without construction."""
+        found = (path.stem for path in (self.folder / "annotations").glob("*.jsonl"))
+        return sorted(name for name in found if name != CONSTRUCTION and _NAME.fullmatch(name))
+
+
+def _session_key(document: LabelDocument) -> _SessionKey | None:
+    """What documents of one session have in common; None for a document without a session."""
+    return (tuple(document.haystacks), document.session) if document.session else None
+
+
+def annotator_name(name: str) -> str:
+    """Returns the name. Raises UsageError for one that an annotator cannot have."""
+    if not _NAME.fullmatch(name) or name == CONSTRUCTION:
+        raise UsageError(
+            f"--annotator {name!r}: a name is letters, digits, dots, hyphens and underscores, and "
+            f"not {CONSTRUCTION!r}"
+        )
+    return name
+
+
+R = TypeVar("R", bound=Record)
+
+
+def _read_lines(path: Path, kind: type[R]) -> list[R]:
+    """Reads a JSON Lines file. Raises UsageError, naming the line, for a damaged one."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file; the project is not whole") from None
+    return [
+        _decode_line(line, kind, f"{path}, line {number}")
+        for number, line in enumerate(data.split(b"\n"), 1)
+        if line.strip()
+    ]
+
+
+def _decode_line(line: bytes, kind: type[R], where: str) -> R:
+    if issubclass(kind, OpenRecord):
+        return decode_open(line, kind, where, REMEDY)
+    return decode(line, kind, where, REMEDY)
+
+
+def _check_ids(
+    folder: Path,
+    queries: Sequence[LabelQuery],
+    documents: Iterable[LabelDocument],
+    pool: Iterable[Candidate],
+) -> None:
+    """Raises UsageError for duplicate queries and candidates, and for unknown ids in the pool."""
+    names, ids = {one.id for one in queries}, {one.id for one in documents}
+    if len(names) < len(queries):
+        raise UsageError(f"{folder / 'queries.jsonl'}: contains an id twice; {REMEDY}")
+    seen: set[Pair] = set()
+    for one in pool:
+        pair = one.query, one.document
+        if pair in seen or one.query not in names or one.document not in ids:
+            wrong = "twice" if pair in seen else "but one of them does not exist"
+            raise UsageError(
+                f"{folder / 'pool.jsonl'}: contains query {one.query!r} with document "
+                f"{one.document!r} {wrong}; {REMEDY}"
+            )
+        seen.add(pair)

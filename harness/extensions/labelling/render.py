@@ -1,0 +1,267 @@
+"""The status of a project, and the README of an exported dataset, as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from harness.extensions.labelling.annotations import MEANINGS
+from harness.extensions.labelling.reports import (
+    AgreementMeasure,
+    ExportCounts,
+    ExportManifest,
+    ScoreStatus,
+    StatusReport,
+    SystemStatus,
+)
+from harness.scoring.grid import grid
+
+_NONE = "-"
+
+
+def render_status(found: StatusReport) -> str:
+    """Returns what `harness label status` prints."""
+    parts = [_head(found), _annotators(found), _agreement(found), _conflicts(found)]
+    if found.target == "document":
+        parts += [_progress(found), _scores(found)]
+    elif found.annotators:
+        parts.append(f"take the judgements in with `{found.next_command}`")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _head(found: StatusReport) -> str:
+    if found.target == "answer":
+        answers = f"{_n(found.candidates, 'answer')} of {', '.join(found.systems)}"
+        return f"{found.folder}: {_n(found.queries, 'question')}, {answers}"
+    lines = [
+        f"{found.folder}: {_n(found.queries, 'query', 'queries')}, "
+        f"{_n(found.candidates, 'candidate')}, {_n(found.documents, 'document')}"
+    ]
+    if found.systems:
+        lines.append(f"pooled to depth {found.depth}: {', '.join(found.systems)}")
+    if len(found.systems) == 1:
+        lines.append("only one system is pooled, so the qrels favour it")
+    if found.without_candidates:
+        lines.append(f"{found.without_candidates} queries have no candidate")
+    if found.overlap < 1:
+        lines.append(f"{found.shared_queries} of the queries are judged by everybody")
+    if found.by_construction:
+        lines.append(f"{found.by_construction} grades are by construction")
+    return "\n".join(lines)
+
+
+def _annotators(found: StatusReport) -> str:
+    if not found.annotators:
+        return f"nobody has judged yet: harness label open {found.folder} --annotator NAME"
+    rows = [
+        [
+            one.name,
+            one.grades,
+            one.remaining,
+            f"{one.queries - one.queries_remaining} of {one.queries}",
+            one.unanswerable,
+            one.abilities,
+        ]
+        for one in found.annotators
+    ]
+    headers = ["annotator", "grades", "left", "queries done", "cannot be answered", "abilities"]
+    if found.target == "answer":
+        rows, headers = [row[:4] for row in rows], [*headers[:3], "questions done"]
+    return grid(rows, headers)
+
+
+def _agreement(found: StatusReport) -> str:
+    if not found.agreement:
+        return "agreement: not measurable, as fewer than two annotators have judged"
+    table = _agreement_table(found.agreement, style="simple")
+    return (
+        f"{table}\nn is what two annotators or more judged. For grades look at alpha, ordinal: "
+        "from 0.80 on it is\ncalled reliable, from 0.667 on tentative (Krippendorff, 2004)"
+    )
+
+
+def _agreement_table(measures: Sequence[AgreementMeasure], *, style: str) -> str:
+    rows = [
+        [
+            one.variable,
+            one.measure,
+            " ".join(one.annotators) if len(one.annotators) == 2 else "all",
+            _value(one.value),
+            _interval(one),
+            one.n,
+            one.queries,
+            one.note,
+        ]
+        for one in measures
+    ]
+    headers = ["agreement on", "measure", "between", "value", "95% interval", "n", "queries", ""]
+    return grid(rows, headers, style=style)
+
+
+def _conflicts(found: StatusReport) -> str:
+    kinds, resolved = found.conflicts.open, found.conflicts.resolved
+    n = sum(kinds.values())
+    if not n:
+        return f"conflicts: none open, {resolved} resolved" if resolved else ""
+    counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+    return (
+        f"conflicts: {n} open ({counts}), {resolved} resolved\n"
+        f"  resolve them with `harness label adjudicate {found.folder}`"
+    )
+
+
+def _progress(found: StatusReport) -> str:
+    done = found.progress
+    n = done.unanswerable_unconfirmed
+    given = f" ({n} as given, judged by nobody)" if n else ""
+    return (
+        f"queries: {done.scorable} finished with a relevant document, {done.without_relevant} "
+        f"finished without one,\n{done.unanswerable} cannot be answered{given}, {done.unfinished} "
+        "unfinished, or in conflict over whether they can be answered"
+    )
+
+
+def _scores(found: StatusReport) -> str:
+    scores = found.scores
+    if scores is None:
+        return ""
+    metric, wanted = scores.metric, f"±{scores.target_half_width:g}"
+    clusters = "haystacks" if scores.systems[0].clustered else "queries"
+    rows = [
+        [
+            one.system,
+            one.n,
+            _value(one.value),
+            _interval(one),
+            _value(one.judged),
+            _NONE if one.required is None else one.required,
+        ]
+        for one in scores.systems
+    ]
+    cutoff = metric.partition("@")[2]
+    headers = ["system", "n", metric, "95% interval", f"judged@{cutoff} of all"]
+    lines = [grid(rows, [*headers, f"{clusters} for {wanted}"]), *_notes(scores)]
+    if n := found.conflicts.grades:
+        lines.append(f"{n} open conflicts count as the lower grade here")
+    if any(one.required is None for one in scores.systems):
+        lines.append(f"how many {clusters} {wanted} needs cannot be estimated yet")
+    return "\n".join(lines)
+
+
+def _notes(scores: ScoreStatus) -> list[str]:
+    if not scores.n:
+        return [f"{scores.metric}: no query is finished with a relevant document yet"]
+    methods = ", ".join(sorted({one.method for one in scores.systems if one.method}))
+    notes = "; ".join(sorted({one.note for one in scores.systems if one.note}))
+    approximate = f"; approximate: {notes}" if notes else ""
+    return [f"intervals: {methods or 'none'}{approximate}"]
+
+
+def _interval(one: AgreementMeasure | SystemStatus) -> str:
+    return _NONE if one.low is None else f"{one.low:.3f} to {one.high:.3f}"
+
+
+def _value(value: float | None) -> str:
+    return _NONE if value is None else f"{value:.3f}"
+
+
+def _n(n: int, one: str, many: str = "") -> str:
+    return f"{n} {one if n == 1 else many or one + 's'}"
+
+
+# -- README of an exported dataset -----------------------------------------------------------------
+
+_POLICIES = {
+    "lower": "the lower grade was taken, and a query that somebody marked as unanswerable is so",
+    "higher": "the higher grade was taken, and a query for which somebody found an answer has one",
+}
+
+_COUNTS = {
+    "by_construction": "judgements by construction, no person's",
+    "judged_by_two_or_more": "documents of a query that were judged by two or more",
+    "without_relevant": "queries without a relevant document in the pool",
+    "unanswerable": "queries that cannot be answered (ability abstention)",
+    "unanswerable_unconfirmed": "of these as given or generated, judged by nobody",
+    "lowered_to_0": "grades of such queries that became 0",
+    "unfinished": "unfinished queries, whose unjudged documents count as not relevant",
+    "excluded": "unfinished queries, excluded",
+    "unjudged_proposals": "proposed documents that nobody judged, not relevant here",
+    "ability_unknown": "queries without an ability, which count as lookup",
+}
+
+_README = """# {name}
+
+{n_queries} queries over {n_documents} documents, {n_judgements} judgements.
+
+    harness run --dataset labelled --source FOLDER --retriever bm25{option}
+
+## How it was judged
+
+{judged}
+
+Recall is of the relevant documents in the pool; nobody looked for others. A system that was not
+pooled may find documents that nobody judged: `judged@k` shows how many.
+
+## Agreement
+
+{agreement}
+
+## Grades
+
+{grades}
+
+Grades from {least} on count as evidence. Lower ones are exported as 0; the project's annotations
+keep them. TREC's Deep Learning track counts from 2 on, which is `--metrics 'recall(rel=2)@10'`.
+"""
+
+
+def count_lines(counts: ExportCounts, names: Iterable[str] = _COUNTS) -> list[str]:
+    """Returns a line for each of these counts that is not 0."""
+    found = ((_COUNTS[name], getattr(counts, name)) for name in names)
+    return [f"{words}: {n}" for words, n in found if n]
+
+
+def split_option(splits: dict[str, int] | None) -> str:
+    """Returns the option that `harness run` needs for a dataset without the split test."""
+    return f" --split {next(iter(splits))}" if splits and "test" not in splits else ""
+
+
+def readme(made: ExportManifest) -> str:
+    """Returns the README of an exported dataset."""
+    counts, pool, conflicts = made.counts, made.pool, made.conflicts
+    systems = ", ".join(f"`{one.name}` {one.version or ''}".strip() for one in pool.systems)
+    people = ", ".join(f"{one.name} ({one.grades} grades)" for one in made.annotators)
+    splits = ", ".join(f"{n} {name}" for name, n in (made.splits or {}).items())
+    judged = [
+        f"pool: the top {pool.depth} of {systems}; seed {pool.seed}" if systems else "",
+        "only one system was pooled, so the qrels favour it" if len(pool.systems) == 1 else "",
+        f"annotators: {people or 'none'}; they saw no system, no rank, no judgement of another",
+        f"conflicts: {conflicts.total}, of which {conflicts.resolved} resolved",
+        f"of the {conflicts.open} open ones {_POLICIES[conflicts.policy]}"
+        if conflicts.open
+        else "",
+        f"queries by split: {splits}" if splits else "",
+        *count_lines(counts),
+    ]
+    agreement = "Not measurable: fewer than two annotators judged."
+    if made.agreement:
+        table = _agreement_table(made.agreement, style="github")
+        agreement = f"{table}\n\nIntervals resample whole queries."
+    grades = [
+        f"{grade} {name}: {about} ({counts.grades[str(grade)]})"
+        for grade, (name, about) in MEANINGS.items()
+    ]
+    return _README.format(
+        name=made.project,
+        n_queries=counts.queries,
+        n_documents=counts.documents,
+        n_judgements=counts.judgements,
+        option=split_option(made.splits),
+        judged=_list(judged),
+        agreement=agreement,
+        grades=_list(grades),
+        least=made.relevance_level,
+    )
+
+
+def _list(lines: Iterable[str]) -> str:
+    return "\n".join(f"* {line}" for line in lines if line)

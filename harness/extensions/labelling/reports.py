@@ -1,0 +1,247 @@
+"""Records of what `harness label` prints as JSON and writes to an exported dataset."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from harness.extensions.labelling.records import GenerationSettings, PooledSystem, SourceFile
+from harness.io.records import Record
+from harness.records.output import Output
+
+
+class AgreementMeasure(Record):
+    """A measure of agreement on a variable (`grades`, `relevant or not`, ...) between annotators.
+
+    What is not measurable is null; intervals are of 95%. `n` counts what two or more of them
+    judged, over `queries`.
+    """
+
+    variable: str
+    measure: str
+    annotators: list[str]
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    queries: int
+    note: str
+
+
+class Added(Record):
+    """What `harness label start` added to a project."""
+
+    documents: int = 0
+    queries: int = 0
+    systems: int = 0
+    depth: int = 0
+    candidates: int = 0
+
+
+class StartReport(Output, tag="harness.label-start/1"):
+    """Output of `harness label start`."""
+
+    folder: str
+    new: bool
+    queries: int
+    candidates: int
+    depth: int
+    systems: list[str]
+    added: Added
+
+
+class AnswersReport(Output, tag="harness.label-answers/1"):
+    """Output of `harness label answers`; `added` counts queries."""
+
+    folder: str
+    queries: int
+    candidates: int
+    added: int
+
+
+class PageAddress(Output, tag="harness.label-open/1"):
+    """Output of `harness label open` and `adjudicate`: where the page is served."""
+
+    address: str
+    annotator: str
+
+
+class TasksReport(Output, tag="harness.label-tasks/1"):
+    """Output of `harness label export --format label-studio`."""
+
+    folder: str
+    tasks: int
+
+
+class ImportReport(Output, tag="harness.label-import/1"):
+    """Output of `harness label import`: new annotations by annotator, and cancelled ones."""
+
+    folder: str
+    added: dict[str, int]
+    cancelled: int
+
+
+# -- harness label status --------------------------------------------------------------------------
+
+
+class AnnotatorStatus(Record):
+    """What an annotator has judged, and what remains."""
+
+    name: str
+    grades: int
+    remaining: int
+    queries: int
+    queries_remaining: int
+    unanswerable: int
+    abilities: int
+    notes: int
+
+
+class ConflictStatus(Record):
+    """Open conflicts by kind and those on grades, and the number of resolved ones."""
+
+    open: dict[str, int]
+    resolved: int
+    grades: int
+
+
+class ProgressCounts(Record):
+    """Queries by state; `unanswerable_unconfirmed` are given as such and unjudged."""
+
+    scorable: int
+    without_relevant: int
+    unanswerable: int
+    unanswerable_unconfirmed: int
+    unfinished: int
+
+
+class SystemStatus(Record):
+    """Score of a pooled system so far, over `clusters` (haystacks if clustered, else queries).
+
+    `judged` is the mean share of its top documents that are judged, over all queries that it
+    answered; `required` clusters reach the target half-width, null where the spread is unknown.
+    """
+
+    system: str
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    method: str
+    note: str
+    judged: float | None
+    required: int | None
+    clusters: int
+    clustered: bool
+
+
+class ScoreStatus(Record):
+    """Scores of the systems on the `n` scorable queries."""
+
+    metric: str
+    target_half_width: float
+    n: int
+    systems: list[SystemStatus]
+
+
+class StatusReport(Output, tag="harness.label-status/1"):
+    """Output of `harness label status`; `scores` is null where no system is pooled.
+
+    Open conflicts on grades count as the lower grade in the scores.
+    """
+
+    folder: str
+    target: str
+    next_command: str
+    documents: int
+    queries: int
+    candidates: int
+    without_candidates: int
+    depth: int
+    systems: list[str]
+    overlap: float
+    shared_queries: int
+    annotators: list[AnnotatorStatus]
+    by_construction: int
+    agreement: list[AgreementMeasure]
+    conflicts: ConflictStatus
+    progress: ProgressCounts
+    scores: ScoreStatus | None
+
+
+# -- labelling.json, harness label export ----------------------------------------------------------
+
+
+class PoolSummary(Record):
+    """The pool of an exported project."""
+
+    depth: int
+    seed: int
+    systems: list[PooledSystem]
+    candidates: int
+
+
+class AnnotatorSummary(Record):
+    """What an annotator contributed to an exported dataset."""
+
+    name: str
+    grades: int
+    unanswerable: int
+
+
+class ConflictSummary(Record):
+    """Conflicts of an exported project, and the policy for the open ones."""
+
+    total: int
+    resolved: int
+    open: int
+    policy: Literal["refuse", "lower", "higher"]
+
+
+class ExportCounts(Record):
+    """Counts of an exported dataset.
+
+    `lowered_to_0`: relevant grades of unanswerable queries; `unjudged_proposals`: proposed
+    unjudged documents; `unfinished`: exported all the same; `excluded`: unfinished
+    queries that were not.
+    """
+
+    documents: int
+    queries: int
+    judgements: int
+    grades: dict[str, int]
+    judged_by_two_or_more: int
+    by_construction: int
+    abilities: dict[str, int]
+    ability_unknown: int
+    without_relevant: int
+    unanswerable: int
+    unanswerable_unconfirmed: int
+    unfinished: int
+    excluded: int
+    unjudged_proposals: int
+    lowered_to_0: int
+
+
+class ExportManifest(Record):
+    """labelling.json: how an exported dataset was made."""
+
+    exported_at: str
+    harness: str
+    project: str
+    relevance_level: int
+    sources: list[SourceFile]
+    generated: GenerationSettings | None
+    pool: PoolSummary
+    annotators: list[AnnotatorSummary]
+    agreement: list[AgreementMeasure]
+    conflicts: ConflictSummary
+    counts: ExportCounts
+    annotation_files: dict[str, str]
+    splits: dict[str, int] | None
+
+
+class ExportReport(Output, tag="harness.label-export/1"):
+    """Output of `harness label export`."""
+
+    folder: str
+    counts: ExportCounts

@@ -1,0 +1,333 @@
+"""What one person judges, in which order, and what a judgement does.
+
+Everything that counts is on the disk: a new session continues where the last one ended.
+
+Queries have one random order for everybody, so that those judged when an annotator stops are a
+random sample of all. Everybody judges the first ones, a share of all (`overlap`); each other query
+belongs to the annotator who judges it first. The candidates of a query have a random order for each
+annotator, independent of systems and ranks. All orders follow from the project's seed and the ids:
+they stay the same from day to day, and what is added later is placed in between.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from harness.errors import UsageError
+from harness.extensions.labelling.annotations import (
+    Annotation,
+    AnnotationLog,
+    Annotations,
+    Kind,
+    Scale,
+)
+from harness.extensions.labelling.project import CONSTRUCTION, Project, annotator_name
+from harness.extensions.labelling.views import (
+    CandidateGrade,
+    Item,
+    ItemView,
+    Mode,
+    context,
+    document_view,
+    format_time,
+    reference,
+)
+
+
+def query_order(project: Project) -> list[str]:
+    """Returns all queries in the project's random order."""
+    seed = project.settings.seed
+    return sorted(project.query, key=lambda query: _sort_key(seed, "queries", query))
+
+
+def shared_queries(project: Project) -> list[str]:
+    """Returns the queries that every annotator judges."""
+    ordered = query_order(project)
+    return ordered[: math.ceil(len(ordered) * project.settings.overlap)]
+
+
+def worklist(
+    project: Project, annotator: str, own: Annotations, others: Iterable[Annotations]
+) -> list[Item]:
+    """Returns all items of `annotator` in order, given their `own` annotations and the `others`'.
+
+    It excludes candidates graded by construction, queries outside the shared ones that another
+    annotator has begun and this one has not, and questions to which every answer failed.
+    """
+    seed = project.settings.seed
+    shared = shared_queries(project)
+    rest = set(project.query) - set(shared)
+    if rest:
+        rest -= {query for one in others for query in annotated_queries(one)} - annotated_queries(
+            own
+        )
+    built = project.annotation_log(CONSTRUCTION).current.grades
+    items: list[Item] = []
+    for query in (*shared, *sorted(rest, key=lambda query: _sort_key(seed, annotator, query))):
+        candidates = project.candidates[query]
+        documents = [c.document for c in candidates if (query, c.document) not in built]
+        documents.sort(key=lambda document: _sort_key(seed, annotator, query, document))
+        items += [Item(query=query, document=document) for document in documents]
+        if not candidates and not project.settings.answers:
+            items.append(Item(query=query))
+    return items
+
+
+def annotated_queries(annotations: Annotations) -> set[str]:
+    """Returns the queries that have a grade, an ability or a mark as unanswerable."""
+    graded = {query for query, _ in annotations.grades}
+    return graded | set(annotations.unanswerable) | set(annotations.abilities)
+
+
+def is_done(item: Item, annotations: Annotations) -> bool:
+    """Tests whether an item is graded, or its query is marked as unanswerable."""
+    if annotations.unanswerable.get(item.query):
+        return True
+    if item.document is None:
+        return item.query in annotations.unanswerable
+    return (item.query, item.document) in annotations.grades
+
+
+def _sort_key(seed: int, *names: str) -> bytes:
+    """Returns a pseudo-random sort key."""
+    return hashlib.blake2b("\0".join((str(seed), *names)).encode(), digest_size=8).digest()
+
+
+class JudgingSession(ABC):
+    """The work of one person on one project, as the page shows it. Not thread-safe: hold a lock."""
+
+    mode: Mode
+    items: Sequence[Item]
+    """All items, in order."""
+
+    def __init__(self, folder: Path, annotator: str) -> None:
+        """Raises UsageError for a folder that is not a project, and an invalid name."""
+        self.folder, self.annotator = folder, annotator_name(annotator)
+        self.project = Project.read(folder)
+        self._log = self._open_log()
+        self._index: dict[Item, int] = {}
+
+    @abstractmethod
+    def _open_log(self) -> AnnotationLog:
+        """Opens the log that annotations are written to."""
+
+    @abstractmethod
+    def refresh(self) -> None:
+        """Reads what others wrote."""
+
+    @abstractmethod
+    def is_done(self, item: Item) -> bool:
+        """Tests whether an item is judged."""
+
+    @abstractmethod
+    def check(self, line: Annotation) -> None:
+        """Raises UsageError for an annotation of nothing that is judged here."""
+
+    def item_of(self, line: Annotation) -> Item:
+        """Returns the item that an annotation is about."""
+        return Item(query=line.query, document=line.document)
+
+    def write(self, line: Annotation) -> None:
+        """Adds a line to the log."""
+        self._log.append(line)
+
+    @property
+    def scale(self) -> Scale:
+        """What is judged, and the grades it can have."""
+        return self.project.scale
+
+    @property
+    def relevance_level(self) -> int:
+        """The lowest grade that counts as relevant."""
+        return self.project.settings.relevance_level
+
+    @property
+    def annotations(self) -> Annotations:
+        """The current annotations, or resolutions."""
+        return self._log.current
+
+    def _set_items(self, items: Sequence[Item]) -> None:
+        self.items = items
+        self._index = {item: at for at, item in enumerate(items)}
+
+    def has(self, item: Item) -> bool:
+        """Tests whether the session has this item."""
+        return item in self._index
+
+    def current_item(self) -> Item | None:
+        """Returns the item to continue at; None where there is none any more."""
+        return self.next_open(None)
+
+    def next_open(self, item: Item | None) -> Item | None:
+        """Returns the first open item after `item`, else before it; `item` where all are done."""
+        at = -1 if item is None else self._index[item]
+        others = (*self.items[at + 1 :], *self.items[: at + 1])
+        left = (one for one in others if not self.is_done(one))
+        return next(left, item or (self.items[-1] if self.items else None))
+
+    def annotate(self, line: Annotation) -> None:
+        """Writes an annotation to the disk. Raises UsageError for one that cannot be made here, and
+        OSError where the disk refuses it; then it does not count."""
+        self.check(line)
+        self._log.refresh()
+        if not self.annotations.contains(line):  # a page without an answer sends its line again
+            self.write(line)
+
+    def undo(self, item: Item | None = None) -> Item | None:
+        """Reverts the newest annotation; returns its item, None where there is nothing to revert.
+
+        An annotation of a whole query is reverted at `item`, if that belongs to the query.
+        """
+        self._log.refresh()
+        if not self.annotations.undo_stack:
+            return None
+        line = self.annotations.undo_stack[-1]
+        self.write(replace(line, undo=True))
+        self.refresh()
+        undone = self.item_of(line)
+        if self.has(undone):
+            return undone
+        if item is not None and self.has(item) and item.query == line.query:
+            return item
+        return next((one for one in self.items if one.query == line.query), None)
+
+    def view(self, item: Item) -> ItemView:
+        """Returns what every session shows of an item."""
+        project, own, query = self.project, self.annotations, self.project.query[item.query]
+        at, document = self._index[item], item.document
+        of_document = None if document is None else project.document(item.query, document)
+        return ItemView(
+            item=item,
+            text=query.text,
+            asked_at=format_time(query.timestamp),
+            reference=reference(project, item.query),
+            document=None if of_document is None else document_view(of_document),
+            context=context(project, item),
+            grade=None if document is None else own.grades.get((item.query, document)),
+            ability=own.abilities.get(item.query),
+            given_ability=project.given_ability(item.query),
+            unanswerable=own.unanswerable.get(item.query),
+            number=at + 1,
+            done=sum(map(self.is_done, self.items)),
+            total=len(self.items),
+            previous=self.items[max(at - 1, 0)],
+            next=self.items[min(at + 1, len(self.items) - 1)],
+            next_open=self.next_open(item) or item,
+            can_undo=bool(own.undo_stack),
+            choices=[],
+        )
+
+
+class AnnotationSession(JudgingSession):
+    """The work of one annotator on one project; nothing of systems, ranks and others is shown."""
+
+    mode: Mode = "annotate"
+
+    def __init__(self, folder: Path, annotator: str) -> None:
+        """Raises UsageError for a folder that is not a project, an invalid name, and where there is
+        nothing to judge."""
+        super().__init__(folder, annotator)
+        self._stamp = self._pool_stamp()
+        self._others: dict[str, AnnotationLog] = {}
+        self._known: tuple[object, ...] = ()
+        self.refresh()
+        if not self.items:
+            raise UsageError(
+                f"{folder}: there is nothing to judge for {annotator}: every candidate was judged "
+                "by construction or by another annotator; see `harness label status`"
+            )
+
+    def _open_log(self) -> AnnotationLog:
+        return self.project.annotation_log(self.annotator)
+
+    def refresh(self) -> None:
+        """Reads what others wrote: another tab, another annotator, `label start`."""
+        stamp = self._pool_stamp()
+        if stamp != self._stamp:
+            self.project, self._stamp = Project.read(self.folder), stamp
+        self._log.refresh()
+        if len(shared_queries(self.project)) < len(self.project.query):
+            for name in self.project.annotators():
+                if name != self.annotator:
+                    if name not in self._others:
+                        self._others[name] = self.project.annotation_log(name)
+                    self._others[name].refresh()
+        others = [log.current for log in self._others.values()]
+        own = len(annotated_queries(self.annotations)) if others else 0
+        known = (stamp, own, *(len(log.lines) for log in self._others.values()))
+        if known != self._known:
+            self._set_items(worklist(self.project, self.annotator, self.annotations, others))
+            self._known = known
+
+    def is_done(self, item: Item) -> bool:
+        """Tests whether an item is graded, or its query is marked as unanswerable."""
+        return is_done(item, self.annotations)
+
+    def current_item(self) -> Item | None:
+        """Returns the first open item after the newest annotation."""
+        if self.annotations.last is None:
+            return self.next_open(None)
+        query, document = self.annotations.last
+        last: Item | None = Item(query=query, document=document)
+        if document is None and last not in self._index:
+            last = next((item for item in self.items if item.query == query), None)
+        return self.next_open(last if last in self._index else None)
+
+    def check(self, line: Annotation) -> None:
+        """Raises UsageError for an item outside the pool and an invalid grade."""
+        candidates = self.project.candidates.get(line.query)
+        if candidates is None or line.document not in (None, *(one.document for one in candidates)):
+            raise UsageError(f"not in the pool: query {line.query!r}, document {line.document!r}")
+        if line.kind == "grade" and line.grade not in (None, *self.scale.meanings):
+            raise UsageError(f"{self.scale.target}: {line.grade} is not one of its grades")
+
+    def view(self, item: Item) -> ItemView:
+        """Returns everything that is shown of an item; nothing of systems, ranks and others."""
+        own = self.annotations
+        of_query = [one for one in self.items if one.query == item.query]
+        queries = list(dict.fromkeys(one.query for one in self.items))
+        return replace(
+            super().view(item),
+            note=own.notes.get((item.query, item.document), ""),
+            candidates=[
+                CandidateGrade(item=one, grade=own.grades.get((one.query, one.document or "")))
+                for one in of_query
+            ],
+            position=of_query.index(item),
+            number=queries.index(item.query) + 1,
+            queries=len(queries),
+            warning=self._warning(item.query),
+            choices=self._choices(item),
+        )
+
+    def _choices(self, item: Item) -> list[Kind]:
+        if self.scale.target == "answer":
+            return ["grade", "note"]
+        rest: list[Kind] = ["unanswerable", "ability", "note"]
+        return rest if item.document is None else ["grade", *rest]
+
+    def _warning(self, query: str) -> str:
+        """Returns a warning where a query is marked as unanswerable but has evidence."""
+        least = self.relevance_level
+        grades = [
+            self.annotations.grades.get((query, one.document), 0)
+            for one in self.project.candidates[query]
+        ]
+        n = sum(grade >= least for grade in grades)
+        if not n or not self.annotations.unanswerable.get(query):
+            return ""
+        return (
+            f"You marked this query as not to be answered, but gave {n} of its documents a grade "
+            f"of {least} or more, which counts as evidence. Take the mark back, or grade them 0."
+        )
+
+    def _pool_stamp(self) -> tuple[int, ...]:
+        names = ("label.json", "pool.jsonl", "annotations/construction.jsonl")
+        paths = [self.folder / name for name in names]
+        return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)

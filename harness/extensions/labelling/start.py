@@ -1,0 +1,327 @@
+"""Creates a labelling project, or adds to one: queries, documents, systems, a deeper pool.
+
+Nothing is ever removed: annotations stay, and a candidate that no system returns any more stays in
+the pool.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from msgspec.structs import replace
+
+from harness.errors import UsageError, near
+from harness.extensions.labelling.annotations import GRADES
+from harness.extensions.labelling.inputs import input_digest, read_documents, read_queries
+from harness.extensions.labelling.pool import PooledRun, System, top_k
+from harness.extensions.labelling.project import Project
+from harness.extensions.labelling.records import Candidate, LabelDocument, LabelQuery, SourceFile
+from harness.extensions.labelling.reports import Added
+
+DEPTH = 10
+"""Depth of the pool, where none is given."""
+
+_LOCK = ".start.lock"
+
+
+@dataclass(frozen=True)
+class StartOptions:
+    """Options of `start`; those that are None are as in the project, or the defaults."""
+
+    depth: int | None = None
+    seed: int | None = None
+    overlap: float | None = None
+    relevance_level: int | None = None
+
+    def check(self, old: Project, *, new: bool) -> None:
+        """Raises UsageError for a value that cannot be, and one that contradicts the project."""
+        folder, settings = old.folder, old.settings
+        if self.relevance_level not in (None, *GRADES[1:]):
+            raise UsageError(f"--relevance-level is a grade, 1, 2 or 3, not {self.relevance_level}")
+        if self.depth is not None and self.depth < 1:
+            raise UsageError(f"--k must be 1 or more, not {self.depth}")
+        if self.seed is not None and self.seed < 0:
+            raise UsageError(f"--seed must be 0 or more, not {self.seed}")
+        if self.overlap is not None and not 0 <= self.overlap <= 1:
+            raise UsageError(
+                f"--overlap is a share of the queries, from 0 to 1, not {self.overlap}"
+            )
+        if not new and self.seed not in (None, settings.seed):
+            raise UsageError(
+                f"--seed {self.seed}: {folder} was created with seed {settings.seed}, which fixes "
+                "every order there; leave it out, or name another folder with --out"
+            )
+        if self.depth is not None and self.depth < settings.depth:
+            raise UsageError(
+                f"--k {self.depth}: the pool of {folder} is {settings.depth} deep already, and a "
+                "pool never shrinks; leave it out, or name another folder with --out"
+            )
+
+
+@dataclass
+class ProjectUpdate:
+    """A project, what was added to it, and warnings."""
+
+    project: Project
+    new: bool
+    added: Added = field(default_factory=Added)
+    warnings: list[str] = field(default_factory=list)
+
+
+def start(
+    folder: Path,
+    documents: Path,
+    queries: Path,
+    systems: Sequence[System] = (),
+    options: StartOptions | None = None,
+    *,
+    quiet: bool = True,
+) -> ProjectUpdate:
+    """Pools the top documents of the systems for the queries into the project `folder`.
+
+    In a folder that has a project it continues: the project's own systems and depth hold where none
+    are given, and what is new is added; all systems are run again, so that their ranks are over the
+    same documents. Raises UsageError for what cannot be read, for a document or query that has
+    another text than in the project, for options that contradict it, and what a run raises.
+    """
+    options = options or StartOptions()
+    options.check(Project.new(folder), new=True)
+    with exclusive(folder):
+        new = not (folder / "label.json").is_file()
+        old = Project.new(folder) if new else Project.read(folder)
+        options.check(old, new=new)
+        update = ProjectUpdate(old, new)
+        known = map(System.from_record, old.settings.systems)
+        wanted = {one.name: one for one in (*known, *systems)}
+        project = Project(folder, old.settings, *_read_inputs(old, documents, queries, update), [])
+        if not wanted:
+            raise UsageError("--retriever is missing: name two or more systems to pool")
+        settings = old.settings
+        level = options.relevance_level or settings.relevance_level
+        project.settings = replace(
+            settings,
+            depth=max(options.depth or settings.depth or DEPTH, settings.depth),
+            seed=settings.seed if options.seed is None else options.seed,
+            overlap=settings.overlap if options.overlap is None else options.overlap,
+            relevance_level=level,
+        )
+        if not new and level != settings.relevance_level and old.annotators():
+            update.warnings.append(
+                f"grades count as evidence from {level} on, and counted from "
+                f"{settings.relevance_level} on when {', '.join(old.annotators())} judged: their "
+                "grades stay, and are read with the new level"
+            )
+        update.added = Added(
+            documents=len(project.documents) - len(old.documents),
+            queries=len(project.queries) - len(old.queries),
+            systems=len(wanted) - len(old.systems),
+            depth=project.settings.depth - settings.depth,
+        )
+        project.pool = old.pool
+        if new or update.added != Added():
+            _pool(project, list(wanted.values()), update, quiet=quiet)
+            sources = [*settings.sources]
+            if n := update.added.documents:
+                sources.append(_source("documents", documents, n))
+            if n := update.added.queries:
+                sources.append(_source("queries", queries, n))
+            project.settings = replace(project.settings, sources=sources)
+        _warn_of_pool(project, list(wanted), update)
+        update.added = replace(update.added, candidates=len(project.pool) - len(old.pool))
+        update.project = project
+        if new or update.added != Added() or project.settings != settings:
+            project.write()
+    return update
+
+
+def _source(role: Literal["documents", "queries"], path: Path, added: int) -> SourceFile:
+    """Returns the entry of label.json: the name of the file, no path."""
+    return SourceFile(role=role, file=path.name, sha256=input_digest(path), added=added)
+
+
+@contextmanager
+def exclusive(folder: Path) -> Iterator[None]:
+    """Creates the folder and locks it against other calls that create or extend the project.
+
+    Raises UsageError for a folder with other files, and while another process has the lock. The
+    lock marks a project that was not written to its end.
+    """
+    from filelock import FileLock, Timeout
+
+    marked = any((folder / name).is_file() for name in ("label.json", _LOCK))
+    files = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
+    if not marked and (theirs := [name for name in files if not name.startswith(".")]):
+        shown = ", ".join(theirs[:3]) + (", ..." if len(theirs) > 3 else "")
+        raise UsageError(
+            f"{folder}: is not a labelling project and is not empty ({shown}); name a new folder "
+            "with --out"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / _LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout:
+        raise UsageError(f"{folder}: another `harness label` uses it; wait for it") from None
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def _pool(
+    project: Project, systems: Sequence[System], update: ProjectUpdate, *, quiet: bool
+) -> None:
+    """Pools the systems into the project."""
+    settings = project.settings
+    pooled = top_k(
+        systems,
+        project.documents,
+        project.queries,
+        k=settings.depth,
+        seed=settings.seed,
+        work_folder=project.folder / ".pooling",
+        quiet=quiet,
+    )
+    project.pool = merged_pool(project.pool, pooled, [query.id for query in project.queries])
+    project.settings = replace(settings, systems=[one.record for one in pooled])
+    update.warnings += [
+        f"{one.record.name} failed on {one.failed} queries, which have none of its documents in "
+        "the pool"
+        for one in pooled
+        if one.failed
+    ]
+
+
+def _warn_of_pool(project: Project, systems: Sequence[str], update: ProjectUpdate) -> None:
+    """Warns of a single system, and of queries without a candidate."""
+    if len(systems) == 1:
+        update.warnings.append(
+            f"only {systems[0]} is pooled: what it does not find is never judged, so the qrels "
+            "would favour it; add a system of another kind with --retriever"
+        )
+    bare = sum(not candidates for candidates in project.candidates.values())
+    if bare:
+        update.warnings.append(
+            f"no system found anything for {bare} of the {len(project.queries)} queries: they have "
+            "no candidate, and can only be marked as answerable or not"
+        )
+
+
+def merged_pool(
+    old: Sequence[Candidate], pooled: Sequence[PooledRun], queries: Sequence[str]
+) -> list[Candidate]:
+    """Returns the union of the old pool and what the systems returned, by query.
+
+    Ranks are the new ones; a candidate that no system returns any more has none.
+    """
+    before: dict[str, dict[str, Candidate]] = {}
+    for one in old:
+        before.setdefault(one.query, {})[one.document] = one
+    found = []
+    for query in queries:
+        known = before.get(query, {})
+        ranks: dict[str, dict[str, int]] = {document: {} for document in known}
+        for system in pooled:
+            for document, rank in system.ranks.get(query, {}).items():
+                ranks.setdefault(document, {})[system.record.name] = rank
+        for document, of_document in ranks.items():
+            proposal = known[document].proposal if document in known else None
+            found.append(
+                Candidate(query=query, document=document, ranks=of_document, proposal=proposal)
+            )
+    return found
+
+
+# -- Documents and queries -------------------------------------------------------------------------
+
+
+def _read_inputs(
+    old: Project, documents: Path, queries: Path, update: ProjectUpdate
+) -> tuple[list[LabelDocument], list[LabelQuery]]:
+    """Returns the project's documents and queries with those of the files added."""
+    found, empty = read_documents(documents)
+    if empty:
+        update.warnings.append(f"empty documents: {len(empty)}, first {empty[0]!r}")
+    all_documents = _merged(
+        old.documents, found, lambda one: (one.id, *one.haystacks), f"{documents}: the document"
+    )
+    given, repeated = _with_ids(read_queries(queries), old.queries)
+    if repeated:
+        update.warnings.append(f"duplicate queries, of which one each is kept: {repeated}")
+    all_queries = _merged(old.queries, given, lambda one: (one.id,), f"{queries}: the query")
+    _check_haystacks(all_documents, all_queries, queries)
+    return all_documents, all_queries
+
+
+R = TypeVar("R", LabelDocument, LabelQuery)
+
+
+def _merged(
+    old: Sequence[R], given: Sequence[R], key: Callable[[R], tuple[str, ...]], what: str
+) -> list[R]:
+    """Adds the given records to the old ones.
+
+    Raises UsageError where an old one has another text, title or haystack now: its annotations
+    would be about something else. Other fields are those that were given last.
+    """
+    merged = {key(record): record for record in old}
+    for record in given:
+        before = merged.get(key(record), record)
+        for name in ("text", "title", "haystack"):
+            if (getattr(before, name, None) or "") != (getattr(record, name, None) or ""):
+                raise UsageError(
+                    f"{what} {record.id!r} has another {name} than in the project, so its "
+                    "annotations would be about something else; give the new one an id of its own, "
+                    "or name another folder with --out"
+                )
+        merged[key(record)] = record
+    return list(merged.values())
+
+
+def _with_ids(
+    given: Sequence[LabelQuery], old: Sequence[LabelQuery]
+) -> tuple[list[LabelQuery], int]:
+    """Gives ids to queries without one; returns them and the number of duplicate texts.
+
+    The same text keeps the id that it has in the project; others get the next free `q1`, `q2`.
+    """
+    of_text = {query.text: query.id for query in old}
+    taken = {query.id for query in (*old, *given) if query.id}
+    found: dict[str, LabelQuery] = {}
+    repeated, number = 0, 0
+    for query in given:
+        if not query.id:
+            id_ = of_text.get(query.text)
+            while id_ is None:
+                number += 1
+                id_ = f"q{number}" if f"q{number}" not in taken else None
+            taken.add(id_)
+            of_text[query.text] = id_
+            query = replace(query, id=id_)
+            repeated += id_ in found
+        found.setdefault(query.id, query)
+    return list(found.values()), repeated
+
+
+def _check_haystacks(
+    documents: Sequence[LabelDocument], queries: Sequence[LabelQuery], path: Path
+) -> None:
+    known = {name for document in documents for name in document.haystacks}
+    ids = [document.id for document in documents]
+    bare = next((query.id for query in queries if not query.haystack), None)
+    if known and bare is not None and len(set(ids)) < len(ids):
+        named = ", ".join(sorted(known)[:3]) + (", ..." if len(known) > 3 else "")
+        raise UsageError(
+            f"{path}: the query {bare!r} names no haystack, but the documents are in several "
+            f"({named}) with the same ids in each; give every query its haystack"
+        )
+    for query in queries:
+        if query.haystack and query.haystack not in known:
+            raise UsageError(
+                f"{path}: the query {query.id!r} is of the haystack {query.haystack!r}, in which "
+                f"there is no document{near(query.haystack, sorted(known))}"
+            )

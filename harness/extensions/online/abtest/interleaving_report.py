@@ -1,0 +1,209 @@
+"""The report of an interleaved test, as a record and as text: whose documents readers click."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import numpy as np
+from msgspec.structs import replace
+
+from harness.extensions.online.abtest.event_log import Impressions
+from harness.extensions.online.abtest.plan import ABTestPlan
+from harness.extensions.online.abtest.text import (
+    failures_text,
+    finite_or_none,
+    format_interval,
+    group_by_arm,
+    heading,
+    no_longer_shown,
+    number,
+    p_value,
+    single_look,
+    wrap_text,
+)
+from harness.io.records import Record
+from harness.scoring.grid import grid
+from harness.stats.betting import betting_interval, betting_p
+from harness.stats.intervals import mean_intervals
+from harness.stats.power import power_of
+from harness.stats.proportions import binomial_p
+from harness.stats.sequential import MINIMUM, mean_sequence
+
+
+class InterleavingReport(Record, omit_defaults=False, tag="interleaving"):
+    """A report of an interleaved test; `str` is its text for a terminal.
+
+    An impression is won by the team with more clicks. `for_a`, `for_b` and `for_none` are units, by
+    the team that won more of their impressions; `p` is the exact sign test on them, without ties.
+    `preference` is (wins of a + ties / 2) / impressions - 1/2, the mean of each unit's own
+    (Chapelle, Joachims, Radlinski & Yue 2012), from -0.5 to 0.5, with `low` and `high`. `p` and
+    these are of a fixed number of units, looked at once; the `anytime_` ones are valid at any time.
+    `min_detectable_preference` is what as many units detect with 80% power. `repeated` impressions
+    are second ones of a unit that has one observation. `failures`, by arm and kind of error, are
+    impressions in which a system raised: that system loses them.
+    """
+
+    plan: ABTestPlan
+    level: float
+    impressions: int
+    first: float | None
+    last: float | None
+    units: int
+    wins_a: int
+    wins_b: int
+    ties: int
+    for_a: int
+    for_b: int
+    for_none: int
+    p: float
+    preference: float | None
+    low: float | None
+    high: float | None
+    method: str
+    anytime_p: float
+    anytime_low: float | None
+    anytime_high: float | None
+    exact: bool
+    min_detectable_preference: float | None
+    repeated: int
+    damaged_lines: list[int]
+    failures: dict[str, dict[str, int]]
+    conclusion: str
+
+    def __str__(self) -> str:
+        return interleaving_text(self)
+
+
+def interleaving_report(plan: ABTestPlan, clicks: Impressions, level: float) -> InterleavingReport:
+    """Analyses who won, by impressions and by units.
+
+    Over time the outcomes 1, 0 and -1 of impressions are a stream whose mean is 0 under the null.
+    Where a unit has one impression a bet on it is exact; where units come back, it is the mean over
+    units of their own, asymptotic.
+    """
+    outcome, unit = np.sign(clicks.a - clicks.b).astype(np.float64), clicks.unit
+    if plan.one_observation_per_unit:
+        _, kept = np.unique(unit, return_index=True)
+        kept.sort()
+        outcome, unit = outcome[kept], unit[kept]
+    codes, at = np.unique(unit, return_inverse=True)
+    net = np.bincount(at, outcome, len(codes))
+    own = net / np.bincount(at, minlength=len(codes)) / 2
+    for_a, for_b = int((net > 0).sum()), int((net < 0).sum())
+    [interval] = mean_intervals(own, bounds=(-0.5, 0.5), level=level)
+    [power] = power_of(own, level=level)
+    anytime_p, low, high = 1.0, math.nan, math.nan
+    if len(outcome) and plan.one_observation_per_unit:
+        anytime_p = float(betting_p(outcome, 0, (-1, 1))[-1])
+        low, high = betting_interval(outcome, (-1, 1), level=level)
+    elif len(outcome):
+        path = mean_sequence(outcome, unit, level=level, tuned_for=plan.expected_n)
+        anytime_p, low, high = (float(values[-1]) for values in (path.p, path.low, path.high))
+    report = InterleavingReport(
+        plan=plan,
+        level=level,
+        impressions=len(outcome),
+        first=clicks.first,
+        last=clicks.last,
+        units=len(codes),
+        wins_a=int((outcome > 0).sum()),
+        wins_b=int((outcome < 0).sum()),
+        ties=int((outcome == 0).sum()),
+        for_a=for_a,
+        for_b=for_b,
+        for_none=len(codes) - for_a - for_b,
+        p=binomial_p(for_a, for_a + for_b),
+        preference=finite_or_none(interval.value),
+        low=finite_or_none(interval.low),
+        high=finite_or_none(interval.high),
+        method=interval.how,
+        anytime_p=anytime_p,
+        anytime_low=finite_or_none(low / 2),
+        anytime_high=finite_or_none(high / 2),
+        exact=plan.one_observation_per_unit,
+        min_detectable_preference=finite_or_none(power.detectable),
+        repeated=len(clicks) - len(outcome),
+        damaged_lines=clicks.damaged,
+        failures=group_by_arm(clicks.errors),
+        conclusion="",
+    )
+    return replace(report, conclusion=_conclusion(report))
+
+
+def interleaving_text(report: InterleavingReport) -> str:
+    """Formats a report, the conclusion last."""
+    return "\n".join(_lines(report))
+
+
+def _conclusion(report: InterleavingReport) -> str:
+    """Returns one sentence; it claims no more than the always-valid p and interval do."""
+    if not report.impressions:
+        return "Nothing is recorded yet."
+    alpha = 1 - report.level
+    if report.anytime_p <= alpha:
+        low, high = report.anytime_low, report.anytime_high
+        if low is None or high is None or low <= 0 <= high:
+            return no_longer_shown("A preference", report.anytime_p, low, high)
+        winner = report.plan.a if low > 0 else report.plan.b
+        more = (
+            f"{winner} wins more impressions, by clicks and by the failures of the other"
+            if report.failures
+            else f"readers click more on {winner}"
+        )
+        return (
+            f"Shown: {more} (preference "
+            f"{number(report.preference, sign=True)}, p {p_value(report.anytime_p)} at any time)."
+        )
+    if not report.exact and report.units < MINIMUM:
+        text = f"Too early to say anything at any time: it takes {MINIMUM} units"
+    else:
+        text = "No preference is shown yet, which does not show that readers have none"
+    if report.p <= alpha:
+        text += single_look(alpha)
+    return text + "."
+
+
+def _lines(report: InterleavingReport) -> Iterator[str]:
+    plan = report.plan
+    yield from wrap_text(heading(plan, "team-draft interleaving", report.first, report.last))
+    yield f"{report.impressions:,} impressions, {report.units:,} units ({plan.randomization_unit})"
+    if report.damaged_lines:
+        yield f"note: {len(report.damaged_lines)} lines of the log are not whole and were excluded"
+    if report.repeated:
+        yield (f"note: {report.repeated} impressions are second ones of a unit; excluded")
+    if report.failures:
+        text = failures_text(plan, report.failures)
+        yield from wrap_text(f"note: {text}; an impression in which a system failed is lost by it")
+    yield ""
+    rows = [
+        ["impressions", *(f"{n:,}" for n in (report.wins_a, report.wins_b, report.ties))],
+        ["units", *(f"{n:,}" for n in (report.for_a, report.for_b, report.for_none))],
+    ]
+    head = ["won by", "a", "b", "neither"]
+    yield grid(rows, head)
+    yield ""
+    size = f"{100 * report.level:g}%"
+    yield (
+        f"preference for a {number(report.preference, sign=True)} (from -0.5, always b, to 0.5); "
+        f"detectable {number(report.min_detectable_preference)}"
+    )
+    once = format_interval(report.low, report.high)
+    yield f"  looked at once  {size} {once}, p {p_value(report.p)}"
+    yield (
+        f"  at any time     {size} {format_interval(report.anytime_low, report.anytime_high)}, "
+        f"p {p_value(report.anytime_p)}"
+    )
+    yield ""
+    always = (
+        "betting (exact)"
+        if report.exact
+        else f"the normal mixture over units (asymptotic, from {MINIMUM} units)"
+    )
+    yield from wrap_text(
+        "A unit counts once, by the mean of its impressions. Once: sign test on units, without "
+        f"ties (exact); interval by {report.method}; right only if looked at a single time, at a "
+        f"number of units fixed before. Any time: {always}. Detectable: with 80% power."
+    )
+    yield ""
+    yield from wrap_text(report.conclusion)

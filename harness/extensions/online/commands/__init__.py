@@ -1,0 +1,1 @@
+"""The commands monitor and abtest."""

@@ -1,0 +1,72 @@
+"""Report an A/B test from its event log.
+
+Print the report of an A/B test from the event log that ABTest writes; the test may be running. The
+test itself is created in Python: from harness import ABTest.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from harness.cli.options import number
+from harness.cli.output import add_output, print_json
+from harness.errors import UsageError, near
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
+    parser.add_argument(
+        "log", metavar="LOG", help="an event log, or a folder with event logs (*.jsonl)"
+    )
+    parser.add_argument(
+        "--min-effect",
+        action="append",
+        metavar="METRIC=DIFFERENCE",
+        help="a difference to detect: how many units that takes; may be repeated",
+    )
+    parser.add_argument("--level", type=number, default=0.95, help="of the intervals, 0.95")
+    add_output(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Prints the report of each event log."""
+    from harness.extensions.online.abtest.ab_test import report
+    from harness.extensions.online.abtest.report import SplitReport
+    from harness.io.records import to_plain
+
+    path = Path(options.log)
+    logs = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
+    if not logs:
+        raise UsageError(f"{path}: no event log in this folder (*.jsonl)")
+    effects = _min_effects(options.min_effect) if options.min_effect else None
+    reports = [report(log, level=options.level, min_effects=effects) for log in logs]
+    names = {m.name for one in reports if isinstance(one, SplitReport) for m in one.metrics}
+    for name in effects or ():
+        if names and name not in names:
+            known = near(name, sorted(names))
+            raise UsageError(f"--min-effect {name}: is no metric of {path}{known}")
+    if options.json:
+        from harness.cli.output_records import ABTestOutput
+
+        rows = [{"log": str(log), **to_plain(one)} for log, one in zip(logs, reports, strict=True)]
+        print_json(ABTestOutput(reports=rows))
+    elif not options.quiet:
+        print("\n\n".join(map(str, reports)))
+    return 0
+
+
+def _min_effects(options: list[str]) -> dict[str, float]:
+    """Parses METRIC=DIFFERENCE options. Raises UsageError."""
+    effects: dict[str, float] = {}
+    for text in options:
+        name, _, value = text.rpartition("=")
+        if name in effects:
+            raise UsageError(f"--min-effect {name}: is given twice")
+        try:
+            effects[name] = float(value)
+        except ValueError:
+            name = ""
+        if not name:
+            raise UsageError(f"--min-effect {text}: expected METRIC=DIFFERENCE, as click=0.02")
+    return effects

@@ -1,0 +1,214 @@
+"""Follow a log of requests: rolling scores, drift, alerts, Prometheus.
+
+Follow a log file or a folder of logs, through rotation, and score requests against labels as they
+come. Ctrl-C ends it; with --state the next start continues from there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
+from harness.cli.options import add_view, check_port, view_arguments
+from harness.cli.output import add_output, print_json
+from harness.errors import UsageError
+
+if TYPE_CHECKING:
+    from harness.extensions.online.monitor.records import Alert, Snapshot
+    from harness.extensions.online.monitor.tail import LogTailer
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the command's arguments and options."""
+    parser.add_argument("log", metavar="LOG", help="a log file, or a folder of logs")
+    parser.add_argument("--dataset", metavar="NAME", help="the labelled queries (none: no scores)")
+    add_view(parser)
+    parser.add_argument("--log-config", metavar="FILE.toml", help="paths of the fields of a line")
+    parser.add_argument("--config", metavar="FILE.toml", help="window, metrics, alerts")
+    parser.add_argument(
+        "--window",
+        type=int,
+        metavar="N",
+        help="requests that numbers are over (1000; 10,000,000 at most)",
+    )
+    parser.add_argument("--metrics", metavar="M,M,...", help="recall@10,precision@10,mrr@10")
+    parser.add_argument("--bucket", metavar="B", help="over time, by minute, hour (default) or day")
+    parser.add_argument(
+        "--alert",
+        action="append",
+        metavar="RULE",
+        help="'recall@10 < 0.7', 'p95 > 0.5'; repeatable",
+    )
+    parser.add_argument(
+        "--state", metavar="FILE", help="where to store the numbers and the position"
+    )
+    parser.add_argument(
+        "--alert-log", metavar="FILE.jsonl", help="where to append each alert as a line"
+    )
+    parser.add_argument(
+        "--on-alert",
+        metavar="COMMAND",
+        help="a program and its arguments (no shell), which gets each alert as JSON on its stdin",
+    )
+    parser.add_argument("--once", action="store_true", help="read to the end, print, stop")
+    parser.add_argument(
+        "--port", type=int, help="of the page and /metrics; 0 takes a free one (9464)"
+    )
+    add_output(parser)
+
+
+def main(options: argparse.Namespace) -> int:
+    """Follows a log. With --once: status 1 if an alert is active at the end."""
+    from harness.datasets.prepare import open_dataset
+    from harness.extensions.online.logs.field_mapping import FieldMapping
+    from harness.extensions.online.monitor.monitor import Monitor
+    from harness.extensions.online.monitor.rules import (
+        METRICS,
+        AlertRules,
+        MonitorConfig,
+        parse_threshold,
+    )
+    from harness.extensions.online.monitor.tail import LogTailer
+    from harness.extensions.online.monitor.terminal import notifier
+
+    if not Path(options.log).exists():
+        raise UsageError(f"{options.log}: no such log file or folder")
+    check_port(options.port)
+    if options.once and options.port is not None:
+        raise UsageError("--once serves no page; leave --port out")
+    _needs_dataset(options)
+    config = MonitorConfig.read(Path(options.config)) if options.config else MonitorConfig()
+    alerts = [parse_threshold(text) for text in options.alert or ()]
+    rules = AlertRules((*config.rules.thresholds, *alerts), config.rules.changes)
+    if options.log_config and config.log is not None:
+        raise UsageError(
+            f"--log-config {options.log_config}: --config {options.config} has a table [log] too; "
+            "leave one of them out"
+        )
+    if config.metrics and not (options.dataset or options.metrics):
+        raise UsageError(
+            f"--config {options.config}: metrics are measured against labels; name them with "
+            "--dataset, or take metrics out"
+        )
+    mapping = config.log or FieldMapping()
+    if options.log_config:
+        mapping = FieldMapping.read(Path(options.log_config))
+    labels = open_dataset(options.dataset, **view_arguments(options)) if options.dataset else None
+    delivered: list[Alert] = []
+    quiet = options.quiet or options.json
+    monitor = Monitor(
+        _window(options.window, config.window),
+        labels=labels,
+        metrics=options.metrics or config.metrics or METRICS,
+        rules=rules,
+        state=options.state,
+        alert_log=options.alert_log,
+        on_alert=notifier(options.on_alert, quiet=quiet, delivered=delivered),
+        bucket=options.bucket or config.bucket or "hour",
+    )
+    if options.once and options.bucket and not (options.json or options.state):
+        raise UsageError(
+            "--bucket is about the numbers over time, which --once prints only with --json (and "
+            "stores with --state); leave --bucket out"
+        )
+    if (target := options.alert_log or options.on_alert) and not monitor.rules.names:
+        raise UsageError(f"{target}: there is no alert rule; add one with --alert or in --config")
+    tailer = LogTailer(options.log, monitor, mapping)
+    return _once(options, tailer, delivered) if options.once else _live(options, tailer)
+
+
+def _needs_dataset(options: argparse.Namespace) -> None:
+    """Raises UsageError for an option of the labels where there are none."""
+    names = ("metrics", "granularity", "text", "split", "source", "rebuild", "plugin")
+    given = [name for name in names if getattr(options, name)]
+    if given and not options.dataset:
+        raise UsageError(
+            f"--{given[0]} is about the labels, and without --dataset there are none; name it, or "
+            f"leave --{given[0]} out"
+        )
+
+
+def _window(option: int | None, of_config: int | None) -> int:
+    """Returns the window that was asked for, the option first."""
+    window = of_config if option is None else option
+    return 1000 if window is None else window
+
+
+def _once(options: argparse.Namespace, tailer: LogTailer, delivered: list[Alert]) -> int:
+    """Reads the log to its end. Each alert is printed once, on stderr: `delivered` were already."""
+    from harness.extensions.online.monitor.records import MonitorOutput
+    from harness.extensions.online.monitor.terminal import alert_line, table
+
+    monitor, counts = tailer.monitor, tailer.counts
+    fresh = monitor.position is None
+    tailer.read()
+    if fresh and (unused := tailer.parser.unused_field()):
+        raise UsageError(f"{options.log}: {unused}")
+    if not counts.requests:
+        more = f" ({counts.other} other lines or spans)"
+        if counts.unreadable:
+            more = f": {counts.first_error}"
+        raise UsageError(f"{options.log}: no request in it{more}")
+    monitor.close()
+    for undecided in monitor.undecided():
+        print(f"warning: {undecided}", file=sys.stderr)
+    snapshot = monitor.snapshot()
+    if options.json:
+        values = structs.asdict(snapshot)
+        print_json(MonitorOutput(**values, log=counts, notes=tailer.notes))
+    elif not options.quiet:
+        for alert in snapshot.alerts:  # active since an earlier start
+            if alert not in delivered:
+                print(alert_line(alert), file=sys.stderr)
+        print(table(snapshot, alerts=False))
+        print("\n".join(_notes(tailer)))
+    return 1 if snapshot.alerts else 0
+
+
+def _live(options: argparse.Namespace, tailer: LogTailer) -> int:
+    """Follows the log until Ctrl-C or SIGTERM."""
+    from harness.extensions.online.monitor.http_server import server
+    from harness.extensions.online.monitor.terminal import follow
+
+    monitor, name = tailer.monitor, Path(options.log).name
+    port = 9464 if options.port is None else options.port
+    try:
+        serving = server(
+            monitor, port, name=name, counts=tailer.counts, notes=lambda: _notes(tailer, False)
+        )
+    except OSError as error:
+        raise UsageError(
+            f"--port {port}: cannot be listened on ({error.strerror}); name another"
+        ) from None
+    address = f"http://127.0.0.1:{serving.server_port}/"
+    if options.json:
+        from harness.cli.output_records import MonitorPageOutput
+
+        print_json(MonitorPageOutput(address=address))
+    show = _print_snapshot if options.json else None
+    follow(tailer, serving, address, quiet=options.quiet, show_json=show)
+    return 0
+
+
+def _print_snapshot(snapshot: Snapshot) -> None:
+    from harness.extensions.online.monitor.records import MonitorOutput
+
+    print_json(MonitorOutput(**structs.asdict(snapshot)))
+
+
+def _notes(tailer: LogTailer, quote: bool = True) -> list[str]:
+    """Describes problems of the log; `quote`: with content of its lines."""
+    counts = tailer.counts
+    notes = [*tailer.monitor.errors, *tailer.notes]
+    if counts.unreadable:
+        first = counts.first_error if quote else counts.first_error_location
+        notes.append(f"{counts.unreadable} lines cannot be read, first {first}")
+    if unused := tailer.parser.unused_field():
+        notes.append(unused)
+    if counts.without_result:
+        notes.append(f"{counts.without_result} requests do not say what was returned")
+    return notes

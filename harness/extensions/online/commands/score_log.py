@@ -1,0 +1,82 @@
+"""`harness score --log`: requests that a system logged."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from pathlib import Path
+
+from harness.cli.options import fitting_dataset, matching, scoring_choices
+from harness.errors import UsageError
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add how a log of requests is read."""
+    parser.add_argument(
+        "--log", action="store_true", help="the file or folder is a log: JSON lines, OpenTelemetry"
+    )
+    parser.add_argument("--log-config", metavar="FILE.toml", help="which field of a line says what")
+    parser.add_argument("--lenient", action="store_true", help="count lines that cannot be read")
+
+
+def asked_for(options: argparse.Namespace) -> bool:
+    """Return whether `--log` is given."""
+    return bool(options.log)
+
+
+def accepts(options: argparse.Namespace, path: Path) -> bool:
+    """Return whether a log is to be scored. Raises UsageError for options that do not fit."""
+    if not options.log and (options.log_config or options.lenient):
+        raise UsageError("--log-config and --lenient are for a log; say --log too")
+    if options.log and (options.qrels or getattr(options, "expected", None)):
+        raise UsageError("--log goes with a --dataset alone, not with --qrels or --expected")
+    return asked_for(options)
+
+
+def suggest(options: argparse.Namespace, path: Path) -> str:
+    """Return the command for a file that is a log of requests; empty for another file."""
+    from harness.extensions.online.logs.read import is_request_log
+
+    if not is_request_log(path):
+        return ""
+    command = ["harness", "score", options.run, "--log", "--dataset", options.dataset or "NAME"]
+    return f"if it is a log of requests, type: {shlex.join(command)}"
+
+
+def score(options: argparse.Namespace, path: Path) -> int:
+    """Score the log of a system."""
+    from harness.cli.score import score_folder, semantic_threshold
+    from harness.extensions.online.logs.events import FeedbackSummary
+    from harness.extensions.online.logs.field_mapping import FieldMapping
+    from harness.extensions.online.logs.import_log import LogImportOptions, import_log, log_lines
+    from harness.io.records import read_json_record
+    from harness.records.run import ImportedLog
+
+    if not options.dataset:
+        raise UsageError("--dataset is missing, the labelled queries of the log")
+    config = options.log_config
+    how = LogImportOptions(
+        FieldMapping.read(Path(config)) if config else FieldMapping(),
+        options.repeats or "latest",
+        options.lenient,
+        options.missing == "zero",
+        options.strict,
+    )
+    choices, semantic = scoring_choices(options), semantic_threshold(options)
+    dataset = fitting_dataset(options)
+    folder = import_log(
+        path,
+        dataset,
+        how,
+        out=Path(options.out or "results"),
+        name=options.name,
+        k=options.k,
+        matching=matching(options),
+    )
+    record = score_folder(folder, dataset, choices, semantic, options)
+    if not (options.json or options.quiet):
+        path = folder / "feedback.json"
+        feedback = read_json_record(path, FeedbackSummary) if path.is_file() else None
+        if isinstance(record.imported_from, ImportedLog):
+            print("\n".join(log_lines(record.imported_from, record.queries.asked, feedback)))
+    return 0

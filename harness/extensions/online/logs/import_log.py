@@ -1,0 +1,267 @@
+"""Imports the log of a system as a run folder: requests joined to labels."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from harness.datasets.reader import Dataset
+from harness.errors import UsageError
+from harness.extensions.online.logs.events import (
+    FeedbackStats,
+    FeedbackSummary,
+    RetrievalEvent,
+    feedback_summary,
+    with_feedback,
+)
+from harness.extensions.online.logs.field_mapping import FieldMapping
+from harness.extensions.online.logs.join_labels import join_labels
+from harness.extensions.online.logs.read import Log, read_log
+from harness.io.files import digest, disk_errors, folder_aside
+from harness.io.records import to_plain, write_json_record
+from harness.records.run import ImportedLog, JoinCounts, Measured, Percentiles, QueryCounts
+from harness.runfiles.rankings import Rankings
+from harness.runs.folder.from_hits import resolve_into, write_queries
+from harness.runs.folder.imported import (
+    REPEATS,
+    import_record,
+    known_queries,
+    say,
+    unasked_rows,
+)
+from harness.runs.folder.queries import percentiles, write_asked
+from harness.runs.folder.rankings import write_rankings
+from harness.runs.folder.run_folder import folder_name, write_record
+from harness.runs.folder.store import OURS
+from harness.scoring.matching.found import Matching
+from harness.scoring.matching.hits import TextHit
+
+
+@dataclass(frozen=True)
+class LogImportOptions:
+    """Options of importing a log.
+
+    `repeats`: which request of a repeated query counts: the `latest` or the `first` by time (by
+    position in the log if one has no time), or `refuse`. `lenient`: lines that cannot be read are
+    counted, not refused. `unasked`: labelled queries that were not asked count 0 instead of being
+    excluded. `strict`: anything unusual is refused.
+    """
+
+    mapping: FieldMapping = field(default_factory=FieldMapping)
+    repeats: str = "latest"
+    lenient: bool = False
+    unasked: bool = False
+    strict: bool = False
+
+    def __post_init__(self) -> None:
+        if self.repeats not in REPEATS:
+            raise UsageError(f"--repeats must be {', '.join(REPEATS)}, not {self.repeats!r}")
+
+
+def import_log(
+    source: Path,
+    dataset: Dataset,
+    choices: LogImportOptions | None = None,
+    *,
+    out: Path,
+    name: str | None = None,
+    k: int | None = None,
+    matching: Matching | None = None,
+) -> Path:
+    """Makes a run folder of a log; run.json and feedback.json describe the log.
+
+    Raises UsageError for a log that cannot be read, or that joins no labelled query, for requests
+    of several systems, and, with `strict`, for anything unusual.
+    """
+    choices = choices or LogImportOptions()
+    log = read_log(source, choices.mapping, lenient=choices.lenient)
+    lost = with_feedback(log.events, log.feedback)
+    joined = join_labels(source, log, dataset, choices.repeats)
+    name = name or _system(source, joined.events.values())
+    files = {file.name: digest(file) for file in log.files}
+    source_record = ImportedLog(
+        sha256=_digest_of_all(files),
+        files=files,
+        mapping=to_plain(choices.mapping),
+        repeats=choices.repeats,
+        lines=log.counts,
+        joined=joined.counts,
+        feedback_to_unknown_requests=lost,
+        labelled=dataset.n_queries,
+        asked=len(joined.events),
+    )
+    asked = joined.events
+    if choices.unasked:
+        silent = dict.fromkeys(unasked_rows(asked, dataset), RetrievalEvent(returned=()))
+        asked = dict(sorted({**asked, **silent}.items()))
+    texts = [r for r in asked.values() if r.texts is not None and r.returned is None]
+    deepest = max((len(r.returned or r.texts or ()) for r in asked.values()), default=1)
+    if k is not None and deepest > k:
+        raise UsageError(f"{source}: holds requests of {deepest} documents, more than --k {k}")
+    depth = k or max(deepest, 1)
+    rankings, notes = None, _warnings(log, joined.counts, dataset)
+    if not texts:
+        rankings, odd = known_queries(_rankings(asked, dataset), dataset, source)
+        notes += odd
+    say(source, notes, choices.strict)
+    identity = {
+        "log": source_record.sha256,
+        "k": depth,
+        "mapping": source_record.mapping,
+        "repeats": choices.repeats,
+        "unasked": choices.unasked,
+        **({} if matching is None else {"matching": asdict(matching)}),
+    }
+    folder = out / folder_name(dataset, name, identity)
+    source_record = msgspec.structs.replace(source_record, notes=notes)
+    search_ms = _search_ms(asked)
+    record = msgspec.structs.replace(
+        import_record(dataset, name, depth, source_record),
+        queries=_outcomes(asked),
+        measured=None if search_ms is None else Measured(search_ms=search_ms),
+    )
+    remedy = "name another folder with --out"
+    with disk_errors(out, remedy), folder_aside(folder, ours=OURS) as aside:
+        if rankings is None:
+            ranked, resolved = resolve_into(
+                aside, dataset, _hits(asked, dataset, depth), depth, matching
+            )
+            record = msgspec.structs.replace(record, hits=resolved)
+            write_queries(aside, dataset, ranked, [dataset.query_ids[q] for q in asked], name)
+        else:
+            write_rankings(rankings, aside, name)
+        events = asked.values()
+        write_asked(
+            aside,
+            [dataset.query_ids[row] for row in asked],
+            [len(r.returned or r.texts or ()) for r in events],
+            seconds=[r.seconds for r in events],
+            confidence=[r.confidence for r in events],
+            abstained=[r.abstained for r in events],
+            failed=[r.failed for r in events],
+        )
+        feedback = feedback_summary(log.events)
+        if feedback is not None:
+            write_json_record(aside / "feedback.json", feedback)
+        write_record(aside, record)
+    return folder
+
+
+def _system(source: Path, events: Iterable[RetrievalEvent]) -> str:
+    """Returns the one system that the log names, else the name of the log."""
+    systems = sorted({event.system for event in events if event.system is not None})
+    if len(systems) > 1:
+        raise UsageError(
+            f"{source}: holds requests of {len(systems)} systems ({', '.join(systems[:5])}); "
+            "choose one with [log.where] in --log-config, or name them all with --name"
+        )
+    return systems[0] if systems else source.name.partition(".")[0] or "log"
+
+
+def _digest_of_all(files: dict[str, str]) -> str:
+    """Returns one digest for all files, that of the file itself if there is one."""
+    first, *others = files.values()
+    return hashlib.sha256("".join((first, *others)).encode()).hexdigest() if others else first
+
+
+def _warnings(log: Log, joined: JoinCounts, dataset: Dataset) -> list[str]:
+    counts = log.counts
+    kinds = (
+        (counts.unreadable, f"lines could not be read and are skipped, first {counts.first_error}"),
+        (counts.without_result, "requests do not say what was returned and are excluded"),
+        (joined.unlabelled, f"requests are of no query of {dataset.name} and are excluded"),
+        (joined.ambiguous_text, "requests have a text that several queries share; excluded"),
+    )
+    return [f"{n} {what}" for n, what in kinds if n]
+
+
+def _rankings(asked: dict[int, RetrievalEvent], dataset: Dataset) -> Rankings:
+    """Converts the requests to rankings, with scores if every request has them."""
+    kept = [(() if r.failed else r.returned or (), r.scores) for r in asked.values()]
+    documents = [document for ids, _ in kept for document in ids]
+    score = None
+    if documents and all(scores is not None for ids, scores in kept if ids):
+        score = np.array([s for ids, scores in kept if ids for s in scores or ()], np.float64)
+    sizes = [len(ids) for ids, _ in kept]
+    return Rankings(
+        [dataset.query_ids[row] for row in asked],
+        np.repeat(np.arange(len(asked), dtype=np.int32), sizes),
+        pa.chunked_array([pa.array(documents, pa.string())]),
+        score,
+    )
+
+
+def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> list[TextHit]:
+    """Converts the requests to hits: texts, and documents if a request names them."""
+    hits = []
+    places: dict[int, dict[str, int]] = {}
+    for row, event in asked.items():
+        haystack = int(dataset.query_haystack[row])
+        if haystack not in places:
+            places[haystack] = dataset.rows_by_id(haystack)
+        n = len(event.returned or event.texts or ())
+        for i in range(min(n, depth)):
+            named = event.returned[i] if event.returned else None
+            known = [] if named is None or named not in places[haystack] else [named]
+            hits.append(
+                TextHit(
+                    row,
+                    i + 1,
+                    event.texts[i] if event.texts else "",
+                    [places[haystack][one] for one in known],
+                    event.scores[i] if event.scores else None,
+                    int(named is not None and not known),
+                )
+            )
+    return hits
+
+
+def _outcomes(asked: dict[int, RetrievalEvent]) -> QueryCounts:
+    failed = sum(event.failed for event in asked.values())
+    abstained = sum(event.abstained for event in asked.values())
+    n = len(asked)
+    return QueryCounts(asked=n, answered=n - failed, failed=failed, abstained=abstained)
+
+
+def _search_ms(asked: dict[int, RetrievalEvent]) -> Percentiles | None:
+    """Summarises the durations of the requests that count, as far as the log has them."""
+    times: Sequence[float] = [r.seconds for r in asked.values() if r.seconds is not None]
+    return percentiles(np.array(times) * 1000)
+
+
+# -- Text for people -------------------------------------------------------------------------------
+
+
+def log_lines(source: ImportedLog, n_scored: int, feedback: FeedbackSummary | None) -> list[str]:
+    """Describes the log behind a run; `n_scored` queries of it are in the scores."""
+    joined = source.joined
+    lines = [
+        f"log: {source.lines.requests} requests; {joined.by_id} joined to labels by id, "
+        f"{joined.by_text} by their exact text, {joined.unlabelled} are of no labelled query",
+        f"coverage: {source.asked} of {source.labelled} labelled queries were asked "
+        f"({source.asked / source.labelled:.1%}); scores are over "
+        + ("all, the others count 0" if n_scored > source.asked else "those"),
+    ]
+    if joined.repeated:
+        lines.append(
+            f"repeats: {joined.repeated} requests of queries asked more than once do not count; "
+            f"the {source.repeats} of each does"
+        )
+    return lines if feedback is None else [*lines, *feedback_lines(feedback)]
+
+
+def feedback_lines(feedback: FeedbackStats) -> list[str]:
+    """Describes clicks and ratings, and their limits."""
+    rates = (
+        (feedback.click_rate, "requests with a click"),
+        (feedback.first_click_mrr, "reciprocal rank of the first click"),
+        (feedback.rating, "mean rating"),
+    )
+    parts = [f"{what} {r.value:.3f} (n {r.n:,})" for r, what in rates if r.value is not None]
+    return [f"feedback: {', '.join(parts)}", *(f"  {one}" for one in feedback.caveats)]

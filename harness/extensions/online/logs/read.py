@@ -1,0 +1,269 @@
+"""Reads a log: its files, the JSON objects in their bytes, and the requests that these hold.
+
+Everything that is no request is counted.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from harness.errors import UsageError
+from harness.extensions.online.logs.events import Feedback, RetrievalEvent
+from harness.extensions.online.logs.field_mapping import FieldMapping
+from harness.extensions.online.logs.lines import EventReader, LineError
+from harness.extensions.online.logs.spans import is_spans, retrievals
+from harness.records.run import LogCounts
+from harness.runfiles.fields import RUN, RUN_LISTS, FieldError
+
+_KINDS = (".jsonl", ".ndjson", ".json", ".log")
+PACKED = (".gz", ".zst")
+_NAME = re.compile(r"(.*?\.(?:jsonl|ndjson|json|log))(.*)", re.DOTALL)
+_NUMBER = re.compile(r"\.(\d{1,6})(?:\.gz|\.zst)?")
+_BLOCK = 1 << 20
+_LOOKED_AT = 9  # records, to tell a log from something else
+_LONGEST = 10_000  # lines of one object that is written over several
+
+BOM = b"\xef\xbb\xbf"
+"""What some programs put before the first byte of UTF-8."""
+
+
+@dataclass(frozen=True)
+class Log:
+    """A log that was read: requests and feedback, in their order in the files."""
+
+    files: list[Path]
+    events: list[RetrievalEvent]
+    feedback: list[Feedback]
+    counts: LogCounts
+
+
+def read_log(
+    path: str | Path, mapping: FieldMapping | None = None, *, lenient: bool = False
+) -> Log:
+    """Read a file or a folder of files, packed ones (.gz, .zst) too.
+
+    A last line that was not finished is dropped and counted. Any other line that cannot be read is
+    refused, unless `lenient`: then it is counted. Raises UsageError, naming file and line, and
+    where no request is found.
+    """
+    files = log_files(Path(path))
+    parser = LogParser(mapping or FieldMapping())
+    events: list[RetrievalEvent] = []
+    feedback: list[Feedback] = []
+    for file in files:
+        for found in _read(file, parser):
+            if isinstance(found, Feedback):
+                feedback.append(found)
+            else:
+                if found.returned:  # the same documents come back: each id is kept once
+                    found.returned = tuple(map(sys.intern, found.returned))
+                events.append(found)
+        if parser.counts.unreadable and not lenient:
+            raise UsageError(
+                f"{parser.counts.first_error}; correct it, map the fields with --log-config, or "
+                "skip such lines with --lenient"
+            )
+    counts = parser.counts
+    if events and (unused := parser.unused_field()):
+        raise UsageError(f"{path}: {unused}")
+    if not events:
+        more = f"; {counts.unreadable} lines cannot be read, first {counts.first_error}"
+        raise UsageError(
+            f"{path}: no request in it ({counts.other} other lines or spans)"
+            + (more if counts.unreadable else "")
+        )
+    return Log(files, events, feedback, counts)
+
+
+def _read(file: Path, parser: LogParser) -> Iterator[RetrievalEvent | Feedback]:
+    rest, line = b"", 1
+    for block in read_blocks(file):
+        data = rest + block if rest or line > 1 else block.removeprefix(BOM)
+        found, taken, lines = split_objects(data)
+        for at, text in found:
+            yield from parser.events(str(file), line + at, text)
+        rest, line = data[taken:], line + lines
+    parser.counts.torn += bool(rest.strip())
+
+
+@dataclass
+class LogParser:
+    """Parses JSON objects of a log as events; counts them in `counts`."""
+
+    mapping: FieldMapping = field(default_factory=FieldMapping)
+    counts: LogCounts = field(default_factory=LogCounts)
+
+    def __post_init__(self) -> None:
+        self._reader = EventReader(self.mapping)
+
+    def unused_field(self) -> str:
+        """Names a field of the mapping that no request had; empty if all were used."""
+        return self._reader.unused_field()
+
+    def events(self, name: str, line: int, text: bytes) -> Iterator[RetrievalEvent | Feedback]:
+        """Parses one JSON object, which holds several requests if it holds several spans.
+
+        Objects that cannot be read are counted, and the first is named.
+        """
+        import orjson
+
+        counts = self.counts
+        try:
+            record = orjson.loads(text)
+            if not isinstance(record, dict):
+                raise LineError("no JSON object")
+            spans = self.mapping.format == "otel" or (
+                self.mapping.format is None and is_spans(record)
+            )
+            for one in retrievals(record) if spans else (record,):
+                found = None if one is None else self._reader.read(one)
+                if found is None:
+                    counts.other += 1
+                    continue
+                if isinstance(found, Feedback):
+                    counts.feedback += 1
+                else:
+                    counts.requests += 1
+                    counts.without_result += found.returned is None and found.texts is None
+                yield found
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            counts.unreadable += 1
+            if not counts.first_error:
+                counts.first_error = f"{name}, line {line}: {_message(error)}"
+
+
+def _message(error: Exception) -> str:
+    import json
+
+    if isinstance(error, json.JSONDecodeError):  # orjson's is one
+        return f"no JSON ({error.msg})"
+    if isinstance(error, KeyError):
+        return f"no field {error}"
+    return str(error) or type(error).__name__
+
+
+def is_request_log(path: Path) -> bool:
+    """Tests by its first records whether a file is a log of requests, and not a run."""
+    import orjson
+
+    parser = LogParser()
+    try:
+        block = next(read_blocks(path), b"").removeprefix(BOM)
+    except UsageError:
+        return False
+    for at, text in split_objects(block)[0][:_LOOKED_AT]:
+        for one in parser.events("", at, text):
+            if isinstance(one, RetrievalEvent) and (one.returned or one.texts):
+                return not _is_run([*orjson.loads(text)])
+    return False
+
+
+def _is_run(fields: list[str]) -> bool:
+    for form in (RUN, RUN_LISTS):
+        try:
+            form.read(fields)
+        except FieldError:
+            continue
+        return True
+    return False
+
+
+# -- Files, and the JSON objects in their bytes ----------------------------------------------------
+
+
+def log_files(path: Path) -> list[Path]:
+    """The files of a log: the one that `path` names, or those in a folder, rotated ones too.
+
+    In a folder: what has .jsonl, .ndjson, .json or .log in its name (app.log.1, app.log-2026.gz),
+    oldest first by their names. Raises UsageError where there is none.
+    """
+    if path.is_file():
+        return [path]
+    if not path.is_dir():
+        raise UsageError(f"{path}: no such log file or folder")
+    found = [one for one in sorted(path.iterdir(), key=age_key) if is_log(one)]
+    if not found:
+        raise UsageError(f"{path}: no log in this folder (*{', *'.join(_KINDS)}, also rotated)")
+    return found
+
+
+def age_key(path: Path) -> tuple[str, bool, int, str]:
+    """Sorts files by name, oldest first: app.log.2.gz, app.log.1, app.log; dates as they count."""
+    found = _NAME.fullmatch(path.name)
+    if found is None:
+        return (path.name, True, 0, "")
+    base, rest = found.groups()
+    number = _NUMBER.fullmatch(rest)
+    return (base, rest == "", -int(number[1]) if number else 0, rest)
+
+
+def is_log(path: Path) -> bool:
+    """Whether a file in a folder is taken for a log, by its name."""
+    kinds = {suffix.partition("-")[0] for suffix in path.suffixes}
+    return not path.name.startswith(".") and not kinds.isdisjoint(_KINDS) and path.is_file()
+
+
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """The bytes of a file, unpacked where it is. Raises UsageError where it cannot be read."""
+    try:
+        with pa.input_stream(str(path), compression="detect") as stream:
+            while block := stream.read(_BLOCK):
+                yield block
+    except (OSError, pa.ArrowException) as error:
+        raise UsageError(f"{path}: cannot be read ({error})") from None
+
+
+def split_objects(data: bytes) -> tuple[list[tuple[int, bytes]], int, int]:
+    """JSON objects in `data`: (line from 0, text) of each; bytes and ends of lines that they take.
+
+    An object is on one line, or on several if its braces are alone at the start of a line,
+    as ConsoleSpanExporter writes it. What is not finished is not taken: neither a last line that is
+    no whole object yet, nor one that lacks its closing brace.
+    """
+    lines = data.split(b"\n")
+    rest = lines.pop()
+    found: list[tuple[int, bytes]] = []
+    taken = at = 0
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        end = number + 1
+        if line.rstrip() == b"{":
+            end = _closing(lines, number)
+            if end == 0:
+                if len(lines) - number < _LONGEST:
+                    return found, taken, number
+                end = number + 1
+            line = b"\n".join(lines[number:end])
+        at += len(line) + 1
+        if not line.isspace() and line:
+            found.append((number, line))
+        number, taken = end, at
+    if rest.strip() and _whole(rest):
+        found.append((number, rest))  # its line ends, and is counted, with the next bytes
+        taken = len(data)
+    return found, taken, number
+
+
+def _closing(lines: list[bytes], start: int) -> int:
+    """The line after the one that closes the object at `start`; 0 where none does yet."""
+    for at in range(start + 1, min(len(lines), start + _LONGEST)):
+        if lines[at].rstrip() == b"}":
+            return at + 1
+    return 0
+
+
+def _whole(text: bytes) -> bool:
+    """True for a JSON object. No part of one is: it lacks the brace."""
+    import orjson
+
+    try:
+        return isinstance(orjson.loads(text), dict)
+    except orjson.JSONDecodeError:
+        return False

@@ -1,0 +1,231 @@
+"""Tests, at any time, whether the mean of an endless stream is worse than a reference.
+
+The null hypothesis: the next value, given all values before it, has a mean no worse than the
+reference. A bet on each value being worse multiplies a capital of 1 by 1 + c ((1 - x) / (1 - m) -
+1) for a share c, values x in [0, 1], a reference m and worse meaning lower; the shares are those of
+`statistics/betting.py`. The time of a change is unknown, so new bets start all the time. The chance
+of any false alarm, over the whole stream and however often it is looked at, is at most alpha
+(`statistics/detector.py`).
+
+A measured reference is uncertain. Half of alpha is for it: m is the end of the betting interval of
+its batches. After an alert is resolved the test begins again with less alpha: episode r has 1 / (r
+(r + 1)) of it, which sums to 1 over all.
+
+Limits: a test does not say why a mean fell; harder questions do it as a broken index does (see
+`drift.py`). Where values come in bouts (ten hard questions of one user, a night, a weekend) the
+null does not hold value by value, and there are far more false alarms than alpha. So means over
+`batch` values are tested, and `batch` must be as long as the bouts. `period_test.py` is for the
+calendar's bouts; `tests/benchmarks/change_detection.md` has the false alarms of both.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.extensions.online.monitor.records import Reference
+from harness.extensions.online.monitor.saved import Saved
+from harness.stats.betting import SHARES, betting_interval
+from harness.stats.detector import Detector
+
+ENTRY = 10
+"""A new player enters every so many batches: fewer would notice late, more have less money each."""
+
+RECOVERY = 500
+"""So many values after an alert must together be no worse than the reference to clear it."""
+
+_TOGETHER = 64  # batches between two looks for an alert
+_NEAREST = 1e-4  # of a reference to 0 and 1: bets there would have no limit
+
+Values = npt.NDArray[np.float64]
+
+
+class Observed(NamedTuple):
+    """New values of one metric or rate, in the order of their requests.
+
+    `times` in seconds since 1970, NaN where none is known; `rows` of labelled queries, else -1.
+    """
+
+    values: Values
+    times: Values
+    rows: npt.NDArray[np.int64]
+
+
+class ChangeEvent(NamedTuple):
+    """An alert (or the end of one) of a test. `value` None: that of the window at this moment.
+
+    `over` says what `value` is a mean of, `n` is its number of requests, `time` when it happened.
+    """
+
+    alert: bool
+    value: float | None = None
+    n: int = 0
+    over: str = ""
+    time: float | None = None
+
+
+@dataclass(frozen=True)
+class Description:
+    """The description of a test of change.
+
+    `reference`: what it compares with; `condition`: when the false-alarm rate is what it should be;
+    `observation_unit`: what is tested. While the reference is measured, `learned` values of
+    `to_learn` are there. `excluded`: how many requests or periods are in no test, by reason.
+    """
+
+    reference: str
+    condition: str
+    observation_unit: str
+    learned: int | None = None
+    to_learn: int | None = None
+    excluded: dict[str, int] = field(default_factory=dict)
+
+
+def reference_of(values: npt.ArrayLike, alpha: float, *, drop: bool) -> Reference:
+    """Measures a reference on `values` in [0, 1]; `alpha` is for its uncertainty."""
+    x = np.asarray(values, np.float64)
+    low, high = betting_interval(x, level=1 - 2 * alpha)
+    return Reference(float(x.mean()), low if drop else high, len(x))
+
+
+@dataclass
+class MeanTest(Saved):
+    """The test of one mean.
+
+    `alpha` is the chance of any false alarm, ever. `drop`: worse is lower. `reference` is a number,
+    or None: then the mean of the first `first` values, which are not tested. `batch`: means over so
+    many values are tested instead of each; a player enters every `entry` batches. `recovery`: so
+    many values together end an alert.
+    """
+
+    alpha: float = 0.05
+    drop: bool = True
+    reference: Reference | None = None
+    first: int = 2000
+    batch: int = 10
+    entry: int = ENTRY
+    recovery: int = RECOVERY
+    n: int = 0  # values tested since the test began or was resolved
+    episode: int = 1
+    active: bool = False
+    pending: list[float] = field(default_factory=list)  # of the reference, a batch or a recovery
+    players: Detector = field(init=False)
+
+    STATE = ("reference", "n", "episode", "active", "pending", "players")
+
+    def __post_init__(self) -> None:
+        self.players = Detector(len(SHARES), self.entry)
+
+    def take(self, new: Observed | None, *, hold: bool = False) -> list[ChangeEvent]:
+        """Adds values in the order of the requests; `hold` has no effect."""
+        return (
+            []
+            if new is None
+            else [ChangeEvent(event == "alert") for event in self.update(new.values)]
+        )
+
+    @property
+    def about(self) -> Description:
+        """The description of the test."""
+        reference = self.reference
+        n = "" if reference is None or reference.n is None else f" (n {reference.n})"
+        return Description(
+            reference="" if reference is None else f"{reference.mean:.4g}{n}",
+            condition=f"if no {self.batch} requests in a row are expected to be worse than the "
+            "reference, whatever came before them",
+            observation_unit="requests",
+            learned=len(self.pending) if reference is None else self.first,
+            to_learn=self.first,
+        )
+
+    def update(self, values: npt.ArrayLike) -> list[str]:
+        """Adds values in [0, 1]; returns "alert" and "clear" events, in order."""
+        events: list[str] = []
+        rest = np.asarray(values, np.float64).tolist()
+        while rest:
+            if self.reference is None:
+                rest = self._learn(rest)
+            elif self.active:
+                rest = self._recover(rest, events)
+            else:
+                rest = self._test(rest, events)
+        return events
+
+    @property
+    def testable(self) -> bool:
+        """False where the reference is so bad that nothing can be shown to be worse."""
+        return self.reference is None or self._worth(self.reference.bound) > 0
+
+    @property
+    def evidence(self) -> float:
+        """The logarithm of the wealth, as a share of that at which an alert fires."""
+        return self.players.nearness(self._limit())
+
+    def _worth(self, value: float) -> float:
+        """On the scale where lower is worse."""
+        return value if self.drop else 1 - value
+
+    def _learn(self, rest: list[float]) -> list[float]:
+        room = self.first - len(self.pending)
+        self.pending += rest[:room]
+        if len(self.pending) == self.first:
+            whole = len(self.pending) // self.batch * self.batch
+            means = np.reshape(self.pending[:whole], (-1, self.batch)).mean(axis=1)
+            self.reference = reference_of(means, self.alpha / 2, drop=self.drop)
+            self.reference = replace(self.reference, n=whole)
+            self.pending = []
+        return rest[room:]
+
+    def _limit(self) -> float:
+        share = 1.0 if self.reference is None or self.reference.n is None else 0.5
+        return self.episode * (self.episode + 1) / (self.alpha * share)
+
+    def _test(self, rest: list[float], events: list[str]) -> list[float]:
+        if not self.testable:
+            return []
+        values, rest = self._batched(rest)
+        assert self.reference is not None
+        bound = min(self._worth(self.reference.bound), 1 - _NEAREST)
+        x = np.array([self._worth(value) for value in values])
+        for start in range(0, len(x), _TOGETHER):
+            odds = (1 - x[start : start + _TOGETHER]) / (1 - bound)
+            held = self.players.take(1 + SHARES * (odds - 1)[:, None])
+            over = np.flatnonzero(held >= self._limit())
+            if len(over):
+                used = start + int(over[0]) + 1
+                self.n += used * self.batch
+                self.active = True
+                events.append("alert")
+                left = [one for one in values[used:] for _ in range(self.batch)] + self.pending
+                self.pending = []
+                return left + rest
+        self.n += len(x) * self.batch
+        return rest
+
+    def _batched(self, rest: list[float]) -> tuple[list[float], list[float]]:
+        """Means of whole batches; what is left of them waits."""
+        all_ = self.pending + rest
+        whole = len(all_) // self.batch * self.batch
+        self.pending = all_[whole:]
+        return np.reshape(all_[:whole], (-1, self.batch)).mean(axis=1).tolist(), []
+
+    def _recover(self, rest: list[float], events: list[str]) -> list[float]:
+        room = self.recovery - len(self.pending)
+        self.pending += rest[:room]
+        if len(self.pending) == self.recovery:
+            assert self.reference is not None
+            mean = sum(self.pending) / self.recovery
+            self.pending = []
+            if self._worth(mean) >= self._worth(self.reference.bound):
+                self._again()
+                events.append("clear")
+        return rest[room:]
+
+    def _again(self) -> None:
+        self.active, self.n = False, 0
+        self.episode += 1
+        self.players.again()
+        self.pending = []

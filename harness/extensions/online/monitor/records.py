@@ -1,0 +1,262 @@
+"""Records of a monitor: alerts, snapshots of its numbers, and its state file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from msgspec import UNSET, UnsetType
+
+from harness.extensions.online.logs.events import FeedbackStats, RateStats
+from harness.io.records import Record
+from harness.records.output import Output
+from harness.records.run import LogCounts
+
+
+class Alert(Record, omit_defaults=False):
+    """An alert that fired or was resolved: a line of the alert log.
+
+    `rule` is what it is about (`recall@10 < 0.5`), `episode` counts how often it fired,
+    `request_number` is the number of the newest request, and `value` a mean over `n` requests.
+    """
+
+    rule: str
+    kind: Literal["threshold", "change"]
+    state: Literal["firing", "resolved"]
+    episode: int
+    request_number: int
+    time: float | None
+    value: float | None
+    n: int
+    message: str
+
+
+# -- Snapshots -------------------------------------------------------------------------------------
+
+
+class Durations(Record):
+    """Percentiles of the durations of `n` requests, in seconds."""
+
+    n: int
+    p50: float | None
+    p95: float | None
+    p99: float | None
+
+
+class SliceStats(Record):
+    """Numbers of the requests of one ability, or of all.
+
+    `metrics` are means over the `scored` requests (labelled, with evidence, not failed). Rates have
+    their own n: `no_result` is over requests that say what was returned, `abstained` over those
+    that did not fail, `false_positive` over those of unanswerable labelled queries: the share that
+    returned something without abstaining.
+    """
+
+    n: int
+    labelled: int
+    scored: int
+    metrics: dict[str, float | None]
+    no_result: RateStats
+    abstained: RateStats
+    failed: RateStats
+    false_positive: RateStats
+    seconds: Durations
+
+
+class DriftStats(Record):
+    """Words of the `n` unlabelled queries of the window, against those of the labelled queries.
+
+    Numbers are None if there are too few; see `drift`.
+    """
+
+    n: int
+    requests: int
+    labelled: int
+    divergence: float | None
+    level: float | None
+    excess: float | None
+    unseen_rate: float | None
+    labelled_unseen_rate: float | None
+    caveat: str
+
+
+class WindowStats(Record):
+    """Numbers over the window."""
+
+    slices: dict[str, SliceStats]
+    feedback: FeedbackStats | None
+    drift: DriftStats | None
+
+
+class WindowRange(Record):
+    """The size of a window, its number of requests, and their first and last time."""
+
+    size: int
+    n: int
+    start: float | None
+    end: float | None
+
+
+@dataclass
+class Totals:
+    """Counts since the monitor began; `feedback_lost`: its request was not in the window."""
+
+    requests: int = 0
+    labelled: int = 0
+    failed: int = 0
+    no_result: int = 0
+    abstained: int = 0
+    feedback: int = 0
+    feedback_lost: int = 0
+
+
+@dataclass
+class BucketCounts:
+    """Counts of the requests of one bucket; `known`: they say what was returned."""
+
+    n: int = 0
+    known: int = 0
+    empty: int = 0
+    abstained: int = 0
+    failed: int = 0
+    scored: int = 0
+    watched: int = 0
+    clicked: int = 0
+    rated: int = 0
+
+
+class BucketStats(Record):
+    """Numbers of one minute, hour or day; a mean over nothing is None."""
+
+    start: int
+    counts: BucketCounts
+    metrics: dict[str, float | None]
+    no_result: float | None
+    abstained: float | None
+    failed: float | None
+    click_rate: float | None
+    rating: float | None
+    p50: float | None
+    p95: float | None
+
+
+class OverTime(Record):
+    """Numbers by bucket, oldest first, and how many requests are in none of them, by reason.
+
+    `dropped` counts buckets; `late` are requests of dropped buckets.
+    """
+
+    bucket: str
+    width: int
+    rows: list[BucketStats]
+    dropped: int
+    late: int
+    without_time: int
+    in_the_future: int
+
+
+class ChangeTest(Record):
+    """The state of one test of change.
+
+    `reference` is its mean over `reference_n` values (None: it was set) and `reference_bound` how
+    bad it may be. While it is being measured, `learned` of `to_learn` values are there. `tested`
+    values, in `observation_unit`, were tested; `excluded` are in no test, by reason. `evidence` is
+    1 where the alert fires.
+    """
+
+    rule: str
+    metric: str
+    alpha: float
+    reference: float | None
+    reference_bound: float | None
+    reference_n: int | None
+    reference_text: str
+    condition: str
+    learned: int | None
+    to_learn: int | None
+    testable: bool
+    tested: int
+    observation_unit: str
+    excluded: dict[str, int]
+    evidence: float | None
+    active: bool
+
+
+class Snapshot(WindowStats):
+    """All numbers of a monitor at one moment; what is not measurable is None.
+
+    `labels` is the number of labelled queries, `alerts` are the active ones, `history` the last
+    ones, newest first. `errors`: what fails at present and is retried.
+    """
+
+    window: WindowRange
+    labels: int | None
+    totals: Totals
+    metrics: list[str]
+    over_time: OverTime
+    alerts: list[Alert]
+    history: list[Alert]
+    tests: list[ChangeTest]
+    errors: list[str]
+
+
+class MonitorOutput(Output, Snapshot, tag="harness.monitor/1"):
+    """harness monitor: the state of the window; without --once one now and then, without `log`."""
+
+    log: LogCounts | UnsetType = UNSET
+    notes: list[str] | UnsetType = UNSET
+
+
+class MonitorPage(Snapshot):
+    """Data of the page, and /state.json."""
+
+    name: str
+    log: LogCounts | None
+    notes: list[str]
+
+
+# -- What a state file has of tests and logs -------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A mean to compare with: `mean` of `n` values, and `bound`, how bad it may really be.
+
+    `n` None: a number that was set, without uncertainty.
+    """
+
+    mean: float
+    bound: float
+    n: int | None = None
+
+
+@dataclass
+class LogFile:
+    """How far a file was read. `head` is a digest of its first `head_bytes`.
+
+    `seen` is its size at the last look, `whole`: it was read to its end then.
+    """
+
+    name: str
+    offset: int = 0
+    line: int = 1
+    head_bytes: int = 0
+    head: str = ""
+    seen: int = -1
+    whole: bool = False
+
+
+class FilePosition(Record):
+    """How far a file of a log was read."""
+
+    device: int
+    inode: int
+    file: LogFile
+
+
+class LogPosition(Record):
+    """How far a log was read."""
+
+    path: str
+    files: list[FilePosition]
+    counts: LogCounts

@@ -1,0 +1,236 @@
+"""The rules of a monitor: thresholds, and tests of change.
+
+They come from a TOML file (docs/reference/toml/monitor.md), or from texts such as
+`recall@10 < 0.7`. An alert of a threshold is active until the mean is back by a tenth of the way to
+perfection (0.73 for at least 0.7, 0.045 for at most 0.05; `clear_at` sets another value), so that
+it does not flicker.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, ClassVar, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta
+from msgspec.structs import force_setattr
+
+from harness.errors import UsageError
+from harness.extensions.online.logs.field_mapping import FieldMapping
+from harness.extensions.online.monitor.calendar import PERIODS
+from harness.io.records import Record, convert, encode, read_toml_record, to_plain
+from harness.scoring.metrics import Metric
+
+RATES = ("no_result", "abstained", "failed", "false_positive")
+TIMES = ("p50", "p95", "p99")
+OTHERS = ("drift", "unseen_words", "click_rate", "first_click_mrr", "rating")
+METRICS = ("recall@10", "precision@10", "mrr@10")
+"""The default metrics."""
+
+REFERENCE_REQUESTS, BATCH_SIZE = 2000, 10
+"""Defaults of a test by requests: the number of the reference, and of one observation."""
+
+_TEXT = re.compile(r"\s*([^\s<>=\[\]]+)\s*(?:\[([^\]]+)\])?\s*(<|>)\s*([-+.\deE]+)\s*")
+
+
+class AlertThreshold(Record):
+    """A bound of a number over the window: `AlertBelow` or `AlertAbove`."""
+
+    above: ClassVar[bool]
+    metric: str
+    value: float
+    slice: str = "all"
+    min_n: Annotated[int, Meta(ge=1)] = 100
+    clear_at: float | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "metric", _canonical(self.metric))
+        if not math.isfinite(self.value):
+            raise ValueError(f"the value must be a number, not {self.value}")
+
+    @property
+    def name(self) -> str:
+        """The name of the alert: `recall@10 [temporal] < 0.7`."""
+        where = "" if self.slice == "all" else f" [{self.slice}]"
+        return f"{self.metric}{where} {'<' if self.above else '>'} {self.value:g}"
+
+    def broken(self, value: float) -> bool:
+        """Tests whether a value is on the wrong side."""
+        return value < self.value if self.above else value > self.value
+
+    def cleared(self, value: float) -> bool:
+        """Tests whether a value is far enough on the right side to end an alert."""
+        if self.clear_at is not None:
+            back = self.clear_at
+        elif self.above:
+            best = 1.0 if self.value < 1 else self.value
+            back = self.value + 0.1 * (best - self.value)
+        else:
+            back = self.value - 0.1 * abs(self.value)
+        return value >= back if self.above else value <= back
+
+
+class AlertBelow(AlertThreshold):
+    """An alert if the number is below `value`."""
+
+    above: ClassVar[bool] = True
+
+
+class AlertAbove(AlertThreshold):
+    """An alert if the number is above `value`."""
+
+    above: ClassVar[bool] = False
+
+
+class ChangeRule(Record):
+    """A test of one metric or rate against a reference: "initial", a number, or a run folder.
+
+    `direction`: drop or rise; by default drop for metrics and rise for rates. It tests means of
+    each `period`, hour, day (the default) or week, the first `reference_periods` of which are the
+    reference "initial"; or, if one of these is set, means of `batch_size` requests in a row, with
+    the first `reference_requests` as the reference.
+    """
+
+    metric: str
+    reference: str | float = "initial"
+    alpha: Annotated[float, Meta(gt=0, lt=1)] = 0.05
+    direction: Literal["drop", "rise"] | None = None
+    period: Literal["hour", "day", "week"] | None = None
+    reference_periods: Annotated[int, Meta(ge=1)] | None = None
+    batch_size: Annotated[int, Meta(ge=1)] | None = None
+    reference_requests: Annotated[int, Meta(ge=1)] | None = None
+
+    def __post_init__(self) -> None:
+        force_setattr(self, "metric", _canonical(self.metric))
+        if self.metric in (*TIMES, *OTHERS):
+            raise ValueError(
+                f"{self.metric}: a change is tested of values between 0 and 1, metrics and "
+                f"{', '.join(RATES)}; use a threshold"
+            )
+        if isinstance(self.reference, float | int) and not 0 <= self.reference <= 1:
+            raise ValueError(f"reference must be from 0 to 1, not {self.reference}")
+        if self.by_requests:
+            self._check_requests()
+        elif self.reference_periods is not None:
+            least = 2 * PERIODS[self.period or "day"].cycle
+            if self.reference_periods < least:
+                raise ValueError(
+                    f"reference_periods must be {least} or more, two weeks, not "
+                    f"{self.reference_periods}"
+                )
+
+    def _check_requests(self) -> None:
+        batch = self.batch_size or BATCH_SIZE
+        if self.period or self.reference_periods is not None:
+            raise ValueError(
+                "reference_requests and batch_size count requests, period and reference_periods "
+                "go by the calendar: set those of one kind"
+            )
+        if self.of_run and self.batch_size is not None and batch < 100:
+            raise ValueError(
+                "batch_size, with a run as reference, is the number of requests of one look at "
+                f"its queries: 100 or more, not {batch}"
+            )
+        if not self.of_run and (self.reference_requests or REFERENCE_REQUESTS) < 20 * batch:
+            raise ValueError("reference_requests must be 20 times batch_size or more")
+
+    @property
+    def drop(self) -> bool:
+        """True if lower is worse."""
+        return (self.direction or ("rise" if self.metric in RATES else "drop")) == "drop"
+
+    @property
+    def name(self) -> str:
+        """The name of the alert: `recall@10 dropped`."""
+        return f"{self.metric} {'dropped' if self.drop else 'rose'}"
+
+    @property
+    def by_requests(self) -> bool:
+        """True if an observation is a number of requests in a row, and not a period."""
+        return self.reference_requests is not None or self.batch_size is not None
+
+    @property
+    def of_run(self) -> bool:
+        """True if the reference is a run."""
+        return isinstance(self.reference, str) and self.reference != "initial"
+
+    @property
+    def key(self) -> str:
+        """The key of the test in a state file."""
+        return encode(self).decode()
+
+
+@dataclass(frozen=True)
+class AlertRules:
+    """All rules of a monitor.
+
+    `changes` None: the first metric, if there are labels, and the rate of requests without a
+    result.
+    """
+
+    thresholds: tuple[AlertThreshold, ...] = ()
+    changes: tuple[ChangeRule, ...] | None = None
+
+
+class MonitorConfig(Record):
+    """The TOML file of a monitor; None: not set."""
+
+    window: int | None = None
+    metrics: list[str] | None = None
+    bucket: str | None = None
+    at_least: list[AlertBelow] = msgspec.field(default_factory=list)
+    at_most: list[AlertAbove] = msgspec.field(default_factory=list)
+    change: list[ChangeRule] | None = None
+    log: FieldMapping | None = None
+
+    @property
+    def rules(self) -> AlertRules:
+        """The rules of the file."""
+        changes = None if self.change is None else tuple(self.change)
+        return AlertRules((*self.at_least, *self.at_most), changes)
+
+    @classmethod
+    def read(cls, path: Path) -> MonitorConfig:
+        """Reads a file. Raises UsageError for one that is missing, broken or has unknown keys."""
+        return read_toml_record(path, cls, "--config")
+
+
+def parse_threshold(text: str) -> AlertThreshold:
+    """Parses `recall@10 < 0.7`, `recall@10[temporal] < 0.6` or `p95 > 0.5`. Raises UsageError."""
+    try:
+        match = _TEXT.fullmatch(text)
+        value = float(match[4]) if match else None
+    except ValueError:
+        value = None
+    if match is None or value is None:
+        raise UsageError(
+            f"{text!r} is no alert rule; write `recall@10 < 0.7`, `recall@10[temporal] < 0.6` or "
+            "`p95 > 0.5` (seconds)"
+        )
+    kind = AlertBelow if match[3] == "<" else AlertAbove
+    return convert({"metric": match[1], "value": value, "slice": match[2] or "all"}, kind, text)
+
+
+def _canonical(metric: str) -> str:
+    """Returns the name of a metric or rate as it is measured. Raises ValueError."""
+    known = [*RATES, *TIMES, *OTHERS]
+    if metric in known:
+        return metric
+    try:
+        return str(Metric.parse(metric))
+    except UsageError as error:
+        raise ValueError(f"{error}; or one of {', '.join(known)}") from None
+
+
+R = TypeVar("R", AlertThreshold, ChangeRule)
+
+
+def check_types(rule: R) -> R:
+    """Returns a rule that a program made, with the types of its values checked.
+
+    Raises UsageError.
+    """
+    return convert(to_plain(rule), type(rule), rule.metric)

@@ -1,0 +1,275 @@
+"""A monitor in a terminal: its numbers as a table, its alerts, and a log followed until Ctrl-C."""
+
+from __future__ import annotations
+
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from http.server import ThreadingHTTPServer
+from threading import Event, Thread
+
+from harness.errors import UsageError
+from harness.extensions.online.logs.events import RateStats
+from harness.extensions.online.logs.import_log import feedback_lines
+from harness.extensions.online.monitor.calendar import UNTIMED
+from harness.extensions.online.monitor.records import (
+    Alert,
+    ChangeTest,
+    DriftStats,
+    SliceStats,
+    Snapshot,
+    WindowRange,
+)
+from harness.extensions.online.monitor.rules import RATES, TIMES
+from harness.extensions.online.monitor.tail import LogTailer
+from harness.io.printed import CLEARED, draw
+from harness.io.records import encode
+from harness.scoring.grid import grid
+
+_RATES = {"no_result": "no result", "false_positive": "false positive"}
+_LONGEST = 30  # seconds that a command may take with an alert
+_POLL = 0.5  # seconds between two looks at the log
+_DRAW = 2.0  # between two tables
+_LINE = 60.0  # between two lines, without a terminal
+_SAVE = 5.0  # between two states that are written
+
+
+def table(snapshot: Snapshot, *, alerts: bool = True) -> str:
+    """Formats a snapshot; without `alerts` only their number, as they were printed before."""
+    window, metrics = snapshot.window, snapshot.metrics if snapshot.labels else []
+    parts = [f"WARNING {one}" for one in snapshot.errors]
+    parts += [
+        f"{snapshot.totals.requests:,} requests so far; below, the last {window.n:,}{_span(window)}"
+    ]
+    if not snapshot.labels:
+        parts.append("no labels: recall, precision and rank are unknown")
+    rates = [name for name in RATES if _rate(snapshot.slices["all"], name).n]
+    rows = []
+    for name, one in sorted(snapshot.slices.items(), key=lambda item: (item[0] == "all", item[0])):
+        row = [name, f"{one.n:,}"]
+        if metrics:
+            row += [f"{one.scored:,}", *(_number(one.metrics[metric]) for metric in metrics)]
+        row += [_number(_rate(one, rate).value) for rate in rates]
+        row += [_duration(getattr(one.seconds, time)) for time in TIMES]
+        rows.append(row)
+    head = ["window", "n", *(["scored", *metrics] if metrics else [])]
+    head += [*(_RATES.get(rate, rate) for rate in rates), *(f"time {time}" for time in TIMES)]
+    parts.append(grid(rows, head))
+    if metrics:
+        parts.append("scored: requests of labelled queries with evidence, over which the means are")
+    parts += _drift(snapshot.drift)
+    parts += [] if snapshot.feedback is None else feedback_lines(snapshot.feedback)
+    parts += [text for test in snapshot.tests if (text := _test(test))]
+    if alerts and snapshot.alerts:
+        parts += [f"ALERT {one.message}{_at(one.time)}" for one in snapshot.alerts]
+    else:
+        parts.append(_active(snapshot))
+    return "\n".join(parts)
+
+
+def line(snapshot: Snapshot) -> str:
+    """Formats a snapshot as one line for a log."""
+    one = snapshot.slices["all"]
+    means = ", ".join(
+        f"{name} {_number(value)}" for name, value in one.metrics.items() if value is not None
+    )
+    return (
+        f"{snapshot.totals.requests:,} requests; last {one.n:,}: {means or 'nothing scored'} "
+        f"(n {one.scored:,}), no result {_number(one.no_result.value)}, "
+        f"p95 {_duration(one.seconds.p95)}, {_active(snapshot)}"
+    )
+
+
+def _rate(stats: SliceStats, name: str) -> RateStats:
+    rate: RateStats = getattr(stats, name)
+    return rate
+
+
+def _drift(drift: DriftStats | None) -> list[str]:
+    if drift is None:
+        return []
+    if drift.divergence is None or drift.level is None or drift.excess is None:
+        return [f"drift: only {drift.n} unlabelled queries; too few to measure"]
+    side = "above" if drift.excess > 0 else "within"
+    return [
+        f"drift: the words of the {drift.n:,} unlabelled queries diverge by "
+        f"{drift.divergence:.3f} bits from the labelled ones, {side} the level of "
+        f"{drift.level:.3f} among labelled queries; {_share(drift.unseen_rate)} of them have a "
+        "word that no labelled query has (among labelled ones "
+        f"{_share(drift.labelled_unseen_rate)})",
+        f"  {drift.caveat}",
+    ]
+
+
+def _test(test: ChangeTest) -> str:
+    """Describes a test of change; empty if its alert is active."""
+    excluded = ", ".join(f"{n:,} {reason}" for reason, n in test.excluded.items())
+    but = f" (excluded: {excluded})" if excluded else ""
+    start = f"change of {test.metric}:"
+    if set(test.excluded) == {UNTIMED} and not test.tested:
+        return (
+            f"{start} not tested, as no request has a time that is not in the future; "
+            "batch_size in [[change]] tests them by their number"
+        )
+    if test.reference is None:
+        return (
+            f"{start} the reference is being measured, {test.learned or 0:,} of "
+            f"{test.to_learn or 0:,} {test.observation_unit}{but}"
+        )
+    if not test.testable:
+        return f"{start} not testable, as the reference ({test.reference:.4f}) cannot become worse"
+    if test.active:
+        return ""
+    return (
+        f"{start} not significant against {test.reference_text} in {test.tested:,} "
+        f"{test.observation_unit}{but}; the false-alarm rate over all time is at most "
+        f"{test.alpha:g} {test.condition}"
+    )
+
+
+def _active(snapshot: Snapshot) -> str:
+    n = len(snapshot.alerts)
+    return "no active alert" if not n else "1 active alert" if n == 1 else f"{n} active alerts"
+
+
+def alert_line(alert: Alert) -> str:
+    """Formats one alert as a line."""
+    mark = "ALERT" if alert.state == "firing" else "over "
+    at = "" if alert.time is None else f" ({_moment(alert.time)} UTC)"
+    return f"{mark} {alert.message}{at}, at request {alert.request_number:,}"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4f}"
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1%}"
+
+
+def _duration(value: float | None) -> str:
+    if value is None:
+        return "-"
+    if value >= 1:
+        return f"{value:.2f} s"
+    return f"{value * 1000:.3g} ms"
+
+
+def _at(time: float | None) -> str:
+    return "" if time is None else f" ({_moment(time)})"
+
+
+def _span(window: WindowRange) -> str:
+    if window.start is None or window.end is None:
+        return ""
+    return f" ({_moment(window.start)} to {_moment(window.end)} UTC)"
+
+
+def _moment(time: float) -> str:
+    try:
+        return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S")
+    except (OverflowError, ValueError, OSError):
+        return "no time that a calendar has"
+
+
+# -- Delivery of alerts ----------------------------------------------------------------------------
+
+
+def notifier(
+    command: str | None, *, quiet: bool, delivered: list[Alert] | None = None
+) -> Callable[[Alert], None]:
+    """Returns a function that prints an alert to stderr, and passes it to `command` as JSON.
+
+    Each alert is appended to `delivered`. Raises UsageError for a command that cannot be parsed. If
+    one fails, a warning is printed, and the monitor continues.
+    """
+    try:
+        words = shlex.split(command) if command is not None else []
+    except ValueError as error:
+        raise UsageError(f"--on-alert {command!r}: {error}") from None
+    if command is not None and not words:
+        raise UsageError("--on-alert: the command is empty")
+
+    def notify(alert: Alert) -> None:
+        if delivered is not None:
+            delivered.append(alert)
+        if not quiet:
+            print(alert_line(alert), file=sys.stderr, flush=True)
+        if words:
+            _run_command(words, alert)
+
+    return notify
+
+
+def _run_command(words: list[str], alert: Alert) -> None:
+    problem = ""
+    try:
+        done = subprocess.run(words, input=encode(alert), timeout=_LONGEST, capture_output=True)
+        if done.returncode:
+            lines = done.stderr.decode("utf-8", "replace").strip().splitlines()
+            reason = f": {lines[-1]}" if lines else ""
+            problem = f"ended with status {done.returncode}{reason}"
+    except subprocess.TimeoutExpired:
+        problem = f"took longer than {_LONGEST} s and was stopped"
+    except OSError as error:
+        problem = f"could not be started ({error.strerror})"
+    if problem:
+        print(f"warning: --on-alert {words[0]} {problem}", file=sys.stderr, flush=True)
+
+
+# -- Following a log -------------------------------------------------------------------------------
+
+
+def follow(
+    tailer: LogTailer,
+    server: ThreadingHTTPServer,
+    address: str,
+    *,
+    quiet: bool = False,
+    show_json: Callable[[Snapshot], None] | None = None,
+) -> None:
+    """Follows the log, draws and saves until Ctrl-C or SIGTERM; then saves once more.
+
+    `server` answers requests meanwhile. Without a terminal a line is printed now and then, or the
+    snapshot is given to `show_json`.
+    """
+    stop = Event()
+    before = {
+        number: signal.signal(number, lambda *_: stop.set())
+        for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    thread = Thread(target=server.serve_forever, args=(0.1,), daemon=True)
+    thread.start()
+    if show_json is None and not quiet:
+        print(f"{address} and {address}metrics (Ctrl-C ends it)", flush=True)
+    screen = sys.stdout.isatty() and not quiet and show_json is None
+    drawn = printed = saved = 0.0
+    try:
+        while not stop.is_set():
+            tailer.read()
+            now = time.monotonic()
+            if screen and now - drawn >= _DRAW:
+                drawn = now
+                draw(CLEARED)
+                print(f"{address}\n\n{table(tailer.monitor.snapshot())}", flush=True)
+            elif not screen and now - printed >= _LINE and tailer.counts.requests:
+                printed = now
+                snapshot = tailer.monitor.snapshot()
+                if show_json is not None:
+                    show_json(snapshot)
+                elif not quiet:
+                    print(line(snapshot), flush=True)
+            if now - saved >= _SAVE:
+                saved = now
+                tailer.monitor.try_save()
+            stop.wait(_POLL)
+    finally:
+        tailer.monitor.close()
+        server.shutdown()
+        server.server_close()
+        for number, handler in before.items():
+            signal.signal(number, handler)

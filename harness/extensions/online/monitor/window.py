@@ -1,0 +1,291 @@
+"""The last N requests: a ring of columns, their scores, and their requests, for later feedback."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.extensions.online.logs.events import Feedback, RetrievalEvent
+from harness.extensions.online.monitor.change import Observed
+from harness.extensions.online.monitor.labels import Labels
+from harness.scoring.arrays import Values
+from harness.scoring.metrics import Metric
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked
+
+Columns = dict[str, npt.NDArray[Any]]
+
+COLUMNS: dict[str, tuple[Any, Any]] = {
+    "time": (np.float64, np.nan),
+    "seconds": (np.float64, np.nan),
+    "ability": (np.int16, -1),  # a code; -1: not known
+    "known": (np.bool_, False),  # the request says what was returned
+    "empty": (np.bool_, False),  # nothing was returned
+    "abstained": (np.bool_, False),
+    "failed": (np.bool_, False),
+    "unanswerable": (np.int8, -1),  # by the labels; -1: not labelled
+    "labelled": (np.bool_, False),
+    "click": (np.int32, -1),  # rank of the first click; 0: watched, and none; -1: not watched
+    "rating": (np.float64, np.nan),
+    "request_id": (np.uint64, 0),  # a hash of its name; 0: it has none
+}
+"""Column -> type, and the value for not known."""
+
+
+class Window:
+    """The last `size` requests, as columns that are written over from their beginning: a ring.
+
+    Memory is `size` times about 50 bytes, and 8 a metric.
+    """
+
+    def __init__(self, size: int, metrics: int) -> None:
+        self.size, self.total = size, 0
+        self.columns: Columns = {
+            name: np.full(size, empty, kind) for name, (kind, empty) in COLUMNS.items()
+        }
+        self.values = np.full((size, metrics), np.nan)
+
+    def append(self, columns: Columns, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+        """Add rows, the newest last; returns the slots that they took.
+
+        Of more rows than the window holds, the last ones stay.
+        """
+        n = len(values)
+        slots = np.arange(self.total, self.total + n) % self.size
+        keep = slice(max(0, n - self.size), n)
+        for name, column in columns.items():
+            self.columns[name][slots[keep]] = column[keep]
+        self.values[slots[keep]] = values[keep]
+        self.total += n
+        return slots
+
+    @property
+    def n(self) -> int:
+        """How many requests it holds."""
+        return min(self.total, self.size)
+
+
+# -- Scores, by the metrics that score a run -------------------------------------------------------
+
+
+def ranking(event: RetrievalEvent, own_id: str | None = None) -> dict[str, int]:
+    """Document -> rank from 1, each document once, at its best rank.
+
+    Where scores are given and rise, they order the documents, equals staying as they are: the order
+    of the `memory` protocol. `own_id` is left out, for datasets that say so.
+    """
+    returned = event.returned or ()
+    scores = event.scores
+    if scores is not None and any(after > before for before, after in pairwise(scores)):
+        order = sorted(range(len(scores)), key=lambda i: -scores[i])
+        returned = tuple(returned[i] for i in order)
+    unique = dict.fromkeys(returned)
+    if own_id is not None:
+        unique.pop(own_id, None)
+    return {document: rank for rank, document in enumerate(unique, 1)}
+
+
+class Scorer:
+    """The metrics of requests of labelled queries."""
+
+    def __init__(self, labels: Labels, metrics: Sequence[Metric]) -> None:
+        self._labels, self._metrics = labels, list(metrics)
+        qrels = labels.qrels
+        self._units = int(qrels.evidence_id.max(initial=0)) + 1
+        self._documents = int(qrels.document_code.max(initial=0)) + 1
+        self._starts = np.array(labels.starts)
+
+    def __call__(self, rows: Sequence[int], events: Sequence[RetrievalEvent]) -> Values:
+        """Values of every metric, shape (requests, metrics); NaN where the query has no evidence.
+
+        `rows` are the labelled queries of the requests, none below 0.
+        """
+        labels, qrels = self._labels, self._labels.qrels
+        n = len(events)
+        ranks: list[int] = []
+        returned = []
+        for row, event in zip(rows, events, strict=True):
+            places = ranking(event, labels.ids[row] if labels.exclude_self else None)
+            returned.append(len(places))
+            get = places.get
+            ranks += [get(document, NOT_RETRIEVED) for document in labels.documents[row]]
+        at = np.asarray(rows, np.int64)
+        counts = (self._starts[1:] - self._starts[:-1])[at]
+        query = np.repeat(np.arange(n, dtype=np.int32), counts)
+        first = np.repeat(self._starts[:-1][at] - (np.cumsum(counts) - counts), counts)
+        judgement = np.arange(len(query)) + first
+        rank = np.array(ranks, np.int64)
+        found = rank < NOT_RETRIEVED
+        ranked = Ranked(
+            np.array(returned, np.int64),
+            np.ones(n, bool),
+            query,
+            qrels.grade[judgement],
+            qrels.evidence_id[judgement].astype(np.int64) + query.astype(np.int64) * self._units,
+            qrels.document_code[judgement] + query.astype(np.int64) * self._documents,
+            qrels.first_of_document[judgement],
+            rank,
+            np.where(found, rank - 1, NOT_RETRIEVED),
+            found.astype(np.int64),
+        )
+        values = np.empty((n, len(self._metrics)))
+        for i, metric in enumerate(self._metrics):
+            values[:, i] = metric(ranked)
+        return values
+
+
+# -- Requests as columns, and the values that tests of change take ---------------------------------
+
+
+def as_columns(
+    events: Sequence[RetrievalEvent],
+    rows: Sequence[int],
+    labels: Labels | None,
+    abilities: Sequence[int],
+) -> Columns:
+    """The columns of requests.
+
+    `rows` are their labelled queries (below 0: none), and `abilities` the codes of theirs.
+    """
+    at = np.array(rows)
+    labelled = at >= 0
+    unanswerable = np.full(len(rows), -1)
+    if labels is not None:
+        unanswerable[labelled] = labels.unanswerable[at[labelled]]
+    found: dict[str, npt.ArrayLike] = {
+        "time": [_float(r.time) for r in events],
+        "seconds": [_float(r.seconds) for r in events],
+        "ability": abilities,
+        "known": [r.returned is not None or r.texts is not None for r in events],
+        "empty": [r.returned is not None and not r.returned and not r.texts for r in events],
+        "abstained": [r.abstained for r in events],
+        "failed": [r.failed for r in events],
+        "unanswerable": unanswerable,
+        "labelled": labelled,
+        "click": [_first_click(r) for r in events],
+        "rating": [_float(r.rating) for r in events],
+        "request_id": [0 if r.request_id is None else name_of(r.request_id) for r in events],
+    }
+    return {name: np.array(found[name], kind) for name, (kind, _) in COLUMNS.items()}
+
+
+def observations(
+    columns: Columns, values: Values, rows: Sequence[int], metrics: Sequence[str], latest: float
+) -> dict[str, Observed]:
+    """The values of every metric and rate, over the requests that each is about (see `measure`).
+
+    `rows` are the labelled queries of the requests; a time after `latest` is a mistake, and none.
+    """
+    well = ~columns["failed"]
+    known, silent = well & columns["known"], columns["empty"] | columns["abstained"]
+    scored = ~np.isnan(values[:, 0]) if values.shape[1] else np.zeros(len(values), bool)
+    times = np.where(columns["time"] > latest, np.nan, columns["time"])
+    at = np.array(rows, np.int64)
+    everywhere = np.full(len(at), -1)
+    over = {
+        "no_result": (columns["empty"], known),
+        "abstained": (columns["abstained"], well),
+        "failed": (columns["failed"], np.ones(len(at), bool)),
+        "false_evidence": (~silent, known & (columns["unanswerable"] == 1)),
+    }
+    found = {
+        name: Observed(flags[base].astype(float), times[base], everywhere[base])
+        for name, (flags, base) in over.items()
+    }
+    for i, name in enumerate(metrics):
+        found[name] = Observed(values[scored, i], times[scored], at[scored])
+    return found
+
+
+def name_of(request: str) -> int:
+    """64 bits of a request's name; never 0."""
+    digest = hashlib.blake2b(request.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little") or 1
+
+
+def _float(value: float | None) -> float:
+    return np.nan if value is None else value
+
+
+def _first_click(event: RetrievalEvent) -> int:
+    """Rank of the first clicked document; 0 for none of them, -1 where clicks were not logged."""
+    if event.clicked is None:
+        return -1
+    if not event.clicked:
+        return 0
+    places = ranking(event)
+    return min((places[name] for name in event.clicked if name in places), default=0)
+
+
+# -- Requests by their ids -------------------------------------------------------------------------
+
+_SHOWN = 10
+"""Documents of a request of which a later click is given its rank."""
+
+
+@dataclass(frozen=True)
+class FeedbackDelta:
+    """What feedback has changed of a request that was made at `time`: what is to be added."""
+
+    time: float
+    watched: int
+    clicked: int
+    rated: int
+    rating: float
+
+
+class RequestIndex:
+    """Finds the requests of a window by their ids, for later feedback.
+
+    `shown` has hashes of the first documents of each request, shape (window, 10); None before the
+    first request with an id.
+    """
+
+    def __init__(self, window: Window) -> None:
+        self._window = window
+        self.shown: npt.NDArray[np.uint32] | None = None
+
+    def remember(self, events: Sequence[RetrievalEvent], slots: npt.NDArray[np.int64]) -> None:
+        """Stores what requests returned that took these slots."""
+        for event, slot in zip(events, slots.tolist(), strict=True):
+            if event.request_id is not None:
+                if self.shown is None:
+                    self.shown = np.zeros((self._window.size, _SHOWN), np.uint32)
+                shown = [_place(name) for name in list(ranking(event))[:_SHOWN]]
+                self.shown[slot] = shown + [0] * (_SHOWN - len(shown))
+
+    def feedback(self, one: Feedback) -> FeedbackDelta | None:
+        """Adds feedback to the newest request with its id; None if the window has none."""
+        window, columns = self._window, self._window.columns
+        slots = np.flatnonzero(columns["request_id"][: window.n] == name_of(one.request_id))
+        if not len(slots) or self.shown is None:
+            return None
+        slot = int(slots[np.argmax((slots - window.total) % window.size)])
+        before, rated = int(columns["click"][slot]), not np.isnan(columns["rating"][slot])
+        after, rating = before, 0.0
+        if one.clicked is not None:
+            shown = self.shown[slot].tolist()
+            ranks = [shown.index(p) + 1 for c in one.clicked if (p := _place(c)) in shown]
+            after = min([*ranks, *([before] if before > 0 else [])], default=max(before, 0))
+            columns["click"][slot] = after
+        if one.rating is not None:
+            rating = one.rating - (float(columns["rating"][slot]) if rated else 0.0)
+            columns["rating"][slot] = one.rating
+        return FeedbackDelta(
+            float(columns["time"][slot]),
+            int(before < 0 <= after),
+            int(before <= 0 < after),
+            int(one.rating is not None and not rated),
+            rating,
+        )
+
+
+def _place(name: str) -> int:
+    """32 bits of a document's id; never 0."""
+    return zlib.crc32(name.encode("utf-8", "surrogatepass")) or 1

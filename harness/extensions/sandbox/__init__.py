@@ -1,0 +1,1 @@
+"""Foreign code in a process of its own, with `--isolate`."""

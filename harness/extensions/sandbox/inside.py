@@ -1,0 +1,140 @@
+"""What runs inside the sandbox: one retriever, asked by lines of JSON on its standard input.
+
+See isolated.py for who asks. Documents come as an Arrow stream behind the message that announces
+them. What the retriever prints goes to standard error; answers are plain values, which are judged
+by who asked.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from typing import IO, Any
+
+from harness.errors import HarnessError, ResponseMismatchError, UsageError
+from harness.io.plugins import FAILURES
+from harness.io.records import convert
+from harness.retrievers import calls
+from harness.retrievers.baselines import is_oracle
+from harness.retrievers.contract import Corpus, Question, Retriever
+from harness.retrievers.outputs import as_result
+from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.retry import rate_limit
+from harness.retrievers.timing import Clock, timed
+from harness.runs import messages
+from harness.runs.guards import close_quietly, plain_report, trace
+from harness.runs.messages import (
+    BuildRequest,
+    Ended,
+    Failed,
+    Indexed,
+    IndexRequest,
+    RawResult,
+    Reported,
+    Request,
+    Response,
+    RetrieverDescription,
+    SearchReply,
+    SearchRequest,
+)
+from harness.runs.processes import exit_if_forked
+from harness.runs.provenance import retriever_record
+
+_log = logging.getLogger(__name__)
+
+
+def main() -> None:
+    """Answer messages until there are no more."""
+    # Nobody else is to read the questions or to write between the answers.
+    asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.dup2(2, 1)
+    bench, own = _Bench(asked), os.getpid()
+    for line in asked:
+        try:
+            data = messages.dump(bench.answer(messages.load(line, Request, "a request")))
+        except HarnessError as error:
+            usage = isinstance(error, UsageError)
+            data = messages.dump(Ended(kind="usage" if usage else "run", message=str(error)))
+        except FAILURES as error:
+            data = messages.dump(Failed(trace=trace(), rate_limit=rate_limit(error)))
+        exit_if_forked(own)
+        answers.write(data)
+        answers.flush()
+    try:
+        bench.close()
+    except ResponseMismatchError as error:
+        _log.error(f"harness: {error}")
+        sys.exit(ResponseMismatchError.left_with)
+
+
+class _Bench:
+    """The retriever of this process, built by the first message."""
+
+    retriever: Retriever
+
+    def __init__(self, asked: IO[bytes]) -> None:
+        self._asked = asked
+
+    def answer(self, message: Request) -> Response:
+        """Returns the response to one message."""
+        if isinstance(message, BuildRequest):
+            spec = RetrieverSpec(message.name, message.params, tuple(message.plugins))
+            self.retriever = spec.build(message.seed)
+            return _description(spec, self.retriever)
+        if isinstance(message, IndexRequest):
+            corpus = Corpus.received(self._asked)
+            with timed(Clock()) as clock:
+                calls.index(self.retriever, corpus)
+            return Indexed(seconds=clock.seconds)
+        if isinstance(message, SearchRequest):
+            questions = [Question(text, when) for text, when in message.questions]
+            with timed(Clock()) as clock:
+                found = calls.search(self.retriever, questions, message.k)
+            seconds = clock.seconds
+            return SearchReply(results=[_raw(one) for one in found], seconds=seconds)
+        return Reported(report=plain_report(self.retriever.report))  # type: ignore[attr-defined]
+
+    def close(self) -> None:
+        """Tell the retriever that no more will be asked."""
+        if hasattr(self, "retriever"):
+            close_quietly(self.retriever)
+
+
+def _description(spec: RetrieverSpec, retriever: Retriever) -> RetrieverDescription:
+    record = retriever_record(spec)
+    revision = getattr(retriever, "revision", None)
+    return RetrieverDescription(
+        params=record.params,
+        version=record.version,
+        revision=revision if isinstance(revision, str) else None,
+        is_oracle=is_oracle(retriever),
+        batch_size=getattr(retriever, "batch_size", 1),
+        returns_dataset_ids=bool(getattr(retriever, "returns_dataset_ids", False)),
+        reports=callable(getattr(retriever, "report", None)),
+    )
+
+
+def _raw(found: Any) -> RawResult:
+    """Converts a question's result to plain values, or to the trace of what it raises."""
+    try:
+        result = as_result(found)
+        raw = RawResult(
+            ids=result.ids,
+            scores=result.scores,
+            confidence=result.confidence,
+            abstain=bool(result.abstain),
+            # No text stays none: who judges says so.
+            hits=None
+            if result.hits is None
+            else [
+                (hit.text if isinstance(hit.text, str) else None, hit.sources, hit.score)
+                for hit in result.hits
+            ],
+            answer=result.answer,
+        )
+        return convert(json.loads(messages.dump(raw)), RawResult, "a result")
+    except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
+        return RawResult(error=trace())

@@ -1,0 +1,1 @@
+"""The published site, submissions, reported results and nightly history."""

@@ -1,0 +1,1 @@
+"""The commands board, claims and serve."""

@@ -1,0 +1,237 @@
+"""A history as one HTML page: series over time. All its numbers are made here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import harness
+from harness.errors import UsageError
+from harness.extensions.site.history import (
+    FELL,
+    NOT_SHOWN,
+    OPEN_WORDS,
+    ROSE,
+    UNCHANGED,
+    ChangeOutcomes,
+    FailedLine,
+    Line,
+    ScoredLine,
+    Series,
+    drops,
+    messages,
+    read_history,
+    verdicts,
+)
+from harness.extensions.site.history_records import (
+    HistoryData,
+    HistoryDataset,
+    HistoryNight,
+    MetricSeries,
+    SystemSeries,
+)
+from harness.reports.html import page
+from harness.schema import Ability
+
+T = TypeVar("T")
+
+_SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
+_SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN_WORDS)
+_SHORT = tuple(word.partition(":")[0] for word in _SAID)  # as verdicts say it
+
+
+def history_page(path: Path, *, home: str = "") -> bytes:
+    """The page of a history file; `home` is where the board is, for one that is served.
+
+    Raises UsageError where it is damaged or holds no run.
+    """
+    return page(
+        "Nightly history",
+        "history",
+        history_data(path),
+        home=home,
+    )
+
+
+def history_data(path: Path) -> HistoryData:
+    """Everything that the page draws. Raises UsageError as `history_page`."""
+    lines, torn = read_history(path)
+    if not lines:
+        raise UsageError(f"{path}: holds no run yet; `harness run --config LIST.toml` adds some")
+    return _data(lines, torn)
+
+
+def _data(lines: Sequence[Line], torn: int) -> HistoryData:
+    nights: dict[str, dict[Series, Line]] = {}
+    for line in lines:  # the last word of a night on a series is the one that holds
+        nights.setdefault(line.night, {})[line.series] = line
+    judged = [verdicts(night.values()) for night in nights.values()]
+    series = {line.series: None for line in lines}
+    found = [_series(one, list(nights.values()), judged) for one in series]
+    return HistoryData(
+        harness=harness.__version__,
+        torn=bool(torn),
+        verdicts=list(_SAID),
+        nights=[
+            _night(began, night, verdict)
+            for (began, night), verdict in zip(nights.items(), judged, strict=True)
+        ],
+        datasets=[_dataset(name, found) for name in dict.fromkeys(name for name, _ in series)],
+        series=found,
+    )
+
+
+def _night(began: str, night: dict[Series, Line], judged: ChangeOutcomes) -> HistoryNight:
+    failed = sum(isinstance(line, FailedLine) for line in night.values())
+    return HistoryNight(
+        at=_milliseconds(began),
+        runs=max(line.list_size for line in night.values()),
+        ok=len(night) - failed,
+        failed=failed,
+        tested=judged.tested,
+        messages="; ".join(messages([*night.values()], judged)),
+    )
+
+
+def _dataset(name: str, found: Sequence[SystemSeries]) -> HistoryDataset:
+    """Returns what can be chosen for a dataset: metrics, and slices in the usual order."""
+    mine = [one.results for one in found if one.dataset == name]
+    slices = {part for results in mine for part in results}
+    metrics = {m: None for results in mine for part in results.values() for m in part}
+    return HistoryDataset(
+        name=name, slices=[part for part in _SLICES if part in slices], metrics=list(metrics)
+    )
+
+
+def _series(
+    series: Series, nights: Sequence[dict[Series, Line]], judged: Sequence[ChangeOutcomes]
+) -> SystemSeries:
+    """Returns the runs of one system on one dataset."""
+    places = [at for at, night in enumerate(nights) if series in night]
+    lines = [nights[at][series] for at in places]
+    scored = [line if isinstance(line, ScoredLine) else None for line in lines]
+    breaks = [_breaks(line, first=at == 0) for at, line in enumerate(lines)]
+    changed = [one.changed_settings or None if one else None for one in scored]
+    return SystemSeries(
+        dataset=series[0],
+        system=series[1],
+        night=places,
+        at=[_milliseconds(line.finished) for line in lines],
+        part=_parts(lines),
+        error=_column([line.error if isinstance(line, FailedLine) else None for line in lines]),
+        breaks=breaks if any(breaks) else None,
+        changed=changed if any(changed) else None,
+        failed=_column([one.queries.failed if one else 0 for one in scored]),
+        asked=_column([one.queries.asked if one else None for one in scored]),
+        since=_column([one.change.since if one else None for one in scored]),
+        index_ms=_column([_index_ms(one) if one else None for one in scored]),
+        search_ms=_column([one.times.search_ms if one else None for one in scored]),
+        about=next((_about(one) for one in reversed(scored) if one), ""),
+        results=_results(series, lines, [judged[at] for at in places]),
+    )
+
+
+def _index_ms(line: ScoredLine) -> float | None:
+    seconds = line.times.index_seconds
+    return None if seconds is None else seconds * 1000
+
+
+def _about(line: ScoredLine) -> str:
+    """Describes the numbers of a run."""
+    data, over = line.data, ""
+    if (found := line.intervals) is not None:
+        approximate = f", approximate: {found.approximate}" if found.approximate else ""
+        over = f"; intervals over {found.clusters} {found.cluster_by}{approximate}"
+    return (
+        f"{line.protocol}, {line.level}; {data.text} text, {data.split}; "
+        f"at most {line.k} documents deep; data {data.fingerprint[:8]}{over}"
+    )
+
+
+def _breaks(line: Line, *, first: bool) -> list[str] | None:
+    """Why the numbers of a run do not follow on those before it."""
+    if isinstance(line, FailedLine):
+        return None
+    if line.change.state == "not comparable":
+        return line.change.reasons
+    if line.change.state == "first" and not first:
+        return ["nothing was kept of the last time"]
+    return None
+
+
+def _parts(lines: Sequence[Line]) -> list[int]:
+    """Numbers of the parts that a line falls into; a failed run is in a part of its own."""
+    parts: list[int] = []
+    part = 0
+    for at, line in enumerate(lines):
+        failed = any(isinstance(one, FailedLine) for one in (line, lines[at - 1]))
+        if at and (failed or _breaks(line, first=False)):
+            part += 1
+        parts.append(part)
+    return parts
+
+
+def _results(
+    series: Series, lines: Sequence[Line], judged: Sequence[ChangeOutcomes]
+) -> dict[str, dict[str, MetricSeries]]:
+    places = {
+        (part, metric): None
+        for line in lines
+        if isinstance(line, ScoredLine)
+        for part, metrics in line.results.items()
+        for metric in metrics
+    }
+    dropped = [_dropped(line, verdict) for line, verdict in zip(lines, judged, strict=True)]
+    found: dict[str, dict[str, MetricSeries]] = {}
+    for part, metric in places:
+        rows = [
+            (*_row(line, series, part, metric, verdict), drop.get((part, metric)))
+            for line, verdict, drop in zip(lines, judged, dropped, strict=True)
+        ]
+        columns = [_column(list(column)) for column in zip(*rows, strict=True)]
+        names = MetricSeries.__struct_fields__
+        found.setdefault(part, {})[metric] = MetricSeries(**dict(zip(names, columns, strict=True)))
+    return found
+
+
+def _dropped(line: Line, judged: ChangeOutcomes) -> dict[tuple[str, str], str]:
+    """What is said of each main metric that failed its list, by slice, which is `all`."""
+    if isinstance(line, FailedLine):
+        return {}
+    held = zip(line.change.results.get("all", {}), drops([line], judged), strict=False)
+    said = f"fell by more than {line.change.max_drop}"
+    return {
+        ("all", metric): f"{said}; {OPEN_WORDS}" if check.open else f"{said}: the list failed"
+        for metric, check in held
+        if not check.passed
+    }
+
+
+def _row(
+    line: Line, series: Series, part: str, metric: str, judged: ChangeOutcomes
+) -> tuple[Any, ...]:
+    found = line.results.get(part, {}).get(metric) if isinstance(line, ScoredLine) else None
+    if found is None or isinstance(line, FailedLine):
+        return (None,) * 9
+    mean = (found.value, found.n, found.low, found.high)  # the page rounds
+    if line.change.state == "unchanged":
+        return (*mean, 0, None, None, None, _SHORT.index(UNCHANGED))
+    verdict = judged.results.get((series, part, metric))
+    if verdict is None:
+        return (*mean, None, None, None, None, None)
+    change = line.change.results[part][metric]
+    ends = (change.difference, change.low, change.high)
+    return (*mean, *ends, verdict.p, _SHORT.index(verdict.outcome))
+
+
+def _column(values: list[T]) -> list[T] | T:
+    """Returns a list, or the one value that stands everywhere in it."""
+    if not values or any(value != values[0] for value in values):
+        return values
+    return values[0]
+
+
+def _milliseconds(at: str) -> int:
+    return round(datetime.fromisoformat(at).timestamp() * 1000)

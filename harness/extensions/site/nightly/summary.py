@@ -1,0 +1,226 @@
+"""summary.json and summary.md: one night, every run, what changed, and drops that fail the list."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Literal
+
+from msgspec import field
+from msgspec.structs import asdict, replace
+
+import harness
+from harness.analysis.gate import GateResult
+from harness.analysis.gate import status as gate_status
+from harness.extensions.site.history import (
+    ChangedSetting,
+    ChangeOutcomes,
+    FailedLine,
+    HistoryQueries,
+    HistoryTimes,
+    HistoryVersions,
+    IntervalNote,
+    Line,
+    LineChange,
+    LineDataset,
+    MetricChange,
+    ScoredLine,
+    Series,
+    ShortMean,
+    drops,
+    messages,
+    verdicts,
+)
+from harness.extensions.site.nightly.plan import Plan
+from harness.io.records import Record
+
+
+class JudgedChange(MetricChange):
+    """A change with its verdict, and its p after Holm's correction over the whole list."""
+
+    verdict: str
+    p_corrected: float | None
+
+
+class MetricSummary(ShortMean):
+    """A mean, and its change where it was compared with the last time."""
+
+    change: JudgedChange | None = None
+
+
+class NotRun(Record, tag="not run", tag_field="state"):
+    """A run that the list did not reach."""
+
+    dataset: str
+    system: str
+
+
+class FailedRun(Record, tag="failed", tag_field="state"):
+    """A run that failed, and the reason in a line."""
+
+    dataset: str
+    system: str
+    finished: str
+    reason: str
+
+
+class ScoredRunSummary(Record, tag="ok", tag_field="state"):
+    """A run that was scored, as in the history; `change` has no results, which `metrics` have.
+
+    `stored_as` is the name of its folder in `last/`.
+    """
+
+    dataset: str
+    system: str
+    run: str
+    finished: str
+    queries: HistoryQueries
+    data: LineDataset
+    k: int
+    protocol: str
+    level: str
+    versions: HistoryVersions
+    intervals: IntervalNote | None
+    metrics: dict[str, dict[str, MetricSummary]]
+    change: LineChange
+    changed_settings: list[ChangedSetting] = field(default_factory=list)
+    times: HistoryTimes
+    previous_times: HistoryTimes | None
+    stored_as: str
+
+
+RunSummary = ScoredRunSummary | FailedRun | NotRun
+
+
+class TestsSummary(Record):
+    """How the tests of a night were corrected, and how many there were."""
+
+    alpha: float
+    correction: Literal["holm"]
+    cluster_by: str
+    all_queries: int
+    by_ability: int
+
+
+class DropSummary(Record):
+    """A drop that fails the list; `open`: no drop could have been shown."""
+
+    rule: str
+    message: str
+    open: bool
+
+
+class NightlySummary(Record):
+    """summary.json: one night, every run, what changed, and drops that fail the list."""
+
+    version: Literal[1]
+    harness: str
+    night: str
+    ended: str
+    complete: bool
+    tests: TestsSummary
+    messages: list[str]
+    max_drop: float | None
+    drops: list[DropSummary]
+    failed: list[FailedRun]
+    runs: list[RunSummary]
+
+
+# -- The summary of one night ---------------------------------------------------------------------
+
+
+def summary(
+    plan: Plan,
+    began: str,
+    series: Sequence[Series],
+    lines: Mapping[Series, Line],
+    reasons: Mapping[Series, str],
+    previous: Mapping[Series, HistoryTimes],
+    stopped: bool,
+) -> NightlySummary:
+    """Summarizes one night: `reasons` why runs failed, `previous` times of the last night."""
+    mine = {one: lines[one] for one in series if one in lines}
+    found = verdicts(mine.values())
+    checks = drops(mine.values(), found)
+    runs = [_run(one, mine.get(one), reasons.get(one), previous.get(one), found) for one in series]
+    return NightlySummary(
+        version=1,
+        harness=harness.__version__,
+        night=began,
+        ended=datetime.now(UTC).isoformat(timespec="seconds"),
+        complete=not stopped and len(mine) == len(set(series)),
+        tests=TestsSummary(
+            alpha=plan.alpha,
+            correction="holm",
+            cluster_by=plan.cluster_by,
+            all_queries=found.tested["all"],
+            by_ability=found.tested["by ability"],
+        ),
+        messages=messages([*mine.values()], found),
+        max_drop=plan.max_drop,
+        drops=[
+            DropSummary(rule=check.rule, message=check.message, open=check.open)
+            for check in checks
+            if not check.passed
+        ],
+        failed=[run for run in runs if isinstance(run, FailedRun)],
+        runs=runs,
+    )
+
+
+def status(found: NightlySummary) -> int:
+    """Returns the exit status of a list by its numbers, as a gate's.
+
+    1 where a metric dropped by more than it may, 2 where none did, but one fell so and no drop
+    could have been shown.
+    """
+    return gate_status(
+        [GateResult(one.rule, False, one.message, open=one.open) for one in found.drops]
+    )
+
+
+def _run(
+    series: Series,
+    line: Line | None,
+    reason: str | None,
+    previous: HistoryTimes | None,
+    found: ChangeOutcomes,
+) -> RunSummary:
+    dataset, system = series
+    if line is None:
+        return NotRun(dataset=dataset, system=system)
+    if isinstance(line, FailedLine):
+        return FailedRun(
+            dataset=dataset, system=system, finished=line.finished, reason=reason or line.error
+        )
+    names = {*line.__struct_fields__} & {*ScoredRunSummary.__struct_fields__}
+    values = {name: getattr(line, name) for name in names}
+    values |= {
+        "metrics": {
+            part: {
+                metric: MetricSummary(**asdict(mean), change=_change(line, part, metric, found))
+                for metric, mean in metrics.items()
+            }
+            for part, metrics in line.results.items()
+        },
+        "change": replace(line.change, results={}),
+        "previous_times": previous,
+        "stored_as": folder_name(series),
+    }
+    return ScoredRunSummary(**values)
+
+
+def _change(line: ScoredLine, part: str, metric: str, found: ChangeOutcomes) -> JudgedChange | None:
+    change = line.change.results.get(part, {}).get(metric)
+    if change is None:
+        return None
+    verdict = found.results[line.series, part, metric]
+    return JudgedChange(**asdict(change), verdict=verdict.outcome, p_corrected=verdict.p)
+
+
+def folder_name(series: Series) -> str:
+    """A folder's name: readable, and another one for every dataset and system."""
+    readable = re.sub(r"[^\w.\-]+", "-", "-".join(series))[:60].strip("-.")
+    return f"{readable}-{hashlib.sha256(repr(series).encode()).hexdigest()[:8]}"

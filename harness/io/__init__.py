@@ -1,0 +1,1 @@
+"""Files, checksums, redaction and terminal output: what every package writes with."""

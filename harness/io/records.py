@@ -1,0 +1,210 @@
+"""The base of all typed records, and their conversion from and to JSON and TOML.
+
+A record is a frozen `msgspec.Struct`. Decoding checks the type of every field and rejects unknown
+fields; errors are one line that names the file, the field and what was expected.
+
+    class RunCounts(Record):
+        asked: int
+        failed: int = 0
+
+    decode(b'{"asked": 3}', RunCounts, "run.json")
+    encode(RunCounts(asked=3))  # b'{"asked":3}': fields with their default are left out
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
+
+import msgspec
+
+from harness.errors import UsageError, near
+from harness.io.files import read_toml, write_bytes
+
+
+class _RecordMeta(msgspec.StructMeta):
+    """Makes the fields of every record keyword arguments, which msgspec does not inherit."""
+
+    def __new__(
+        mcs, name: str, bases: tuple[type, ...], namespace: dict[str, object], **config: Any
+    ) -> _RecordMeta:
+        config.setdefault("kw_only", True)
+        return super().__new__(mcs, name, bases, namespace, **config)
+
+
+@dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(msgspec.field,))
+class Record(
+    msgspec.Struct,
+    metaclass=_RecordMeta,
+    frozen=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
+    """A record of a file or a message: typed, immutable, without unknown fields."""
+
+
+class Checksums(Record):
+    """The sha256 of the files that belong to a record, by name, and of the record itself."""
+
+    files: dict[str, str]
+    record: str
+
+
+class ChecksummedRecord(Record):
+    """A record that can have checksums; None where another program wrote it."""
+
+    checksums: Checksums | None = None
+
+
+T = TypeVar("T")
+_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?$", re.DOTALL)
+_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<field>.*)`$", re.DOTALL)
+_MISSING = re.compile(r"^Object missing required field `(?P<field>.*)`$", re.DOTALL)
+
+
+def decode(data: bytes | str, kind: type[T], where: str, remedy: str = "") -> T:
+    """Decodes JSON as a record.
+
+    `where` names the file or message in errors, `remedy` what to do about a damaged one. Raises
+    UsageError for what is no JSON or not of this kind.
+    """
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        raise UsageError(_message(error, kind, where, remedy)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise UsageError(f"{where}: not valid JSON ({error}){with_remedy(remedy)}") from None
+
+
+def convert(values: Any, kind: type[T], where: str, remedy: str = "") -> T:
+    """Converts plain values, as of a TOML file, to a record. Raises UsageError as `decode`."""
+    try:
+        return msgspec.convert(values, kind)
+    except msgspec.ValidationError as error:
+        raise UsageError(_message(error, kind, where, remedy)) from None
+
+
+def encode(record: Any, *, indent: bool = False) -> bytes:
+    """Encodes a record as JSON; keys in the order of the fields, fields with a default left out."""
+    data = msgspec.json.encode(record)
+    return msgspec.json.format(data, indent=2) + b"\n" if indent else data
+
+
+def to_plain(record: Any) -> Any:
+    """Converts a record to dictionaries, lists, texts and numbers: what JSON holds of it."""
+    return msgspec.to_builtins(record)
+
+
+def to_tree(value: Any) -> Any:
+    """Converts a record or dataclass to dictionaries and lists with every field."""
+    if is_dataclass(value):
+        return {one.name: to_tree(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, msgspec.Struct):
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        return {encoded: to_tree(getattr(value, name)) for name, encoded in names}
+    if isinstance(value, dict):
+        return {key: to_tree(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_tree(one) for one in value]
+    return value
+
+
+def read_json_record(path: Path, kind: type[T], remedy: str = "") -> T:
+    """Reads a JSON file as a record. Raises UsageError as `decode`, and for a missing file."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
+    return decode(data, kind, str(path), remedy)
+
+
+def write_json_record(path: Path, record: Any) -> None:
+    """Writes a record as indented JSON, atomically."""
+    write_bytes(path, encode(record, indent=True))
+
+
+def read_toml_record(path: Path, kind: type[T], option: str = "") -> T:
+    """Reads a TOML file as a record; `option` is the command-line option that names the file.
+
+    Raises UsageError as `read_toml` and `decode`.
+    """
+    return convert(read_toml(path, option), kind, f"{option} {path}".strip())
+
+
+def json_schema(kind: Any, title: str) -> dict[str, Any]:
+    """Generates the JSON Schema (2020-12) of a record."""
+    schema = msgspec.json.schema(kind)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **schema}
+
+
+def _message(error: msgspec.ValidationError, kind: Any, where: str, remedy: str) -> str:
+    """Turns msgspec's message into one line: `FILE: FIELD: what is wrong; what to do`."""
+    found = _AT.match(str(error))
+    what, path = (found["what"], found["path"] or "") if found else (str(error), "")
+    field = path.removeprefix(".")
+    if unknown := _UNKNOWN.match(what):
+        name = unknown["field"]
+        known = sorted(_fields_at(kind, path))
+        field = f"{field}.{name}" if field else name
+        what = f"unknown field{near(name, known)}"
+    elif missing := _MISSING.match(what):
+        field = f"{field}.{missing['field']}" if field else missing["field"]
+        what = "is missing"
+    else:
+        if what.startswith("Expected"):
+            what = what.replace(" | null", "").replace("array", "list")
+        what = what[:1].lower() + what[1:].replace("`", "")
+        choices = _choices_at(kind, path)
+        value = what.removeprefix("invalid enum value ")
+        if len(choices) == 1 and value.isdigit():
+            what = f"must be {choices[0]}, not {value}"
+        elif choices:
+            what += f"; choose one of {', '.join(choices)}"
+    return f"{where}: {f'{field}: ' if field else ''}{what}{with_remedy(remedy)}"
+
+
+def with_remedy(remedy: str) -> str:
+    """Returns what an error message ends with: what to do, after a semicolon."""
+    return f"; {remedy}" if remedy else ""
+
+
+def _fields_at(kind: Any, path: str) -> set[str]:
+    """Names of the fields of the records that stand at a path such as `.queries[0].texts`."""
+    return {name for one in _kinds_at(kind, path) for name in one.__struct_encode_fields__}
+
+
+def _choices_at(kind: Any, path: str) -> list[str]:
+    """The texts and numbers that a field at a path may be, where it may be few alone."""
+    parent, _, name = path.rpartition(".")
+    hints = [get_type_hints(one).get(name) for one in _kinds_at(kind, parent)]
+    return [value for hint in hints for value in _literals_in(hint)]
+
+
+def _literals_in(hint: Any) -> Iterator[str]:
+    for part in get_args(hint):
+        if get_origin(hint) is Literal and not isinstance(part, bool):
+            yield str(part)
+        yield from _literals_in(part)
+
+
+def _kinds_at(kind: Any, path: str) -> list[type[msgspec.Struct]]:
+    """The record types that stand at a path."""
+    kinds = list(_records_in(kind))
+    for step in re.findall(r"\.(\w+)|\[", path):
+        if step:
+            hints = [get_type_hints(one).get(step) for one in kinds]
+            kinds = [record for hint in hints for record in _records_in(hint)]
+    return kinds
+
+
+def _records_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
+    """Yields the record types in a type annotation."""
+    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
+        yield hint
+    for part in get_args(hint):
+        yield from _records_in(part)

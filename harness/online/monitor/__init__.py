@@ -1,6 +1,0 @@
-"""Monitoring of retrieval requests in use. Start with `Monitor`."""
-
-from harness.online.monitor.monitor import Monitor
-from harness.online.monitor.rules import AlertRules, AlertThreshold, ChangeRule, parse_threshold
-
-__all__ = ["AlertRules", "AlertThreshold", "ChangeRule", "Monitor", "parse_threshold"]

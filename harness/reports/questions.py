@@ -1,0 +1,247 @@
+"""The queries of a report as columns: what was asked, its evidence, and where that was found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+from msgspec.structs import replace
+
+from harness.io.files import read_json
+from harness.reports.causes import CauseOf
+from harness.reports.material import Material, Shelf, Texts, moment
+from harness.reports.records import (
+    EvidenceColumns,
+    QueryColumns,
+    QueryOutcomes,
+    QueryValues,
+    RankingColumns,
+    ReportQueries,
+)
+from harness.runfiles.raw import read_lines
+from harness.runs.folder.run_folder import scores_by_query
+from harness.scoring.arrays import Flags, Values
+from harness.scoring.matching.hits import by_query
+from harness.scoring.ranks import NOT_RETRIEVED
+from harness.stats.paired import outcomes
+
+Rows = npt.NDArray[np.integer]
+"""Rows of the query table, ascending."""
+
+
+def questions(
+    materials: Sequence[Material],
+    shown: int,
+    names: Sequence[str],
+    causes: Sequence[CauseOf],
+    texts: Texts,
+    *,
+    share: bool,
+) -> ReportQueries:
+    """Returns every query that was asked, with the first `shown` documents of each ranking.
+
+    `names` are those of all causes, `causes` has those of missed documents for each run.
+    `texts` are those that the page holds; others may be added to them later.
+    """
+    dataset = materials[0].dataset
+    asked = np.flatnonzero(materials[0].answered.asked)
+    shelf = Shelf(dataset, texts, share=share)
+    table = dataset.query_table
+    columns = QueryColumns(
+        id=[dataset.query_ids[row] for row in asked],
+        ability=dataset.abilities[asked].tolist(),
+        category=dataset.categories[asked].tolist(),
+        haystack=[dataset.haystack_ids[dataset.query_haystack[row]] for row in asked],
+    )
+    if not share:
+        rows = asked.tolist()
+        columns = replace(
+            columns,
+            text=[texts.number(table["text"][row].as_py()) for row in rows],
+            answers=[[texts.number(one) for one in table["answers"][row].as_py()] for row in rows],
+            date=[moment(table["timestamp"][row].as_py()) for row in rows],
+        )
+    return ReportQueries(
+        columns=columns,
+        evidence=_evidence(materials, asked, shelf, names, causes),
+        rankings=[_ranking(material, asked, shown, shelf) for material in materials],
+        runs=[_outcomes(material, asked, texts, share=share) for material in materials],
+        protocols=_values(materials, asked),
+        documents=shelf.columns(),
+        texts=texts.all,
+    )
+
+
+def _starts(query: Rows, asked: Rows) -> tuple[Flags, list[int]]:
+    """Finds the rows that belong to the queries, and where each query's begin among those.
+
+    `query` is ascending, as `asked` is.
+    """
+    mine = np.isin(query, asked)
+    return mine, [*np.searchsorted(query[mine], asked).tolist(), int(mine.sum())]
+
+
+def _evidence(
+    materials: Sequence[Material],
+    asked: Rows,
+    shelf: Shelf,
+    names: Sequence[str],
+    causes: Sequence[CauseOf],
+) -> EvidenceColumns:
+    """Returns the documents with a grade of 1 or more, and their rank in each run."""
+    dataset = materials[0].dataset
+    judged = dataset.qrels()
+    mine, _ = _starts(judged.query, asked)
+    mine &= judged.grade >= 1
+    query = judged.query[mine]
+    ids = judged.document_id.to_pylist()
+    documents, pieces = [], []
+    for at in np.flatnonzero(mine).tolist():
+        pieces.append((int(judged.query[at]), ids[at]))
+        row = int(judged.document[at])
+        haystack = int(dataset.query_haystack[judged.query[at]])
+        documents.append(shelf.place(haystack, row) if row >= 0 else shelf.unknown(ids[at]))
+    position = {name: at for at, name in enumerate(names)}
+    return EvidenceColumns(
+        start=[*np.searchsorted(query, asked).tolist(), len(query)],
+        document=documents,
+        grade=judged.grade[mine].tolist(),
+        missing=(judged.document[mine] < 0).astype(int).tolist(),
+        rank=[
+            np.where(m.ranked.rank[mine] == NOT_RETRIEVED, 0, m.ranked.rank[mine]).tolist()
+            for m in materials
+        ],
+        cause=[[position[of[one]] if one in of else -1 for one in pieces] for of in causes],
+    )
+
+
+def _ranking(material: Material, asked: Rows, shown: int, shelf: Shelf) -> RankingColumns:
+    """Returns the first documents of every ranking with their grades."""
+    dataset, resolved = material.dataset, material.resolved
+    inside = resolved.rank <= shown
+    query, rows = resolved.query[inside], resolved.row[inside]
+    mine, starts = _starts(query, asked)
+    query, rows = query[mine], rows[mine]
+    judged = dataset.qrels()
+    grades = {
+        (q, d): g
+        for q, d, g in zip(
+            judged.query.tolist(), judged.document.tolist(), judged.grade.tolist(), strict=True
+        )
+        if d >= 0
+    }
+    haystacks = dataset.query_haystack[query].tolist()
+    pairs = list(zip(query.tolist(), rows.tolist(), strict=True))
+    return RankingColumns(
+        start=starts,
+        document=[
+            shelf.place(h, row) if row >= 0 else -1
+            for h, (_, row) in zip(haystacks, pairs, strict=True)
+        ],
+        grade=[max(0, grades.get(pair, 0)) for pair in pairs],
+    )
+
+
+def _outcomes(material: Material, asked: Rows, texts: Texts, *, share: bool) -> QueryOutcomes:
+    """Returns what became of each query in one run."""
+    answered, dataset = material.answered, material.dataset
+    place = {int(row): at for at, row in enumerate(asked)}
+    hits: list[list[tuple[int, str, list[str]]]] = []
+    if material.hits and not share:
+        hits = [[] for _ in asked]
+        for query, mine in by_query(material.hits):
+            names = dataset.documents.column("id")
+            hits[place[query]] = [
+                (
+                    texts.number(hit.text),
+                    str(hit.way),
+                    [names[row].as_py() for row in hit.documents],
+                )
+                for hit in mine
+            ]
+    return QueryOutcomes(
+        ms=_rounded(material.seconds[asked] * 1000),
+        returned=material.ranked.returned[asked].tolist(),
+        first=_first(material)[asked].tolist(),
+        confidence=_rounded(answered.confidence[asked]),
+        abstained=answered.abstained[asked].astype(int).tolist(),
+        failed=answered.failed[asked].astype(int).tolist(),
+        errors={} if share else _errors(material, place, texts),
+        hits=hits,
+    )
+
+
+def _first(material: Material) -> npt.NDArray[np.int64]:
+    """Returns the rank of each query's first evidence, 0 where none was returned."""
+    ranked = material.ranked
+    first = np.full(ranked.n, NOT_RETRIEVED)
+    gold = ranked.grade >= 1
+    np.minimum.at(first, ranked.query[gold], ranked.rank[gold])
+    return np.where(first == NOT_RETRIEVED, 0, first)
+
+
+def _errors(material: Material, place: dict[int, int], texts: Texts) -> dict[str, int]:
+    """The trace of each failed query, by its place in the table."""
+    path = material.run.folder / "errors.jsonl"
+    if not path.is_file():
+        return {}
+    records = [orjson.loads(line) for line in read_lines(path) if line]
+    return {
+        str(place[material.row_of[record["query"]]]): texts.number(record["error"][-600:])
+        for record in records
+    }
+
+
+def _values(materials: Sequence[Material], asked: Rows) -> list[QueryValues]:
+    """Returns for each protocol the values of every query in every run, or why it has none."""
+    place = {name: at for at, name in enumerate(materials[0].dataset.query_ids)}
+    of_row = np.full(len(place), -1)
+    of_row[asked] = np.arange(len(asked))
+    found = []
+    shared = [b for b in materials[0].run.blocks if all(b in m.run.blocks for m in materials)]
+    for block in shared:
+        metrics = [
+            name
+            for name in materials[0].metrics(block)
+            if all(name in material.metrics(block) for material in materials)
+        ]
+        values = [{m: one.values(block, m)[asked] for m in metrics} for one in materials]
+        reasons, why = [], []
+        for material in materials:
+            run = material.run
+            path = scores_by_query(run.folder, run.scores, "excluded.json")
+            excluded = read_json(path).get(block[0], {})
+            reasons.append(list(excluded))
+            mine = np.full(len(asked), -1)
+            for at, ids in enumerate(excluded.values()):
+                rows = of_row[[place[name] for name in ids]]
+                mine[rows[rows >= 0]] = at
+            why.append(mine.tolist())
+        found.append(
+            QueryValues(
+                values=[{m: _rounded(v) for m, v in one.items()} for one in values],
+                reasons=reasons,
+                excluded=why,
+                difference=_differences(values, metrics) if len(values) == 2 else None,
+            )
+        )
+    return found
+
+
+def _differences(
+    values: Sequence[dict[str, Values]], metrics: Sequence[str]
+) -> dict[str, list[float | None]]:
+    """Returns the second run's value minus the first's, exactly 0 where they tie."""
+    a, b = values
+    tied = {m: outcomes(a[m][:, None], b[m][:, None])[:, 0] == 0 for m in metrics}
+    return {m: _rounded(np.where(tied[m], 0.0, b[m] - a[m])) for m in metrics}
+
+
+def _rounded(values: Values) -> list[float | None]:
+    """Values to four decimals, None for NaN; whole numbers as such."""
+    return [
+        None if v != v else int(v) if v == int(v) else round(v, 4)
+        for v in np.asarray(values, float).tolist()
+    ]

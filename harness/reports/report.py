@@ -1,0 +1,207 @@
+"""A report as one JSON object, and as the HTML page that draws it.
+
+No number on the page is made anywhere else than in that object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+import harness
+from harness.analysis.compare.compare import compare
+from harness.analysis.compare.comparison import Comparison, Options, Table
+from harness.analysis.compare.scored import Block, ScoredRun
+from harness.datasets.reader import Dataset
+from harness.errors import UsageError
+from harness.records.scores import ProtocolResult
+from harness.reports.causes import causes
+from harness.reports.comparison import pair_result, setting_rows
+from harness.reports.curves import by_k, by_tokens, latency, risk
+from harness.reports.html import page
+from harness.reports.material import Material, Texts
+from harness.reports.questions import questions
+from harness.reports.records import PairResult, ReportData, ReportProtocol, ReportRun, ReportSlice
+from harness.reports.sections import ReportContext, added_sections
+from harness.schema import Ability
+from harness.scoring.protocols import PROTOCOLS
+from harness.scoring.returned import depth_message
+from harness.scoring.scores import main_metrics
+from harness.scoring.signature import digest
+
+SHOWN = 10
+"""Places of each ranking that a page shows, unless told otherwise."""
+
+_ORDER = (*(str(ability) for ability in Ability), "answerable", "all")
+_FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
+_LEADING = {"memory": "recall@10", "trec": "ndcg@10"}
+
+
+def report_data(
+    folders: Sequence[Path], dataset: Dataset, *, shown: int = SHOWN, share: bool = False
+) -> ReportData:
+    """Everything about one run, or about two that compare.
+
+    `share` leaves out every text of the dataset, and of the system: ids and numbers stay. Raises
+    UsageError for folders that are no scored runs, and for two that do not compare, naming each
+    difference.
+    """
+    compared = compare(folders, Options()) if len(folders) == 2 else None
+    materials = [Material.read(folder, dataset) for folder in folders]
+    shallow, deepest = (pick(materials, key=lambda m: m.depth) for pick in (min, max))
+    if shallow.depth < deepest.depth:
+        raise UsageError(
+            f"a report has numbers that depth changes: run {shallow.run.folder} (at most "
+            f"{shallow.depth} deep) again with --k {deepest.depth}, or see what "
+            "`harness compare` can"
+        )
+    first = materials[0].run
+    shared = [b for b in first.blocks if all(b in m.run.blocks for m in materials)]
+    drawn = _drawn(shared, first)
+    missed, causes_of = causes(materials)
+    asked = materials[0].answered.asked
+    names = missed.names if missed else []
+    texts = Texts(share=share)
+    queries = questions(materials, shown, names, causes_of, texts, share=share)
+    context = ReportContext(materials, np.flatnonzero(asked), texts, share)
+    return ReportData(
+        harness=harness.__version__,
+        share=share,
+        shown=shown,
+        dataset=first.scores.dataset,
+        depth=first.scores.depth,
+        asked=int(asked.sum()),
+        in_dataset=dataset.n_queries,
+        digest=digest(first.asked),
+        runs=[_run(material.run) for material in materials],
+        settings=setting_rows(compared.groups[0]) if compared else [],
+        protocols=[_protocol(materials, block, compared) for block in shared],
+        main=shared.index(drawn) if drawn else 0,
+        by_k=[by_k(material, drawn) for material in materials] if drawn else [],
+        by_k_of=first.blocks[drawn].name if drawn else None,
+        by_tokens=[by_tokens(material) for material in materials],
+        tokenizer=first.scores.tokens.tokenizer if first.scores.tokens else None,
+        risk=[risk(material) for material in materials],
+        latency=latency(materials),
+        queries=queries,
+        sections=added_sections(context),
+        causes=missed,
+    )
+
+
+def report_page(data: ReportData, *, home: str = "") -> bytes:
+    """One self-contained file; needs no network and opens from the disk.
+
+    `home` is where the board is, for one that is served.
+    """
+    return page(data.title, "report", data, home=home)
+
+
+def check_pair(folders: Sequence[Path]) -> None:
+    """Raises UsageError for more than two runs, or the same one twice."""
+    if len(folders) > 2:
+        raise UsageError("a report is about one run, or two; `harness compare` takes more")
+    if len({folder.resolve() for folder in folders}) < len(folders):
+        raise UsageError(f"{folders[0]}: is named twice; a report sets two runs side by side")
+
+
+def _drawn(blocks: Sequence[Block], run: ScoredRun) -> Block | None:
+    """The protocol that a page opens with, and whose metrics it draws against k.
+
+    `memory` where there are several abilities, else `trec`, as in the table of a run.
+    """
+    own = {name: (name, at) for name, at in blocks if at == run.scores.dataset.granularity}
+    memory = own.get("memory")
+    if memory and "trec" in own:
+        abilities = [s for s in run.blocks[memory].columns if s in set(Ability)]
+        return memory if len(abilities) > 1 else own["trec"]
+    named = [block for name, block in own.items() if name in PROTOCOLS]
+    return memory or own.get("trec") or next(iter(named), None)
+
+
+def _run(run: ScoredRun) -> ReportRun:
+    record, scores = run.run_record, run.scores
+    retriever = record.retriever
+    return ReportRun(
+        name=run.folder.resolve().name,
+        system=record.title,
+        retriever=retriever.name,
+        version=retriever.version,
+        revision=retriever.revision,
+        params=retriever.params,
+        sees_gold_labels=retriever.sees_gold_labels,
+        finished=record.finished,
+        submitted_by=record.submitted_by,
+        failed=scores.queries.failed,
+        without_ranking=scores.queries.without_ranking,
+        depth_message=depth_message(scores.returned, scores.depth, requested=record.executed),
+        knowledge_update=scores.knowledge_update,
+        changes=scores.changes,
+        abstention=scores.abstention,
+        warnings=scores.warnings,
+    )
+
+
+def _protocol(
+    materials: Sequence[Material], block: Block, compared: Comparison | None
+) -> ReportProtocol:
+    """Returns one protocol: each run's results by slice and metric, and what pairs of runs show."""
+    found = [material.run.blocks[block] for material in materials]
+    names = [n for n in _ORDER if all(n in one.columns for one in found)]
+    if "answerable" in names and _same_n(found[0], "answerable", "all"):
+        names.remove("answerable")
+    if len(names) == 2:  # one ability: the same queries twice
+        names = ["all"]
+    known = [one.overall if names else {} for one in found]
+    metrics = [m for m in known[0] if all(m in other for other in known)]
+    main = [name for name in main_metrics(known[0]) if name in metrics]
+    metrics = main + sorted(set(metrics) - set(main), key=_place)
+    lead = _LEADING.get(block[0], "")
+    tables = _tables(block, compared)
+    pairs: dict[str, dict[str, PairResult]] = {}
+    for cell in (cell for table in tables for cell in table.cells):
+        pairs.setdefault(cell.slice, {})[cell.metric] = pair_result(cell.pairs[0])
+    return ReportProtocol(
+        protocol=found[0].name,
+        level=block[1],
+        description=found[0].description,
+        excluded=[one.excluded for one in found],
+        metrics=metrics,
+        main_metrics=main,
+        lead=lead if lead in metrics else _first_at_10(metrics),
+        slices=[ReportSlice(name=n, n=found[0].columns[n].n) for n in names],
+        results=[
+            {name: {m: one.slices[name].metrics[m] for m in metrics} for name in names}
+            for one in found
+        ],
+        pairs=pairs,
+        dropped=[n for table in tables for n in table.dropped],
+    )
+
+
+def _same_n(protocol: ProtocolResult, *names: str) -> bool:
+    return len({protocol.columns[name].n for name in names}) == 1
+
+
+def _place(metric: str) -> tuple[int, str, int]:
+    """Where a metric stands behind the main ones: by family, the known ones first, then by k."""
+    family, _, k = metric.partition("@")
+    at = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
+    return (at, family, int(k or 0))
+
+
+def _first_at_10(metrics: Sequence[str]) -> str:
+    return next((m for m in metrics if m.endswith("@10")), metrics[0] if metrics else "")
+
+
+def _tables(block: Block, compared: Comparison | None) -> list[Table]:
+    """What was compared under a protocol."""
+    groups = compared.groups if compared is not None else ()
+    return [
+        table
+        for group in groups
+        for table in group.tables
+        if (table.protocol.partition("/")[0], table.level) == block
+    ]

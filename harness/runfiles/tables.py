@@ -1,0 +1,339 @@
+"""Rows of runs and judgements as Arrow columns: CSV, TSV and Parquet files, and frames in memory.
+
+A frame is whatever hands out Arrow: pandas, polars and pyarrow by `__arrow_c_stream__`, a dataset
+of Hugging Face by `with_format("arrow")`. None of them is imported here.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeGuard
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.errors import UsageError
+from harness.runfiles.arrow import to_numpy
+from harness.runfiles.fields import FieldError, Fields, grade_of
+from harness.runfiles.raw import read_bytes
+
+_INDEX = "__index_level_"  # what pandas calls the index of a frame that was filtered
+_SAMPLE = 1 << 16
+_ROW = 1 << 20  # the longest that Arrow's reader of CSV is sure to take
+
+
+class Streams(Protocol):
+    """A frame of pandas or polars, or an Arrow table."""
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """The rows, as Arrow hands them between libraries."""
+        ...
+
+
+class Formats(Protocol):
+    """A dataset of Hugging Face."""
+
+    def with_format(self, type: str) -> Any:
+        """The same rows, in another library's form."""
+        ...
+
+
+Frame = Streams | Formats
+"""A table in memory: columns by name."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Columns of rows, each under its field's own name, and where the rows stand, for errors.
+
+    `place` says it of a row, counted from 0: `row 3`, `line 5`.
+    """
+
+    table: pa.Table
+    source: str
+    place: Callable[[int], str]
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.table.column_names
+
+    def error(self, row: int, what: str) -> UsageError:
+        """A UsageError that points at a row."""
+        return UsageError(f"{self.source}, {self.place(row)}: {what}")
+
+    def ids(self, name: str) -> pa.ChunkedArray:
+        """A column of ids, as text. Raises UsageError for a missing one and for other types."""
+        column = self.table[name]
+        self._require(column, name, "give every id")
+        type_ = column.type
+        kind = type_.value_type if pa.types.is_dictionary(type_) else type_
+        if not (_is_text(kind) or pa.types.is_integer(kind) or not len(column)):
+            raise self._other(name, column.type, pa.string())
+        return self._cast(column, name, pa.string())
+
+    def numbers(self, name: str) -> npt.NDArray[np.float64] | None:
+        """A column of numbers; None where it is not there, or empty throughout.
+
+        Raises UsageError for one that is missing, and for other types.
+        """
+        if name not in self:
+            return None
+        column = self.table[name]
+        if column.null_count == len(column):
+            return None if len(column) else np.zeros(0)
+        self._require(column, name, f"give all {name}s or none")
+        if pa.types.is_boolean(column.type):
+            raise self._other(name, column.type, pa.float64())
+        return np.asarray(to_numpy(self._cast(column, name, pa.float64())))
+
+    def grades(self) -> npt.NDArray[np.int64] | None:
+        """The grades; None where there is no such column. Raises UsageError for what is none."""
+        if "grade" not in self:
+            return None
+        column = self.table["grade"]
+        if pa.types.is_signed_integer(column.type) and not column.null_count:
+            return np.asarray(to_numpy(column.cast(pa.int64())))
+        type_ = column.type
+        kind = type_.value_type if pa.types.is_dictionary(type_) else type_
+        if pa.types.is_temporal(kind) or pa.types.is_nested(kind):  # that Python may not hold
+            raise self._other("grade", type_, pa.int64())
+        found = []
+        for row, value in enumerate(column.to_pylist()):
+            try:
+                found.append(grade_of(value))
+            except FieldError as error:
+                raise self.error(row, str(error)) from None
+        return np.array(found, np.int64)
+
+    def _require(self, column: pa.ChunkedArray, name: str, remedy: str) -> None:
+        if column.null_count:
+            row = pc.index(pc.is_null(column), True).as_py()
+            raise self.error(row, f"no {name}, the first of {column.null_count} without; {remedy}")
+
+    def _cast(self, column: pa.ChunkedArray, name: str, type_: pa.DataType) -> pa.ChunkedArray:
+        try:
+            return column.cast(type_)
+        except pa.ArrowException as error:
+            if not _is_text(column.type):
+                raise self._other(name, column.type, type_, f" ({error})") from None
+        texts = enumerate(column.to_pylist())
+        row, text = next((row, text) for row, text in texts if not _is_number(text))
+        raise self.error(row, f"the {name} {text!r:.60} is not a number")
+
+    def _other(
+        self, name: str, type_: pa.DataType, wanted: pa.DataType, why: str = ""
+    ) -> UsageError:
+        return UsageError(f"{self.source}: the column {name} holds {type_}, not {wanted}{why}")
+
+
+def is_frame(value: object) -> TypeGuard[Frame]:
+    """Whether a value is a table in memory."""
+    return hasattr(value, "__arrow_c_stream__") or hasattr(value, "with_format")
+
+
+def as_table(frame: Frame, what: str) -> pa.Table:
+    """A frame as an Arrow table. Raises UsageError, which calls it `what`."""
+    try:
+        if isinstance(frame, pa.Table):
+            table = frame
+        elif hasattr(frame, "__arrow_c_stream__"):
+            table = pa.table(frame)
+        elif hasattr(frame, "with_format"):  # `.data.table` has the rows that were filtered out
+            table = frame.with_format("arrow")[:]
+        else:
+            table = None
+    except (pa.ArrowException, TypeError, ValueError, NotImplementedError, KeyError) as error:
+        said = " ".join(str(error).split())
+        raise UsageError(f"{what} cannot be taken as a table ({said:.200})") from None
+    if not isinstance(table, pa.Table):
+        raise UsageError(f"{what} cannot be taken as a table: it is {type(frame).__name__}")
+    for i, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):  # polars' have values that Arrow itself cannot take
+            table = table.set_column(i, field.name, _decoded(table.column(i)))
+    return table.select([i for i, name in enumerate(table.column_names) if _INDEX not in name])
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """A column of codes as the values that they stand for."""
+    chunks = []
+    for chunk in column.chunks:
+        values = chunk.dictionary
+        if pa.types.is_string_view(values.type):
+            values = values.cast(pa.string())
+        chunks.append(values.take(chunk.indices.cast(pa.int64())))
+    return pa.chunked_array(chunks, chunks[0].type if chunks else pa.string())
+
+
+def of_frame(frame: Frame, fields: Fields, what: str) -> Columns:
+    """The fields of a frame. Raises UsageError, which calls it `what`."""
+    return _named(as_table(frame, what), fields, what, lambda row: f"row {row}")
+
+
+@contextmanager
+def parquet_errors(path: object) -> Iterator[None]:
+    """Let whatever a damaged Parquet file, or a value that Python has not, raises be one error."""
+    try:
+        yield
+    except UsageError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError, KeyError) as error:
+        raise UsageError(f"{path}: not a readable Parquet file ({error})") from None
+
+
+def of_parquet(path: Path, fields: Fields) -> Columns:
+    """The fields of a Parquet file. Raises UsageError for anything else."""
+    import pyarrow.parquet as pq
+
+    with parquet_errors(path):
+        names = pq.read_schema(path).names
+        found = _read(fields, names, str(path))
+        table = pq.read_table(path, columns=list(found.values())).select(list(found.values()))
+        table.validate(full=True)  # texts are UTF-8
+    return Columns(table.rename_columns(list(found)), str(path), lambda row: f"row {row}")
+
+
+def of_delimited(path: Path, fields: Fields) -> Columns:
+    """The fields of a CSV or TSV file, as texts; empty cells are null.
+
+    Raises UsageError, naming the line, for anything else.
+    """
+    from pyarrow import csv as arrow_csv
+
+    data = read_bytes(path)
+    head, _, body = data.partition(b"\n")
+    cells, delimiter = header(head)
+    found = _read(fields, cells, f"{path}, line 1")
+    types = {name: pa.string() for name in cells}
+    if not body.strip():
+        table = pa.schema(types.items()).empty_table()
+    else:
+        try:
+            table = arrow_csv.read_csv(
+                pa.py_buffer(body),
+                read_options=arrow_csv.ReadOptions(column_names=cells),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=delimiter, newlines_in_values=b'"' in body
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    include_columns=list(found.values()),
+                    column_types=types,
+                    null_values=[""],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=True,
+                ),
+            )
+        except pa.ArrowInvalid as error:
+            raise _broken(path, data, len(cells), delimiter, str(error)) from None
+    named = table.select(list(found.values())).rename_columns(list(found))
+    return Columns(named, str(path), lambda row: f"line {_line(data, delimiter, row)}")
+
+
+FORMS = (".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".tsv")
+"""Endings that say what a file of rows is."""
+
+
+def form_of(path: Path) -> str:
+    """What a file is by its ending: one of FORMS (.ndjson is .jsonl); empty for any other."""
+    ending = next((one.lower() for one in reversed(path.suffixes) if one.lower() in FORMS), "")
+    return ".jsonl" if ending == ".ndjson" else ending
+
+
+def header(line: bytes) -> tuple[list[str], str]:
+    """The cells of a header line, and what stands between them: a tab, a comma or a semicolon.
+
+    The first of them that is in the line; a tab and a semicolon are no part of a field's name.
+    """
+    text = line.decode(errors="replace").rstrip("\r\n")
+    delimiter = next((one for one in "\t;" if one in text), ",")
+    try:
+        row = next(csv.reader([text], delimiter=delimiter, strict=True), [])
+    except csv.Error:
+        row = text.split(delimiter)
+    return [cell.strip() for cell in row], delimiter
+
+
+def has_header(path: Path, fields: Fields, *, spoilt: bool = False) -> bool:
+    """Whether the first line of a delimited file names the fields that are needed; with `spoilt`,
+    whether it seems that it was to name them."""
+    cells, _ = header(read_bytes(path, _SAMPLE).partition(b"\n")[0])
+    return fields.heads(cells) or (spoilt and fields.resembles(cells))
+
+
+def _read(fields: Fields, names: list[str], where: str) -> dict[str, str]:
+    try:
+        return fields.read(names)
+    except FieldError as error:
+        raise UsageError(f"{where}: {error}") from None
+
+
+def _named(table: pa.Table, fields: Fields, what: str, place: Callable[[int], str]) -> Columns:
+    found = _read(fields, table.column_names, what)
+    return Columns(table.select(list(found.values())).rename_columns(list(found)), what, place)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    of = pa.types
+    return bool(of.is_string(type_) or of.is_large_string(type_) or of.is_string_view(type_))
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return bool(pa.scalar(text).cast(pa.float64()).is_valid)
+    except pa.ArrowException:
+        return False
+
+
+def _rows(data: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of each row below the header; blank lines are none, as Arrow has it."""
+    lines = data.split(b"\n")
+    reader = csv.reader((f"{line.decode()}\n" for line in lines), delimiter=delimiter, strict=True)
+    start = 1
+    for cells in reader:
+        if cells and start > 1:
+            yield start, cells
+        start = reader.line_num + 1
+
+
+def _line(data: bytes, delimiter: str, row: int) -> int:
+    """The line on which a row begins; the last that could be read, if Arrow reads it otherwise."""
+    found = 1
+    try:
+        for at, (number, _) in enumerate(_rows(data, delimiter)):
+            found = number
+            if at == row:
+                break
+    except csv.Error:
+        pass
+    return found
+
+
+def _broken(path: Path, data: bytes, width: int, delimiter: str, error: str) -> UsageError:
+    """Which line cannot be read, and why."""
+    number = 1
+    try:
+        for number, cells in _rows(data, delimiter):
+            if len(cells) != width:
+                return UsageError(
+                    f"{path}, line {number}: {len(cells)} cells where the header has {width}"
+                )
+    except UnicodeDecodeError:
+        return UsageError(f"{path}, line {_not_utf8(data)}: not UTF-8")
+    except csv.Error as broken:
+        return UsageError(f"{path}, after line {number}: {broken}; mend the quotes")
+    if long := next((n for n, line in enumerate(data.split(b"\n"), 1) if len(line) > _ROW), 0):
+        return UsageError(f"{path}, line {long}: a row of more than {_ROW} bytes is none of ids")
+    return UsageError(f"{path}: cannot be read ({' '.join(error.split())})")
+
+
+def _not_utf8(data: bytes) -> int:
+    for number, line in enumerate(data.split(b"\n"), 1):
+        try:
+            line.decode()
+        except UnicodeDecodeError:
+            return number
+    raise AssertionError("unreachable")

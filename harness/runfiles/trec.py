@@ -1,0 +1,256 @@
+"""TREC run files (`query Q0 document rank score tag`), read in blocks by a few threads.
+
+A line whose first visible character is # is a comment, as for trec_eval 10; elsewhere # is a
+character like any other.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from harness.errors import UsageError
+from harness.runfiles.fields import RUN
+from harness.runfiles.raw import LONGEST_LINE, read_lines, unpacked
+from harness.runfiles.tables import header
+
+T = TypeVar("T")
+
+_COLUMNS = ["query", "q0", "document", "rank", "score", "tag"]
+_BLOCK = 1 << 22  # bytes: small enough for the processor's cache, large enough for NumPy
+_THREADS = 4
+
+_MOST = 9  # fields of a line: two lines of five or six that run together have more
+_COMMENT = b"#"
+_JSON = (b'{"', b'{ "', b"[{", b"[ {")
+_COMMENTS = re.compile(rb"\n[ \t]*#[^\n]*")  # begins with a byte that is quickly looked for
+_TYPES = {
+    "query": pa.dictionary(pa.int32(), pa.string()),
+    "document": pa.string(),
+    "score": pa.float64(),
+}
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How the lines of a file look, going by the first that is no comment: line `first`."""
+
+    columns: list[str]
+    delimiter: str
+    first: int
+
+
+def map_blocks(path: Path, work: Callable[[pa.Table], T]) -> Iterator[T]:
+    """What `work` makes of each block of a file, in order; `.gz` and the like are read too.
+
+    A block is a table with columns query (dictionary), document and score, one chunk each. All
+    lines of a query come in one block, unless they stand apart in the file. `work` runs in threads.
+    Raises UsageError, naming file and line, for what cannot be read.
+    """
+    form = _form(path)
+    threads = min(os.cpu_count() or 1, _THREADS)
+    # Buffers go round, since memory that is new to the process costs more than reading into it.
+    free: SimpleQueue[bytearray] = SimpleQueue()
+    for _ in range(threads + 1):
+        free.put(bytearray(_BLOCK))
+
+    def call(buffer: bytearray, end: int) -> T:
+        try:
+            block: bytes | memoryview = memoryview(buffer)[:end]
+            if buffer.find(_COMMENT, 0, end) >= 0:
+                block = _COMMENTS.sub(b"", b"\n" + block).lstrip(b"\n")
+            table = _parsed(block, form, path)
+        finally:
+            free.put(buffer)
+        return work(table)
+
+    with ThreadPoolExecutor(threads) as pool:
+        under_way: deque[Future[T]] = deque()
+        try:
+            for buffer, end in _blocks(path, free):
+                under_way.append(pool.submit(call, buffer, end))
+                if len(under_way) > threads:
+                    yield under_way.popleft().result()
+            while under_way:
+                yield under_way.popleft().result()
+        finally:
+            for future in under_way:
+                future.cancel()
+
+
+def _form(path: Path) -> _Form:
+    if not path.is_file():
+        raise UsageError(f"{path}: no such run file")
+    number, first = _first_line(path)
+    if not first:
+        raise UsageError(f"{path}: empty; a run file has lines `query Q0 document rank score tag`")
+    if first.startswith(_JSON) and first.split()[1:2] != [b"Q0"]:  # ids may begin like JSON
+        raise UsageError(
+            f"{path}, line {number}: is JSON; call it .json, or .jsonl for lines of it"
+        )
+    columns = _COLUMNS[: len(first.split())]
+    if len(columns) < 5:
+        raise UsageError(
+            f"{path}, line {number}: {len(columns)} fields, but a run file has "
+            f"`query Q0 document rank score tag`{_other_form(first)}"
+        )
+    tabs = first.count(b"\t") == 5 and b" " not in first
+    return _Form(columns, "\t" if tabs else " ", number)
+
+
+def _other_form(first: bytes) -> str:
+    """What to do where a first line is the header of another form."""
+    return (
+        "; a table with a header line is called .csv or .tsv" if RUN.heads(header(first)[0]) else ""
+    )
+
+
+def _first_line(path: Path) -> tuple[int, bytes]:
+    """The first line that is no comment, stripped, and its number; empty where there is none."""
+    number = 0
+    for number, line in enumerate(read_lines(path), 1):
+        stripped = line.strip()
+        if stripped and not stripped.startswith(_COMMENT):
+            return number, stripped
+    return number, b""
+
+
+def _blocks(path: Path, free: SimpleQueue[bytearray]) -> Iterator[tuple[bytearray, int]]:
+    """Buffers, and how far each is filled: cut between queries, as far as those can be seen to end.
+
+    Whoever takes a buffer puts it back into `free`.
+    """
+    rest, looked = b"", False
+    with unpacked(path) as stream:
+        while True:
+            buffer = free.get()
+            if len(buffer) <= 2 * len(rest):  # a query longer than a block: ever more at a time
+                buffer = bytearray(4 * len(rest))
+            if len(buffer) > LONGEST_LINE and not looked:  # or a line, which is refused
+                deque(read_lines(path), maxlen=0)
+                looked = True
+            buffer[: len(rest)] = rest
+            end = len(rest) + _read_into(stream, memoryview(buffer)[len(rest) :])
+            cut = _last_query(buffer, end) if end == len(buffer) else end
+            rest = bytes(memoryview(buffer)[cut:end])
+            if cut:
+                yield buffer, cut
+            else:
+                free.put(buffer)
+            if end < len(buffer):
+                return
+
+
+def _read_into(stream: Any, buffer: memoryview) -> int:
+    """Fill the buffer, less only where the file ends."""
+    filled = 0
+    while filled < len(buffer):
+        n = stream.readinto(buffer[filled:])
+        if not n:
+            break
+        filled += n
+    return filled
+
+
+def _last_query(data: bytearray, end: int) -> int:
+    """Where the lines of the last query begin, going by whole lines; 0 if there is no other."""
+    end = data.rfind(b"\n", 0, end)
+    line = data.rfind(b"\n", 0, max(end, 0)) + 1
+    while line and data.startswith(_COMMENT, line):  # it belongs to the lines above it
+        end = line - 1
+        line = data.rfind(b"\n", 0, end) + 1
+    found = re.match(rb"[ \t]*\S+[ \t]", data[line:end])
+    if end < 0 or found is None or data.startswith(found[0]):
+        return 0
+    mark = b"\n" + found[0]
+    window = 1 << 16
+    while True:
+        low = max(0, line - window)
+        at = data.find(mark, low, end)
+        if low == 0 or at > data.find(b"\n", low):  # a line of another query stands before it
+            return at + 1
+        window *= 4
+
+
+def _parsed(block: bytes | memoryview, form: _Form, path: Path) -> pa.Table:
+    if not len(block):  # but for comments
+        return pa.schema(_TYPES.items()).empty_table()
+    try:
+        return _csv(block, form)
+    except pa.ArrowInvalid:
+        # Columns aligned with several blanks, or a broken line: fold the blanks and look again.
+        try:
+            return _csv(_folded(bytes(block)), _Form(form.columns, " ", form.first))
+        except pa.ArrowInvalid as error:
+            problem = _broken_line(path, form, str(error))
+            raise UsageError(f"{path}{problem}") from None
+
+
+def _csv(data: bytes | memoryview, form: _Form) -> pa.Table:
+    from pyarrow import csv
+
+    return csv.read_csv(
+        pa.py_buffer(data),
+        # Arrow's own allocator is slow to grow; threads would cut the block up again.
+        memory_pool=pa.system_memory_pool(),
+        read_options=csv.ReadOptions(
+            column_names=form.columns, block_size=len(data) + 1, use_threads=False
+        ),
+        parse_options=csv.ParseOptions(
+            delimiter=form.delimiter, quote_char=False, escape_char=False
+        ),
+        convert_options=csv.ConvertOptions(
+            include_columns=list(_TYPES),
+            column_types=_TYPES,
+            null_values=[],
+            strings_can_be_null=False,
+        ),
+    )
+
+
+def _folded(data: bytes) -> bytes:
+    data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t\r]+", b" ", data))
+    # What follows the tag is ignored, as trec_eval does, unless it could be a line of its own.
+    return re.sub(rb"(?m)^(\S+(?: \S+){5}) \S+(?: \S+){,2}$", rb"\1", data)
+
+
+def nan_line(path: Path) -> int:
+    """The first line of a run file, counted from 1, whose score is NaN."""
+    scores = (_fields(line)[4:5] for line in read_lines(path))
+    return next(
+        n for n, score in enumerate(scores, 1) if score and float(score[0]) != float(score[0])
+    )
+
+
+def _fields(line: bytes) -> list[bytes]:
+    """The fields of a line; a comment has none."""
+    values = line.split()
+    return [] if values and values[0].startswith(_COMMENT) else values
+
+
+def _broken_line(path: Path, form: _Form, error: str) -> str:
+    """Which line of a run file cannot be read, and why; found by reading it line by line."""
+    fields = len(form.columns)
+    for number, line in enumerate(read_lines(path), 1):
+        values = _fields(line)
+        # What follows the tag is ignored, but a file without tags may not have them here and there.
+        if values and (len(values) < fields or len(values) > fields == 5):
+            return f", line {number}: {len(values)} fields where line {form.first} has {fields}"
+        if len(values) > _MOST:
+            return f", line {number}: {len(values)} fields; two lines, with no line end between?"
+        try:
+            _ = values and (line.decode(), float(values[4]))
+        except UnicodeDecodeError:
+            return f", line {number}: not UTF-8"
+        except ValueError:
+            return f", line {number}: the score {values[4].decode()!r} is not a number"
+    return f": cannot be read ({error})"

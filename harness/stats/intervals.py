@@ -1,0 +1,306 @@
+"""Confidence intervals of means, by a method that holds what it says for the data at hand.
+
+* Single observations that are all 0 or 1: Clopper and Pearson's exact interval (1934).
+* Other values between 0 and 1: Korn and Graubard's (1998, Survey Methodology 24): Clopper and
+  Pearson's at the number of 0s and 1s that would make a mean as uncertain,
+  n* = mean (1 - mean) / se^2, times (z / t)^2 for a standard error that is itself estimated.
+* Values with other bounds, or none: t.
+
+With clusters, standard error and degrees of freedom are CR2's (see `Clusters`), for few, many and
+unequal clusters alike. `bootstrap` (percentile, whole clusters resampled) is there for those who
+ask for it.
+
+Why: simulated coverage, in `tests/benchmarks/coverage.md`, and what it says of each method's worst
+case. Where it may fail by more than two points an interval is called approximate, by rules that the
+same file puts to the test. They see few clusters, few that differ from the rest, and few that carry
+most of the spread; not a value that did not occur.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import NormalDist
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.stats.clusters import Clusters, Values, to_clusters
+from harness.stats.resampling import bootstrap_means
+
+FEW_CLUSTERS = 40
+FEW_UNLIKE = 10
+FEW_UNLIKE_T = 30
+FEW_EVENTS = 5
+FEW_EVENTS_T = 25
+METHODS = ("auto", "bootstrap", "t")
+METHOD_NAMES = {
+    "korn-graubard": "Korn-Graubard",
+    "clopper-pearson": "Clopper-Pearson",
+    "t": "t",
+    "bootstrap": "percentile bootstrap",
+    "wilson": "Wilson's score",  # in files of older versions
+}
+"""What each method is called where people read it."""
+
+
+@dataclass(frozen=True)
+class MeanInterval:
+    """A mean and its confidence interval.
+
+    `n` observations in `clusters` (each its own where not `clustered`), which tell as much as
+    `effective` clusters of equal size. `method` is a key of `METHOD_NAMES`, or `none` (then low and
+    high are NaN). `resamples` is 0 where there were none. `approximate` warns that the true
+    coverage may be off by more than two points, and `note` says why.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    clusters: int
+    effective: float
+    clustered: bool
+    level: float
+    method: str
+    resamples: int
+    approximate: bool
+    note: str
+
+    @property
+    def how(self) -> str:
+        """How the interval was made, in words."""
+        if self.method == "none":
+            return "no interval"
+        said = f"{METHOD_NAMES[self.method]} over {counted(self.clusters, self.clustered)}"
+        if self.clusters - self.effective >= 0.5:
+            said += f", which tell as much as {self.effective:.1f} of equal size"
+        return said + (f", {self.resamples} resamples" if self.resamples else "")
+
+
+def mean_intervals(
+    values: npt.ArrayLike,
+    clusters: npt.ArrayLike | None = None,
+    *,
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+    bounds: tuple[float, float] | None = None,
+    method: str = "auto",
+) -> list[MeanInterval]:
+    """The mean over observations of each metric with its interval.
+
+    `bounds` are the least and the greatest value that an observation can have: t intervals are cut
+    there, and for (0, 1) the methods for such values are taken. `method` overrules that choice;
+    `resamples` and `seed` are the bootstrap's. A metric's interval is the same alone or beside
+    others. The mean over clusters: `cluster_intervals(to_clusters(values, clusters).by_cluster())`.
+    Raises ValueError.
+    """
+    return cluster_intervals(
+        to_clusters(values, clusters),
+        level=level,
+        resamples=resamples,
+        seed=seed,
+        bounds=bounds,
+        method=method,
+    )
+
+
+def cluster_intervals(
+    clusters: Clusters,
+    *,
+    level: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+    bounds: tuple[float, float] | None = None,
+    method: str = "auto",
+) -> list[MeanInterval]:
+    """As `mean_intervals`, of observations that are gathered into clusters already."""
+    if not 0 < level < 1 or resamples < 1 or method not in METHODS:
+        raise ValueError(f"bad level {level}, resamples {resamples} or method {method!r}")
+    methods = _methods(method, clusters, shares=bounds == (0, 1))
+    means, errors, df = clusters.means, clusters.standard_errors, clusters.degrees
+    low, high = np.full((2, len(methods)), np.nan)
+    if (at := methods == "bootstrap").any():
+        chosen = Clusters(clusters.sums[:, at], clusters.counts[:, at], clusters.clustered)
+        ends = [(1 - level) / 2, (1 + level) / 2]
+        low[at], high[at] = np.quantile(bootstrap_means(chosen, resamples, seed), ends, axis=0)
+    if (at := methods == "t").any():
+        reach = _t_quantiles((1 + level) / 2, df[at]) * errors[at]
+        least, most = bounds or (-np.inf, np.inf)
+        low[at], high[at] = (
+            np.maximum(means[at] - reach, least),
+            np.minimum(means[at] + reach, most),
+        )
+    if (at := methods == "clopper-pearson").any():
+        low[at], high[at] = share_interval(means[at], clusters.n[at], level)
+    if (at := methods == "korn-graubard").any():
+        worth = worth_of(means[at], errors[at], df[at], clusters.effective[at], level)
+        low[at], high[at] = share_interval(means[at], worth, level)
+    present, unlike, events = clusters.present.sum(axis=0), _unlike(clusters), events_of(clusters)
+    results = []
+    for at, name in enumerate(methods.tolist()):
+        g, effective = int(present[at]), float(clusters.effective[at])
+        note = _note(name, clusters.clustered, g, int(unlike[at]), effective, float(events[at]))
+        results.append(
+            MeanInterval(
+                value=float(means[at]),
+                low=float(low[at]),
+                high=float(high[at]),
+                n=int(clusters.n[at]),
+                clusters=g,
+                effective=effective,
+                clustered=clusters.clustered,
+                level=level,
+                method=name,
+                resamples=resamples if name == "bootstrap" else 0,
+                approximate=bool(note),
+                note=note,
+            )
+        )
+    return results
+
+
+def counted(clusters: int, clustered: bool) -> str:
+    """`10 clusters`, `1 observation`."""
+    return f"{clusters} {'cluster' if clustered else 'observation'}{'' if clusters == 1 else 's'}"
+
+
+def worth_of(
+    means: Values, errors: Values, df: npt.ArrayLike, effective: npt.ArrayLike, level: float
+) -> Values:
+    """How many 0s and 1s would make each mean between 0 and 1 as uncertain as it is (Korn &
+    Graubard); all of shape (means,), or one number for all.
+
+    n* = mean (1 - mean) / error^2, times (z / t)^2 with the t of `df` degrees of freedom. Without a
+    spread to see it is the number of `effective` clusters.
+    """
+    df = np.broadcast_to(np.asarray(df, np.float64), means.shape)
+    n: Values = np.array(np.broadcast_to(effective, means.shape), np.float64)
+    spread = (errors > 0) & (means > 0) & (means < 1)
+    n[spread] = (means * (1 - means))[spread] / errors[spread] ** 2
+    q = (1 + level) / 2
+    known = df > 0
+    n[known] *= (NormalDist().inv_cdf(q) / _t_quantiles(q, df[known])) ** 2
+    return n
+
+
+def share_interval(shares: Values, n: npt.ArrayLike, level: float) -> tuple[Values, Values]:
+    """Clopper and Pearson's intervals of shares of `n` 0s and 1s, which may be no whole numbers.
+
+    The shares under which as many, or as few, still have a chance of (1 - level) / 2: they hold the
+    true one in `level` of samples or more, for every n and every share.
+    """
+    from scipy.special import betaincinv
+
+    shares = np.minimum(shares, 1.0)  # rounding may leave a mean of ones above it
+    tail, x = (1 - level) / 2, shares * np.asarray(n)
+    rest = n - x
+    low, high = np.zeros_like(shares), np.ones_like(shares)
+    some, lacking = x > 0, rest > 0
+    low[some] = betaincinv(x[some], rest[some] + 1, tail)
+    high[lacking] = betaincinv(x[lacking] + 1, rest[lacking], 1 - tail)
+    return np.minimum(low, shares), np.maximum(high, shares)
+
+
+def t_quantile(p: float, df: float) -> float:
+    """The t with P(T <= t) = p, of Student's t with `df` degrees of freedom; NaN for df <= 0.
+
+    Raises ValueError for a p that is not between 0 and 1.
+    """
+    if not 0 < p < 1:
+        raise ValueError(f"a quantile's probability must be between 0 and 1, not {p}")
+    return float(_t_quantiles(p, np.float64(df)))
+
+
+def t_above(t: float, df: float) -> float:
+    """P(T >= t), all digits kept in the far tail; NaN for a NaN `t` and for df <= 0."""
+    from scipy.special import stdtr
+
+    return float(stdtr(df, -t))
+
+
+def _t_quantiles(p: float, df: npt.ArrayLike) -> Values:
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(df, p), np.float64)
+
+
+def _methods(wanted: str, clusters: Clusters, *, shares: bool) -> npt.NDArray[np.str_]:
+    """The method of each metric, shape (metrics,)."""
+    sums, counts, absent = clusters.sums, clusters.counts, ~clusters.present
+    g = clusters.present.sum(axis=0)
+    chosen = np.full(len(g), "t" if wanted == "auto" else wanted, dtype="<U15")
+    if wanted == "auto" and shares:
+        inside = ((sums >= 0) & (sums <= counts * (1 + 1e-9)) | absent).all(axis=0)
+        chosen[inside] = "korn-graubard"
+        if not clusters.clustered:
+            binary = ((sums == 0) | (sums == 1) | absent).all(axis=0)
+            chosen[inside & binary] = "clopper-pearson"
+    alone = (g == 1) & (clusters.clustered | (chosen != "clopper-pearson"))
+    chosen[(g == 0) | alone] = "none"
+    return chosen
+
+
+def _unlike(clusters: Clusters) -> npt.NDArray[np.int64]:
+    """How many clusters of each metric have not the mean that most of them have, (metrics,)."""
+    means = np.full(clusters.sums.shape, np.nan)
+    np.divide(clusters.sums, clusters.counts, out=means, where=clusters.present)
+    means = np.sort(np.round(means, 12), axis=0)  # those that are not present come last
+    row = np.arange(len(means))[:, None]
+    new = np.ones(means.shape, bool)
+    new[1:] = means[1:] != means[:-1]
+    run = row - np.maximum.accumulate(np.where(new, row, 0), axis=0) + 1
+    present = clusters.present.sum(axis=0)
+    return np.where(present > 0, present - run.max(axis=0, initial=0), 0)
+
+
+def events_of(clusters: Clusters) -> Values:
+    """How many clusters carry the spread of each metric to one side, (metrics,); infinite for none.
+
+    (sum of r^2)^3 / (sum of r^3)^2 of the residuals r = S_g - mean * N_g, which is n / G1^2 with
+    the skewness G1: of rare 1s among 0s about their number, and infinite for a symmetric spread.
+    A t interval needs more than 25 (Cochran 1977, Sampling Techniques, section 2.15).
+    """
+    residuals = clusters.sums - clusters.counts * np.nan_to_num(clusters.means)
+    squares, cubes = (residuals**2).sum(axis=0), (residuals**3).sum(axis=0)
+    lopsided = np.abs(cubes) > 1e-12 * squares**1.5
+    events = np.full(squares.shape, np.inf)
+    np.divide(squares**3, cubes**2, out=events, where=lopsided)
+    return events
+
+
+def _note(
+    method: str,
+    clustered: bool,
+    g: int,
+    unlike: int,
+    effective: float,
+    events: float,
+) -> str:
+    """Why an interval is approximate; empty where it is not."""
+    unit = "cluster" if clustered else "observation"
+    if g == 0:
+        return "no observation"
+    if method == "none":
+        return f"a single {unit} shows no spread: no interval"
+    if method == "clopper-pearson":
+        return ""
+    if unlike == 0:
+        return f"all {g} {unit}s are equal: the interval cannot show how sure that is"
+    if few := few_clusters(g, effective, clustered):
+        return few
+    skew_known = method == "korn-graubard"  # that of 0s and 1s is in its bounds
+    if unlike < (FEW_UNLIKE if skew_known else FEW_UNLIKE_T):
+        return f"all but {unlike} of {g} {unit}s are equal"
+    if events < (FEW_EVENTS if skew_known else FEW_EVENTS_T):
+        return f"few of {g} {unit}s carry most of the spread"
+    return ""
+
+
+def few_clusters(clusters: int, effective: float, clustered: bool) -> str:
+    """`only 10 clusters`, and what unequal ones are worth; empty from 40 on."""
+    if not effective < FEW_CLUSTERS - 1e-9:
+        return ""
+    if clusters - effective < 0.5:
+        return f"only {counted(clusters, clustered)}"
+    return f"{counted(clusters, clustered)} so unequal that they tell as much as {effective:.1f}"

@@ -1,0 +1,255 @@
+"""The true rate of right answers, from a judge that errs and people who judged a sample.
+
+Two ways. Where the judge's errors are known, by how often it calls right answers right and wrong
+ones wrong, its rate is corrected for them (`corrected_rate`). Where people judged a random sample
+of the very answers, the judge's rate over all is moved by what it missed in the sample
+(`prediction_powered`), which assumes nothing of its errors. `corrected_difference` and
+`prediction_powered_difference` do the same for two systems that were asked the same questions.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from harness.stats.clusters import Values, cluster_codes, to_clusters
+
+LEVEL = 0.95
+LEAST = 10
+"""Independent units with people's judgements, below which an interval is only approximate."""
+_WORTHLESS = 0.1
+"""Sensitivity and specificity less 1, below which a judge tells next to nothing."""
+
+
+@dataclass(frozen=True)
+class Errors:
+    """How a judge errs, as counted where people judged too: right answers that it called right and
+    wrong (`hits`, `misses`), wrong ones that it called wrong and right (`rejections`, `alarms`)."""
+
+    hits: int
+    misses: int
+    rejections: int
+    alarms: int
+
+    @property
+    def sensitivity(self) -> float:
+        """Share of right answers that it calls right; NaN where there were none."""
+        n = self.hits + self.misses
+        return self.hits / n if n else math.nan
+
+    @property
+    def specificity(self) -> float:
+        """Share of wrong answers that it calls wrong; NaN where there were none."""
+        n = self.rejections + self.alarms
+        return self.rejections / n if n else math.nan
+
+
+@dataclass(frozen=True)
+class JudgedRate:
+    """A rate from 0 to 1, or a difference of two, with its interval, None where it cannot be told;
+    `note` says why, or why it is approximate. `n` answers were judged, `people` of them by people;
+    `weight` is how far the judge was trusted (1: as the people)."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    n: int
+    people: int
+    note: str = ""
+    weight: float = 1.0
+
+
+def corrected_rate(
+    judged: npt.ArrayLike, errors: Errors, clusters: npt.ArrayLike | None = None
+) -> JudgedRate:
+    """The rate of right answers behind a judge's, and its 95% interval.
+
+    `judged` (n,) is 0, 1 or the mean of several judgements, NaN where there is none. The estimate
+    is (q + sp - 1) / (se + sp - 1), clipped to [0, 1] (Rogan & Gladen 1978); the interval is that
+    of Lang & Reiczigel (2014), which adds two answers to the counts of errors and carries their
+    uncertainty. Where answers come in `clusters`, q has so many independent answers as give its
+    cluster-robust standard error, and t takes the place of z. Raises ValueError for other shapes.
+    """
+    from scipy.special import ndtri, stdtrit
+
+    units = to_clusters(np.asarray(judged, float), clusters)
+    n, people = int(units.n[0]), errors.hits + errors.misses + errors.rejections + errors.alarms
+    right, wrong = errors.hits + errors.misses, errors.rejections + errors.alarms
+    if not n or not right or not wrong:
+        return JudgedRate(None, None, None, n, people, "people judged no right, or no wrong answer")
+    if errors.sensitivity + errors.specificity - 1 < _WORTHLESS:
+        return JudgedRate(
+            None, None, None, n, people, "the judge tells right from wrong hardly at all"
+        )
+    q = float(units.means[0])
+    error, degrees = float(units.standard_errors[0]), float(units.degrees[0])
+    z = float(ndtri(0.5 + LEVEL / 2))
+    effective = float(n)
+    if units.clustered and not math.isnan(error):
+        z = float(stdtrit(max(1.0, degrees), 0.5 + LEVEL / 2))
+        if error > 0:
+            effective = min(float(n), q * (1 - q) / error**2)
+        else:
+            effective = float(units.present[:, 0].sum())
+    square = z * z
+    q_, n_ = (effective * q + square / 2) / (effective + square), effective + square
+    se, n_se = (errors.hits + 1) / (right + 2), right + 2
+    sp, n_sp = (errors.rejections + 1) / (wrong + 2), wrong + 2
+    slope = se + sp - 1
+    p = (q_ + sp - 1) / slope
+    of_se, of_sp = se * (1 - se) / n_se, sp * (1 - sp) / n_sp
+    shift = 2 * square * (p * of_se - (1 - p) * of_sp)
+    half = z * math.sqrt(q_ * (1 - q_) / n_ + p**2 * of_se + (1 - p) ** 2 * of_sp) / slope
+    value = (q + errors.specificity - 1) / (errors.sensitivity + errors.specificity - 1)
+    note = "" if min(right, wrong) >= LEAST else f"people judged {min(right, wrong)} of one kind"
+    low, high = _clipped(p + shift - half), _clipped(p + shift + half)
+    return JudgedRate(_clipped(value), low, high, n, people, note)
+
+
+def prediction_powered(
+    judged: npt.ArrayLike, people: npt.ArrayLike, clusters: npt.ArrayLike | None = None
+) -> JudgedRate:
+    """The rate that people would have found, had they judged all, and its 95% interval.
+
+    `judged` (n,) is the judge's value of every answer, from 0 to 1, `people` theirs, NaN where they
+    did not look; what they looked at must be a random sample. The estimate is the judge's mean over
+    the rest, weighted by w, plus the sample's mean of people - w * judge, with the w that makes the
+    variance least (PPI++: Angelopoulos, Duchi & Zrnic 2023). Its variance is that of the sum of
+    influences, by `clusters` where there are any, with t of the effective number of units that
+    people looked at (Kish 1965). As that falls short with few people's judgements and near 0 and 1,
+    the interval is made with four more of them, one of each kind of agreement and disagreement, as
+    Agresti & Coull (1998) do for a share. Raises ValueError for other shapes.
+    """
+    return _with_people(judged, people, clusters, _OF_RATES, 0.0)
+
+
+def prediction_powered_difference(
+    judged: npt.ArrayLike, people: npt.ArrayLike, clusters: npt.ArrayLike | None = None
+) -> JudgedRate:
+    """The mean difference that people would have found between two systems on the same questions.
+
+    As `prediction_powered`, of differences from -1 to 1: `judged` (n,) the judge's, `people` those
+    of people, NaN where they did not judge both answers. What is added for the interval are six
+    questions that one system wins, or the other: seen, missed or imagined by the judge. Raises
+    ValueError for other shapes.
+    """
+    return _with_people(judged, people, clusters, _OF_DIFFERENCES, -1.0)
+
+
+def corrected_difference(
+    judged: npt.ArrayLike, errors: Errors, clusters: npt.ArrayLike | None = None
+) -> JudgedRate:
+    """The mean difference between two systems behind the judge's, and its 95% interval.
+
+    `judged` (n,) is the judge's difference by question, NaN where there is none; `errors` are what
+    it got wrong of both systems' answers together. A judge that errs alike on both shrinks every
+    difference by sensitivity + specificity - 1, so the mean is divided by that; the interval is by
+    the delta method, with two answers added to the counts of errors, and to the questions one that
+    each system wins (Agresti & Min 2005), by `clusters` where there are any. A judge that favours
+    one of the systems is not corrected for by this. Raises ValueError for other shapes.
+    """
+    from scipy.special import stdtrit
+
+    d = np.asarray(judged, float)
+    codes = np.arange(len(d))
+    if clusters is not None:
+        codes, _ = cluster_codes(clusters, len(d))
+    d, codes = d[~np.isnan(d)], codes[~np.isnan(d)]
+    right, wrong = errors.hits + errors.misses, errors.rejections + errors.alarms
+    n, people = len(d), right + wrong
+    if n < 2 or not right or not wrong:
+        return JudgedRate(None, None, None, n, people, "people judged no right, or no wrong answer")
+    if errors.sensitivity + errors.specificity - 1 < _WORTHLESS:
+        return JudgedRate(
+            None, None, None, n, people, "the judge tells right from wrong hardly at all"
+        )
+    se, sp = (errors.hits + 1) / (right + 2), (errors.rejections + 1) / (wrong + 2)
+    slope = se + sp - 1
+    of_slope = se * (1 - se) / (right + 2) + sp * (1 - sp) / (wrong + 2)
+    units = to_clusters(np.append(d, [1.0, -1.0]), np.append(codes, codes.max() + np.array([1, 2])))
+    mean, error = float(units.means[0]) / slope, float(units.standard_errors[0])
+    half = (
+        float(stdtrit(max(1.0, float(units.degrees[0])), 0.5 + LEVEL / 2))
+        * math.sqrt(error**2 + mean**2 * of_slope)
+        / slope
+    )
+    note = "" if min(right, wrong) >= LEAST else f"people judged {min(right, wrong)} of one kind"
+    value = float(d.mean()) / (errors.sensitivity + errors.specificity - 1)
+    return JudgedRate(
+        _clipped(value, -1), _clipped(mean - half, -1), _clipped(mean + half, -1), n, people, note
+    )
+
+
+def _with_people(
+    judged: npt.ArrayLike,
+    people: npt.ArrayLike,
+    clusters: npt.ArrayLike | None,
+    more: tuple[tuple[float, float], ...],
+    least: float,
+) -> JudgedRate:
+    """With judgements added for the interval: `more`, the judge's and the people's of each."""
+    f, y = np.asarray(judged, float), np.asarray(people, float)
+    if f.ndim != 1 or f.shape != y.shape:
+        raise ValueError(f"judged {f.shape} and people {y.shape} must be as long as each other")
+    there = ~np.isnan(f)
+    codes = np.arange(len(f))
+    if clusters is not None:
+        codes, _ = cluster_codes(clusters, len(f))
+    f, y, codes = f[there], y[there], codes[there]
+    seen = ~np.isnan(y)
+    n = int(seen.sum())
+    if n < 2:
+        return JudgedRate(None, None, None, len(f), n, "people judged fewer than two answers")
+    value, _, weight = _powered(f, y, codes)
+    middle, half, _ = _powered(
+        np.append(f, [one for one, _ in more]),
+        np.append(y, [one for _, one in more]),
+        np.append(codes, codes.max() + 1 + np.arange(len(more))),
+    )
+    units = len(np.unique(codes[seen]))
+    note = "" if units >= LEAST else f"people judged answers of {units} units only"
+    low, high = _clipped(middle - half, least), _clipped(middle + half, least)
+    return JudgedRate(_clipped(value, least), low, high, len(f), n, note, weight)
+
+
+_OF_RATES = ((1.0, 1.0), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
+"""Judge and people, each way."""
+_OF_DIFFERENCES = ((1.0, 1.0), (-1.0, -1.0), (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
+"""Won by one system or the other: seen, imagined or missed by the judge."""
+
+
+def _powered(f: Values, y: Values, codes: npt.NDArray[np.int64]) -> tuple[float, float, float]:
+    """The estimate, half of its interval, and how far the judge was trusted."""
+    from scipy.special import stdtrit
+
+    seen = ~np.isnan(y)
+    n, rest = int(seen.sum()), int((~seen).sum())
+    weight = _weight(f[seen], y[seen], rest)
+    moved = y[seen] - weight * f[seen]
+    value = float(moved.mean())
+    influence = np.zeros(len(f))
+    influence[seen] = (moved - moved.mean()) / n
+    if rest:
+        value += weight * float(f[~seen].mean())
+        influence[~seen] = weight * (f[~seen] - f[~seen].mean()) / rest
+    sums = np.bincount(codes, influence)
+    sizes = np.bincount(codes[seen])
+    units = float(sizes.sum() ** 2 / (sizes**2).sum())
+    error = math.sqrt(float((sums**2).sum()) * units / max(1.0, units - 1))
+    return value, float(stdtrit(max(1.0, units - 1), 0.5 + LEVEL / 2)) * error, weight
+
+
+def _weight(f: Values, y: Values, rest: int) -> float:
+    """How far the judge is trusted: the least variance, from 0 to 1."""
+    spread = float(np.var(f, ddof=1))
+    if not rest or spread == 0:
+        return 0.0
+    shared = float(np.cov(y, f, ddof=1)[0, 1])
+    return min(1.0, max(0.0, shared / ((1 + len(f) / rest) * spread)))
+
+
+def _clipped(value: float, least: float = 0.0) -> float:
+    return min(1.0, max(least, value))

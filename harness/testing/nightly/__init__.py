@@ -1,8 +1,0 @@
-"""Lists of runs, night after night: one summary, what changed since the last time, a history."""
-
-from harness.testing.nightly.nightly_run import open_nightly_run
-from harness.testing.nightly.plan import read_plan
-from harness.testing.nightly.render import headline, render
-from harness.testing.nightly.summary import status
-
-__all__ = ["headline", "open_nightly_run", "read_plan", "render", "status"]

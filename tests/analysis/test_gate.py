@@ -1,0 +1,362 @@
+"""A gate opens for a run that is good enough, and says what fell for one that is not."""
+
+from __future__ import annotations
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import orjson
+import pytest
+import yaml
+from places import EXAMPLES
+from polling import HANGS
+from small import in_three_haystacks
+
+from harness.__main__ import main
+from harness.analysis.compare.compare import compare
+from harness.analysis.compare.comparison import Options
+from harness.analysis.drops import drops_of
+from harness.analysis.gate import GateMinimum, GateRules, NoDrop, drop_check, gate
+from harness.datasets.reader import Dataset
+from harness.errors import UsageError
+from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.imported import ImportOptions, import_rankings
+from harness.runs.folder.run_folder import read_scores
+from harness.runs.folder.scored import score_run
+from harness.runs.run import run
+
+
+@pytest.fixture
+def good(sample_run: Callable[..., Path]) -> Path:
+    return sample_run("bm25")
+
+
+@pytest.fixture
+def worse(sample_run: Callable[..., Path]) -> Path:
+    return sample_run("random")
+
+
+def rules(folder: Path, text: str) -> str:
+    path = folder / "gate.toml"
+    path.write_text(text)
+    return str(path)
+
+
+THRESHOLDS = """
+[[at_least]]
+metric = "recall@10"
+value = {}
+[[at_least]]
+metric = "hit@10"
+slice = "knowledge-update"
+value = 0.1
+[[at_most]]
+metric = "recall@10"
+level = "turn>session"
+value = 1.0
+"""
+
+
+def test_a_run_that_reaches_every_threshold_passes(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["gate", str(good), "--config", rules(tmp_path, THRESHOLDS.format(0.5))]) == 0
+    said = capsys.readouterr().out
+    assert "4 of 4 checks passed" in said
+    assert "FAIL" not in said
+
+
+def test_what_fell_is_named_with_its_number_and_its_signature(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = rules(tmp_path, THRESHOLDS.format(0.99))
+    junit = tmp_path / "gate.xml"
+    arguments = ["gate", str(good), "--config", config, "--junit", str(junit)]
+    assert main([*arguments, "--quiet"]) == 1
+    said = capsys.readouterr().out
+    found = read_scores(good).protocols[0].slices["all"].metrics["recall@10"]
+    assert found.interval is not None
+    assert f"{found.value:.4f}, 95% {found.interval.low:.4f}" in said
+    assert found.signature in said
+    assert "3 of 4 checks passed" in said
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("tests"), suite.get("failures")) == ("4", "1")
+    (failed,) = [
+        case.get("name") for case in suite.iter("testcase") if case.find("failure") is not None
+    ]
+    assert failed == "recall@10 (all) >= 0.99"
+    assert main([*arguments, "--json"]) == 1
+    told = orjson.loads(capsys.readouterr().out)
+    assert [check["passed"] for check in told["checks"]] == [True, False, True, True]
+
+
+NO_DROP = """
+cluster_by = "queries"
+[[no_drop]]
+metric = "recall@10"
+max_drop = {}
+"""
+
+
+def test_a_drop_fails_when_it_is_both_large_and_significant(
+    good: Path, worse: Path, sample: Dataset, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    same = run(sample, RetrieverSpec("bm25", {"k1": 1.21}), out=tmp_path)
+    score_run(same, sample)
+
+    def status(folder: Path, by: float) -> int:
+        config = rules(tmp_path, NO_DROP.format(by))
+        return main(["gate", str(folder), "--config", config, "--baseline", str(good)])
+
+    assert status(worse, 0.1) == 1
+    assert "->" in capsys.readouterr().out
+    assert status(worse, 0.9) == 0  # significant, and no larger than was allowed
+    assert status(same, 0.0) == 0  # if anything fell, it is not significant
+    assert main(["gate", str(worse), "--config", rules(tmp_path, NO_DROP.format(0.1))]) == 2
+    assert "name its run folder with --baseline" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
+def test_a_threshold_that_is_no_number_is_no_gate(
+    good: Path, worse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], value: str
+) -> None:
+    for text, name in (
+        (NO_DROP.format(value), "no_drop.max_drop"),
+        (THRESHOLDS.format(value), "at_least"),
+    ):
+        config = rules(tmp_path, text)
+        assert main(["gate", str(worse), "--config", config, "--baseline", str(good)]) == 2
+        assert f"{name}" in (said := capsys.readouterr().err)
+        assert f" is {value}, which nothing can be held against" in said
+    with pytest.raises(UsageError, match=f"k1 is {value}, with which nothing can be computed"):
+        RetrieverSpec("bm25", {"k1": float(value)}).check()
+
+
+def test_where_nothing_could_be_shown_a_check_is_open_and_a_larger_drop_is_status_2(
+    good: Path, worse: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Three haystacks allow no p below 0.25: said as text, CSV, JSON and in JUnit XML."""
+    good, worse = (in_three_haystacks(folder, tmp_path) for folder in (good, worse))
+    config = rules(tmp_path, NO_DROP.format(0.01).replace("queries", "haystacks"))
+    junit = tmp_path / "gate.xml"
+
+    def held(run: Path, baseline: Path, *more: str) -> tuple[int, str]:
+        arguments = ["gate", str(run), "--config", config, "--baseline", str(baseline)]
+        status = main([*arguments, "--junit", str(junit), *more])
+        return status, capsys.readouterr().out
+
+    nothing = "(3 haystacks); nothing could have been shown (least p 0.25)"
+    status, said = held(worse, good)
+    assert status == 2
+    assert f"{nothing}, nor that this is noise: take more haystacks, or cluster_by" in said
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("failures"), suite.get("errors")) == ("0", "1")
+    check = orjson.loads(held(worse, good, "--json")[1])["checks"][1]
+    assert (check["outcome"], check["passed"]) == ("open", False)
+
+    status, said = held(good, worse)
+    assert status == 0
+    assert "open  recall@10" in said
+    assert nothing in said
+    assert "1 of 2 checks passed, 1 open: no drop could have been shown" in said
+    assert nothing in held(good, worse, "--quiet")[1]
+    told = orjson.loads(held(good, worse, "--json")[1])
+    assert told["passed"] is True
+    check = told["checks"][1]
+    assert (check["outcome"], check["passed"], check["open"]) == ("open", True, True)
+    assert nothing in check["message"]
+    rows = list(csv.DictReader(held(good, worse, "--csv")[1].splitlines()))
+    assert [(row["outcome"], row["passed"]) for row in rows] == [("pass", "True"), ("open", "True")]
+    assert nothing in rows[1]["message"]
+    suite = ElementTree.parse(junit).getroot()
+    assert (suite.get("failures"), suite.get("skipped")) == ("0", "1")
+    assert nothing in str(next(suite.iter("skipped")).get("message"))
+
+
+EVERY = ("recall@10", "hit@10", "ndcg@10", "mrr@10", "recall_all@10")
+SLICES = ("all", "lookup", "temporal", "multi-hop", "knowledge-update")
+
+
+def test_all_drops_are_one_family_whatever_their_metrics_and_slices(
+    good: Path, sample_run: Callable[..., Path]
+) -> None:
+    """p of one is that of `harness compare`; beside others it is larger, but never by Holm's."""
+    tfidf = sample_run("tfidf")
+    one = GateRules(no_drop=[NoDrop(metric="ndcg@10")], cluster_by="queries")
+    many = [NoDrop(metric=metric, slice=name) for metric in EVERY for name in SLICES]
+    compared = compare([good, tfidf], Options(metrics=("ndcg@10",), cluster_by="queries"))
+    alone = compared["ndcg@10"].pairs[0].p
+
+    def p_of(rules: GateRules) -> float:
+        checks = gate(tfidf, rules, good)
+        said = next(c.message for c in checks if c.rule.startswith("ndcg@10 (all)"))
+        return float(said.partition(", p ")[2].split()[0])
+
+    assert p_of(one) == pytest.approx(alone, abs=5e-5)
+    together = p_of(GateRules(no_drop=many, cluster_by="queries"))
+    assert alone < together < 25 * alone / 2
+    twice = GateRules(
+        no_drop=[NoDrop(metric="ndcg@10"), NoDrop(metric="ndcg@10", slice="answerable")],
+        cluster_by="queries",
+    )
+    assert p_of(twice) == p_of(one)
+
+
+@pytest.mark.slow
+def test_gates_of_many_drops_in_which_nothing_fell_seldom_fail() -> None:
+    """Five metrics by five slices; with a family a metric 11% failed. 200 gates: 1.5 points."""
+    generator = np.random.default_rng(0)
+    slices = generator.integers(0, 4, 100)
+    wrong = 0
+    for _ in range(200):
+        before, now = (
+            generator.integers(0, 3, (100, 1)) / 2 + generator.normal(0, 0.2, (100, 5))
+            for _ in range(2)
+        )
+        parts = [np.where((slices == k) | (k == 4), 1.0, np.nan)[:, None] for k in range(5)]
+        a, b = (np.concatenate([x * part for part in parts], axis=1) for x in (before, now))
+        found = drops_of(a, b, None, "queries", 0.05)
+        wrong += any(drop_check("", drop, max_drop=0.0).outcome == "FAIL" for drop in found)
+    assert wrong / 200 <= 0.05
+
+
+def test_a_baseline_that_no_rule_compares_with_is_refused(good: Path) -> None:
+    rules = GateRules(at_least=[GateMinimum(metric="recall@10", value=0.1)])
+    with pytest.raises(UsageError, match=r"would be compared with nothing: add a \[\[no_drop\]\]"):
+        gate(good, rules, Path("/nonexistent"))
+
+
+def test_a_gate_is_held_against_runs_that_compare_and_numbers_that_there_are(
+    good: Path, sample_run: Callable[..., Path]
+) -> None:
+    shallow = sample_run("bm25", k=20)
+    for rule, baseline, said in (
+        (
+            NoDrop(metric="mrr"),
+            shallow,
+            rf"mrr does not .*: run {shallow} \(at most 20 deep\) again",
+        ),
+        (NoDrop(metric="recall@10", slice="temporl"), good, "did you mean temporal"),
+        (NoDrop(metric="recall@7"), good, "--metrics recall@7` adds it"),
+    ):
+        with pytest.raises(UsageError, match=said):
+            gate(good, GateRules(no_drop=[rule]), baseline)
+    with pytest.raises(UsageError, match="cluster_by must be"):
+        gate(good, GateRules(no_drop=[NoDrop(metric="recall@10")], cluster_by="users"), good)
+    assert gate(good, GateRules(no_drop=[NoDrop(metric="recall@10")]), shallow)[1].passed
+
+
+def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
+    good: Path, sample: Dataset, tmp_path: Path
+) -> None:
+    lines = (good / "rankings.trec").read_text().splitlines(keepends=True)
+    judged = sample.qrels()
+    gold = {
+        (sample.query_ids[query], document)
+        for query, document in zip(judged.query, judged.document_id.to_pylist(), strict=True)
+    }
+    rows = [tuple(line.split()) for line in lines]
+    lost = next(i for i, r in enumerate(rows) if (r[0], r[2]) in gold and int(r[3]) <= 10)
+    file = tmp_path / "less.trec"
+    file.write_text("".join(lines[:lost] + lines[lost + 1 :]))
+    less = import_rankings(file, sample, ImportOptions(tmp_path, "less", 100))
+    score_run(less, sample)
+    config = rules(tmp_path, NO_DROP.format(0.0))
+    before = import_rankings(good / "rankings.trec", sample, ImportOptions(tmp_path, "before", 100))
+    score_run(before, sample)
+    assert main(["gate", str(less), "--config", config, "--baseline", str(before)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "asks for nothing"),
+        ("at_leest = 3", "at_leest: unknown field; did you mean at_least"),
+        ("[[at_least]]\nmetric = 3\nvalue = 1", "at_least[0].metric: expected str, got int"),
+        (f'[[at_least]]\nmetric = "recall@10"\nvalue = {"9" * 400}', "more than 64 bits"),
+        ('[[at_least]]\nmetric = "recall@10"', "at_least[0].value: is missing"),
+        ('[[at_least]]\nmetric = "recal@10"\nvalue = 1', "recal"),
+        ('[[at_least]]\nmetric = "recall@7"\nvalue = 1', "--metrics recall@7` adds it"),
+        (
+            '[[at_least]]\nmetric = "recall@10"\nvalue = 1\nslice = "temporl"',
+            "did you mean temporal",
+        ),
+        ('[[at_least]]\nmetric = "recall@10"\nvalue = 1\nlevel = "page"', "was not scored by"),
+        ("not toml", "not valid TOML"),
+    ],
+)
+def test_rules_that_cannot_be_checked_are_wrong_use(
+    good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, said: str
+) -> None:
+    assert main(["gate", str(good), "--config", rules(tmp_path, text)]) == 2
+    told = capsys.readouterr().err
+    assert said in told
+    assert told.count("\n") == 1
+
+
+MINE = """
+class Mine:
+    def index(self, corpus):
+        self.n = len(corpus)
+        self.words = [set(text.lower().split()) for text in corpus.contents]
+
+    def search(self, queries, k):
+        asked = [set(query.text.lower().split()) for query in queries]
+        scores = [[{}len(a & words) for words in self.words] for a in asked]
+        return [sorted(range(self.n), key=lambda i: -s[i])[:k] for s in scores]
+"""
+
+
+@pytest.fixture
+def project(home: Path, tmp_path: Path) -> Path:
+    """Somebody's repository with the examples copied into it."""
+    shutil.copy(EXAMPLES / "ci" / "pre-commit-config.yaml", tmp_path / ".pre-commit-config.yaml")
+    gate = (EXAMPLES / "ci" / "gate.toml").read_text()
+    gate = gate.replace("0.53", "0.30").replace("0.45", "0.30")
+    (tmp_path / "gate.toml").write_text(gate)
+    (tmp_path / "mine.py").write_text(MINE.format(""))
+    return tmp_path
+
+
+def call(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "PRE_COMMIT_HOME": str(folder / ".cache")}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=HANGS
+    )
+
+
+@pytest.mark.docs
+def test_the_pre_commit_example_lets_a_good_retriever_in_and_keeps_a_bad_one_out(
+    project: Path,
+) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.org"]
+    assert call(["git", "init", "-q"], project).returncode == 0
+    assert call(["pre-commit", "install"], project).returncode == 0
+    call(["git", "add", "mine.py", "gate.toml", ".pre-commit-config.yaml"], project)
+    good = call([*git, "commit", "-qm", "good"], project)
+    assert good.returncode == 0, good.stdout + good.stderr
+    (project / "mine.py").write_text(MINE.format("-"))
+    call(["git", "add", "mine.py"], project)
+    bad = call([*git, "commit", "-qm", "bad"], project)
+    assert bad.returncode == 1
+    assert "FAIL" in bad.stdout + bad.stderr
+    assert call(["git", "log", "--oneline"], project).stdout.count("\n") == 1
+
+
+@pytest.mark.docs
+def test_the_workflow_example_runs_step_by_step(project: Path) -> None:
+    workflow = yaml.safe_load((EXAMPLES / "ci" / "github-workflow.yml").read_text())
+    steps = [s["run"] for s in workflow["jobs"]["gate"]["steps"] if "run" in s]
+    assert steps[0] == "pip install memory-retrieval-harness"  # here it is installed already
+    for step in steps[1:]:
+        done = call(["bash", "-ec", step], project)
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert ElementTree.parse(project / "gate.xml").getroot().get("failures") == "0"

@@ -1,0 +1,183 @@
+"""A change is called one only where the tests of the whole night allow it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+from statsmodels.stats.multitest import multipletests
+
+from harness.analysis.gate import status
+from harness.extensions.site.history import (
+    FELL,
+    NOT_SHOWN,
+    OPEN,
+    ROSE,
+    UNCHANGED,
+    ChangeOutcome,
+    HistoryQueries,
+    HistoryTimes,
+    HistoryVersions,
+    Line,
+    LineChange,
+    LineDataset,
+    MetricChange,
+    ScoredLine,
+    drops,
+    messages,
+    verdicts,
+)
+from harness.stats.paired import compare_paired
+
+ALPHA = 0.05
+
+
+def cell(
+    p: float, smallest: float = 1e-4, difference: float = 0.1, wins: int = 3, losses: int = 0
+) -> MetricChange:
+    """What one test found."""
+    return MetricChange(
+        before=0.5,
+        difference=difference,
+        low=-0.1,
+        high=0.2,
+        p=p,
+        smallest_p=smallest,
+        n=50,
+        wins=wins,
+        losses=losses,
+    )
+
+
+def line(system: str, **results: MetricChange) -> ScoredLine:
+    """A run that was compared in these metrics over all queries."""
+    about = {"granularity": "turn", "text": "official", "split": "test", "fingerprint": "f"}
+    return ScoredLine(
+        version=1,
+        night="2026-01-01T00:00:00+00:00",
+        list_size=1,
+        dataset="d",
+        system=system,
+        finished="2026-01-01T00:00:00+00:00",
+        run=system,
+        queries=HistoryQueries(asked=50, failed=0, unmeasurable=0),
+        data=LineDataset(name="d", **about),
+        k=10,
+        protocol="memory/1",
+        level="turn",
+        versions=HistoryVersions(harness="0.1.0", commit="-"),
+        results={},
+        times=HistoryTimes(),
+        change=LineChange(
+            state="compared",
+            since="2026-01-01T00:00:00+00:00",
+            alpha=ALPHA,
+            max_drop=0.02,
+            clusters=50,
+            cluster_by="queries",
+            results={"all": results},
+        ),
+    )
+
+
+def judged(lines: Sequence[Line]) -> dict[tuple[str, str], ChangeOutcome]:
+    found = verdicts(lines)
+    return {(series[1], metric): v for (series, _, metric), v in found.results.items()}
+
+
+def test_p_is_corrected_over_the_whole_list_as_statsmodels_does() -> None:
+    raw = {"a": [0.001, 0.02, 0.04], "b": [0.012, 0.3, 0.9]}
+    lines = [line(s, **{f"m{i}": cell(p) for i, p in enumerate(ps)}) for s, ps in raw.items()]
+    found = judged(lines)
+    flat = [p for ps in raw.values() for p in ps]
+    expected = multipletests(flat, ALPHA, method="holm")[1]
+    assert [v.p for v in found.values()] == pytest.approx(expected)
+    shown = [v.outcome for v in found.values()]
+    assert shown == [ROSE] + [NOT_SHOWN] * 5
+    assert verdicts(lines).tested == {"all": 6, "by ability": 0}
+
+
+def test_what_could_never_be_shown_is_in_no_correction() -> None:
+    """Three haystacks allow no p below 0.25; an unchanged system has nothing to test."""
+    few = line("few", m=cell(0.25, smallest=0.25))
+    same = [line(f"same{i}", m=cell(1.0, smallest=1.0, difference=0.0, wins=0)) for i in range(9)]
+    found = judged([few, *same, line("fell", m=cell(0.03, difference=-0.1))])
+    assert found["few", "m"].outcome == OPEN
+    assert {found[f"same{i}", "m"].outcome for i in range(9)} == {UNCHANGED}
+    assert found["fell", "m"].outcome == FELL
+    assert found["fell", "m"].p == pytest.approx(0.03)
+
+
+def test_a_test_that_the_number_of_tests_makes_impossible_is_open() -> None:
+    lines = [line(f"s{i}", m=cell(0.02, smallest=0.02)) for i in range(5)]
+    assert {v.outcome for v in judged(lines).values()} == {OPEN}
+
+
+@pytest.mark.parametrize("nights", [120, pytest.param(800, marks=pytest.mark.slow)])
+def test_of_lists_in_which_nothing_changed_few_show_a_change(nights: int) -> None:
+    """At most 5% of nights, whatever the mixture of many and few units; 800 nights are 0.8 points
+    of Monte Carlo error."""
+    generator = np.random.default_rng(3)
+    wrong = 0
+    for _ in range(nights):
+        lines = []
+        for system, n in enumerate([3, 4, 6, 8, 8, 12, 12]):
+            a = generator.integers(0, 3, (n, 2)) / 2
+            b = np.where(generator.random((n, 2)) < 0.5, generator.integers(0, 3, (n, 2)) / 2, a)
+            lines.append(
+                line(
+                    str(system),
+                    **{
+                        f"m{at}": cell(
+                            one.test.p,
+                            one.test.smallest,
+                            one.difference.value,
+                            wins=one.wins,
+                            losses=one.losses,
+                        )
+                        for at, one in enumerate(compare_paired(a, b, resamples=4096))
+                    },
+                )
+            )
+        wrong += any(v.outcome in (ROSE, FELL) for v in judged(lines).values())
+    assert wrong / nights <= ALPHA + 3 * np.sqrt(ALPHA * (1 - ALPHA) / nights)
+
+
+def test_a_drop_fails_where_it_is_shown_and_is_open_where_none_could_be_as_at_a_gate() -> None:
+    lines = [
+        line("fell", m=cell(0.0001, difference=-0.1)),
+        line("little", m=cell(0.0001, difference=-0.01)),
+        line("noise", m=cell(0.6, difference=-0.1)),
+        line("few", m=cell(0.25, smallest=0.25, difference=-0.1)),
+        line("few rose", m=cell(0.25, smallest=0.25, difference=0.1)),
+        line("rose", m=cell(0.0001, difference=0.1)),
+    ]
+    checks = drops(lines, verdicts(lines))
+    found = [(check.outcome, check.passed) for check in checks]
+    assert found == [
+        *[("FAIL", False), ("pass", True), ("pass", True)],
+        *[("open", False), ("open", True), ("pass", True)],
+    ]
+    assert "could not have shown a drop" in checks[3].message
+    assert 'cluster_by = "queries"' in checks[3].message
+    assert messages(lines, verdicts(lines)) == [
+        "1 dropped by more than 0.02",
+        "1 rose, 2 fell (4 tests, Holm, alpha 0.05)",
+        "2 open: no drop could have been shown, 1 of which fell by more than 0.02",
+    ]
+    assert [status(checks), status(checks[1:]), status(checks[4:])] == [1, 2, 0]
+
+
+def test_a_night_without_a_test_says_why() -> None:
+    few = line("few", m=cell(0.25, smallest=0.25, difference=-0.01))
+    same = replace(few, change=LineChange(state="unchanged"))
+    first = replace(few, change=LineChange(state="first"))
+    apart = replace(few, change=LineChange(state="not comparable"))
+    assert [messages([one], verdicts([one])) for one in (few, same, first, apart)] == [
+        ["1 open: no drop could have been shown"],
+        ["unchanged"],
+        ["the first time, nothing to compare with"],
+        ["1 not comparable with the last time"],
+    ]

@@ -1,0 +1,191 @@
+"""Asking an endpoint: nothing is paid twice or lost, and the limit is kept before a call."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from openai_endpoint import CHAT, Chat, Failure, OpenAIEndpoint
+from polling import HANGS
+
+from harness.errors import RunError, UsageError
+from harness.extensions.answers.answering.client import ModelClient, RequestOptions
+from harness.extensions.answers.answering.replies import FILE, Call, Message
+from harness.runs.usage import Budget, BudgetExceededError
+
+MODEL = "gpt-4o-mini"
+
+
+def _call(text: str, repeat: int = 0, **params: Any) -> Call:
+    return Call(MODEL, (Message(role="user", content=text),), {"max_tokens": 5, **params}, repeat)
+
+
+def _client(endpoint: OpenAIEndpoint, home: Path, **options: Any) -> ModelClient:
+    return ModelClient(RequestOptions(MODEL, endpoint.url, **options), home)
+
+
+def _echo(chat: Chat) -> str:
+    return f"to {chat.text}"
+
+
+def test_what_was_asked_once_is_never_asked_again(tmp_path: Path) -> None:
+    calls = [_call("a"), _call("b"), _call("a"), _call("a", repeat=1), _call("a", temperature=1)]
+    with OpenAIEndpoint(_echo) as endpoint:
+        first = _client(endpoint, tmp_path)
+        found = first.complete(calls)
+        assert [one.reply.text for one in found] == ["to a", "to b", "to a", "to a", "to a"]
+        assert len(endpoint.calls) == 4  # of the five two are the same
+        assert first.usage().prompt_tokens == endpoint.counted()["prompt_tokens"]
+        first.close()
+        again = _client(endpoint, tmp_path)
+        assert [one.new for one in again.complete(calls)] == [False] * 5
+        assert (len(endpoint.calls), again.usage().calls) == (4, 0)
+        again.close()
+    with OpenAIEndpoint(_echo) as other:  # another address may be another model
+        client = _client(other, tmp_path)
+        assert client.complete(calls[:1])[0].new
+        client.close()
+
+
+@pytest.mark.parametrize(
+    "failure",
+    [
+        Failure(500),
+        Failure(429, retry_after=0.1),
+        Failure(cut=True),
+        Failure(body=b"<html>no JSON</html>"),
+        Failure(body=b'{"choices": []}'),
+        Failure(seconds=4.0),
+    ],
+    ids=["500", "429", "cut", "html", "no choice", "slow"],
+)
+def test_a_bad_moment_is_passed_over(tmp_path: Path, failure: Failure) -> None:
+    with OpenAIEndpoint(_echo) as endpoint:
+        endpoint.fail(CHAT, failure)
+        client = _client(endpoint, tmp_path, timeout=2.0)
+        assert client.complete([_call("a")])[0].reply.text == "to a"
+        client.close()
+        # An endpoint that knows the key of a call bills what was sent twice once.
+        assert len(set(endpoint.bills)) == 1
+
+
+def test_what_does_not_work_is_an_error_in_a_line_and_the_rest_is_kept(tmp_path: Path) -> None:
+    with OpenAIEndpoint(_echo) as endpoint:
+        client = _client(endpoint, tmp_path, retries=0, concurrency=1)
+        client.complete([_call("a")])
+        endpoint.fail(CHAT, Failure(500))
+        with pytest.raises(RunError, match="status 500: asked to fail"):
+            client.complete([_call("b"), _call("c")])
+        endpoint.fail(CHAT, Failure(401))
+        with pytest.raises(UsageError, match="the key in OPENAI_API_KEY"):
+            client.complete([_call("b")])
+        assert not client.complete([_call("a")])[0].new
+        client.close()
+
+
+def test_a_filter_is_no_answer_and_no_end(tmp_path: Path) -> None:
+    with OpenAIEndpoint(_echo) as endpoint:
+        endpoint.fail(CHAT, Failure(400, code="content_filter"))
+        client = _client(endpoint, tmp_path, concurrency=1)
+        first, second = client.complete([_call("a"), _call("b")])
+        assert (first.reply.refused, second.reply.text) == ("asked to fail", "to b")
+        assert client.complete([_call("a")])[0].reply.text == "to a"  # it was not paid: asked again
+        client.close()
+
+
+def test_the_limit_is_kept_before_a_call_whatever_comes_of_it(tmp_path: Path) -> None:
+    prices = {MODEL: {"prompt_tokens": 1e6, "completion_tokens": 1e6}}  # a dollar a token
+    calls = [_call(f"{n:04d}") for n in range(60)]  # at most 20 + 5 dollars, in truth 1 + 2
+    with OpenAIEndpoint(_echo) as endpoint:
+        endpoint.fail(CHAT, *[Failure(body=b"broken")] * 2, *[Failure(cut=True)] * 2)
+        client = _client(endpoint, tmp_path, prices=prices, max_usd=220.0, concurrency=4)
+        with pytest.raises(
+            BudgetExceededError, match=r"--max-usd 220: .* USD are spent, and the next"
+        ):
+            client.complete(calls)
+        client.close()
+        counted = endpoint.counted()
+        assert counted["prompt_tokens"] + counted["completion_tokens"] <= 220
+        done = len(endpoint.calls)
+        assert done > 20
+        more = _client(endpoint, tmp_path, prices=prices, max_usd=400.0)
+        assert sum(one.new for one in more.complete(calls)) == 60 - (done - 4)
+        more.close()
+    with pytest.raises(UsageError, match="has no price"):
+        ModelClient(RequestOptions("some-model", "http://localhost:1/v1", max_usd=1.0), tmp_path)
+
+
+def test_so_many_are_asked_at_once(tmp_path: Path) -> None:
+    together = threading.Barrier(3, timeout=HANGS)
+
+    def answer(chat: Chat) -> str:
+        together.wait()
+        return "all three are here"
+
+    with OpenAIEndpoint(answer) as endpoint:
+        client = _client(endpoint, tmp_path, concurrency=3)
+        assert len(client.complete([_call(text) for text in "abc"])) == 3
+        client.close()
+
+
+def test_neither_key_nor_prompt_stands_in_what_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-very-secret")
+    with OpenAIEndpoint(_echo) as endpoint:
+        client = _client(endpoint, tmp_path)
+        client.complete([_call("a question of somebody's")])
+        client.close()
+    kept = b"".join(path.read_bytes() for path in tmp_path.glob(f"{FILE}*"))
+    assert b"sk-very-secret" not in kept
+    assert kept.count(b"a question of somebody's") == kept.count(b"to a question of somebody's")
+
+
+def test_a_service_that_repeats_its_key_in_any_field_is_kept_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key = "canary-0123-secret"
+    monkeypatch.setenv("OPENAI_API_KEY", key)
+    choice = {"message": {"content": f"with {key}"}, "finish_reason": f"stop-{key}"}
+    usage = {"prompt_tokens": 2**40, "completion_tokens": -5}
+    body = {"choices": [choice], "model": f"m-{key}", "usage": usage}
+    with OpenAIEndpoint(_echo) as endpoint:
+        endpoint.fail(CHAT, Failure(body=orjson.dumps(body)))
+        client = _client(endpoint, tmp_path)
+        reply = client.complete([_call("a")])[0].reply
+        client.close()
+    assert (reply.text, reply.finish_reason, reply.model) == ("with ***", "stop-***", "m-***")
+    assert (reply.prompt_tokens, reply.completion_tokens) == (None, None)
+    assert key.encode() not in b"".join(path.read_bytes() for path in tmp_path.glob(f"{FILE}*"))
+
+
+def test_a_damaged_file_of_replies_is_told(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_bytes(b"no database, " * 400)
+    with OpenAIEndpoint(_echo) as endpoint, pytest.raises(UsageError, match="remove it"):
+        _client(endpoint, tmp_path)
+
+
+def test_a_reply_is_read_as_it_came(tmp_path: Path) -> None:
+    body = {"choices": [{"message": {"content": None}, "finish_reason": "content_filter"}]}
+    with OpenAIEndpoint(_echo) as endpoint:
+        endpoint.fail(CHAT, Failure(body=orjson.dumps(body)))
+        client = _client(endpoint, tmp_path)
+        reply = client.complete([_call("a")])[0].reply
+        client.close()
+    assert (reply.text, reply.finish_reason, reply.prompt_tokens) == ("", "content_filter", None)
+
+
+def test_a_budget_never_waits_without_open_reservations() -> None:
+    """Sums of floats that cancel out leave a residue, which is no call."""
+    for size in range(1, 200):
+        budget = Budget(0.001)
+        reserved = [n * 0.1 / 1_000_000 for n in (size + 17, 3 * size + 17, 24)]
+        for amount in reserved:
+            budget.reserve(amount)
+        for amount in reserved:
+            budget.settle(amount, 0.01)
+        with pytest.raises(BudgetExceededError):
+            budget.reserve(18 * 0.1 / 1_000_000)

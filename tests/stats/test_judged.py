@@ -1,0 +1,172 @@
+"""The true rate behind a judge that errs: exact cases, what must hold, and coverage."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.stats.judged import (
+    Errors,
+    corrected_difference,
+    corrected_rate,
+    prediction_powered,
+    prediction_powered_difference,
+)
+
+
+def test_a_judge_of_known_errors_is_corrected_for_them() -> None:
+    judged = np.repeat([1.0, 0.0], [525, 475])
+    errors = Errors(hits=950, misses=50, rejections=900, alarms=100)
+    found = corrected_rate(judged, errors)
+    assert found.value == pytest.approx((0.525 + 0.9 - 1) / (0.95 + 0.9 - 1))
+    assert found.value == pytest.approx(0.5)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.5 < found.high
+    assert (found.n, found.people, found.note) == (1000, 2000, "")
+    never = corrected_rate(np.zeros(100), errors)
+    assert (never.value, never.low) == (0.0, 0.0)
+
+
+def test_what_cannot_be_told_is_said() -> None:
+    judged = np.array([1.0, 0.0, 1.0, np.nan])
+    for errors, said in (
+        (Errors(10, 2, 0, 0), "no right, or no wrong answer"),
+        (Errors(5, 5, 5, 5), "hardly at all"),
+        (Errors(0, 10, 0, 10), "hardly at all"),
+    ):
+        found = corrected_rate(judged, errors)
+        assert (found.value, found.low, found.high) == (None, None, None)
+        assert said in found.note
+    assert "of one kind" in corrected_rate(judged, Errors(9, 0, 30, 1)).note
+    none = np.full(4, np.nan)
+    assert prediction_powered(judged, none).value is None
+    few = prediction_powered(judged, np.array([1.0, 0.0, np.nan, np.nan]))
+    assert "2 units only" in few.note
+    with pytest.raises(ValueError, match="as long as each other"):
+        prediction_powered(judged, none[:3])
+
+
+def test_with_everybody_asked_the_people_alone_decide() -> None:
+    people = np.array([1.0, 0.0, 1.0, 1.0, 0.0] * 20)
+    found = prediction_powered(1 - people, people)
+    assert (found.value, found.weight, found.people) == (pytest.approx(0.6), 0.0, 100)
+
+
+def test_a_perfect_judge_is_trusted_and_a_blind_one_is_not() -> None:
+    draw = np.random.default_rng(3)
+    truth = (draw.random(600) < 0.4).astype(float)
+    people = np.where(np.arange(600) < 120, truth, np.nan)
+    perfect = prediction_powered(truth, people)
+    blind = prediction_powered(draw.integers(0, 2, 600).astype(float), people)
+    assert perfect.weight == pytest.approx(1 / (1 + 120 / 480))
+    assert perfect.value == pytest.approx(truth.mean())
+    assert blind.weight < 0.2
+    assert blind.value == pytest.approx(truth[:120].mean(), abs=0.02)
+    assert perfect.high is not None
+    assert blind.high is not None
+    assert perfect.high - (perfect.low or 0) < blind.high - (blind.low or 0)
+
+
+def test_a_judge_shrinks_a_difference_by_what_it_is_corrected_for() -> None:
+    judged = np.repeat([1.0, 0.0, -1.0], [134, 800, 66])  # .08 from the judge's side
+    found = corrected_difference(judged, Errors(hits=95, misses=5, rejections=85, alarms=15))
+    assert found.value == pytest.approx(0.068 / 0.8)
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < 0.068 / 0.8 < found.high
+    none = corrected_difference(judged, Errors(3, 1, 0, 0))
+    assert (none.value, "no wrong answer" in none.note) == (None, True)
+
+
+def test_a_judge_that_favours_a_system_is_seen_through_by_people_alone() -> None:
+    draw = np.random.default_rng(4)
+    a, b = draw.random(4000) < 0.5, draw.random(4000) < 0.5
+    said = (
+        np.where(b, True, draw.random(4000) < 0.3).astype(float) - a
+    )  # b is called right too often
+    people = np.where(np.arange(4000) < 800, b.astype(float) - a, np.nan)
+    found = prediction_powered_difference(said, people)
+    blind = corrected_difference(said, Errors(800, 0, 700, 100))
+    assert blind.low is not None
+    assert blind.low > 0.1
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < (b.mean() - a.mean()) < found.high
+    assert found.high < 0.1
+
+
+def test_differences_turn_with_the_systems_and_reach_from_minus_one() -> None:
+    draw = np.random.default_rng(5)
+    judged = draw.integers(-1, 2, 90).astype(float)
+    people = np.where(np.arange(90) < 40, judged, np.nan)
+    clusters = np.arange(90) // 5
+    one = prediction_powered_difference(judged, people, clusters)
+    other = prediction_powered_difference(-judged, -people, clusters)
+    assert one.low is not None
+    assert other.high is not None
+    assert (one.value, one.low) == pytest.approx((-other.value, -other.high))
+    lost = prediction_powered_difference(-np.ones(30), -np.ones(30))
+    assert (lost.value, lost.low) == (-1.0, -1.0)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=25)
+def test_the_order_of_answers_makes_no_difference(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    judged = draw.integers(0, 2, 80).astype(float)
+    people = np.where(draw.random(80) < 0.4, draw.integers(0, 2, 80), np.nan)
+    clusters = draw.integers(0, 9, 80)
+    order = draw.permutation(80)
+    for found, other in (
+        (
+            prediction_powered(judged, people, clusters),
+            prediction_powered(judged[order], people[order], clusters[order]),
+        ),
+        (
+            corrected_rate(judged, Errors(40, 4, 30, 6), clusters),
+            corrected_rate(judged[order], Errors(40, 4, 30, 6), clusters[order]),
+        ),
+    ):
+        assert (found.value, found.low, found.high) == pytest.approx(
+            (other.value, other.low, other.high)
+        )
+
+
+@pytest.mark.parametrize("sizes", [None, [40] * 12, [150] + [30] * 11])
+def test_intervals_hold_the_truth_as_often_as_they_say(sizes: list[int] | None) -> None:
+    draw = np.random.default_rng(11)
+    right, sensitivity, specificity, draws = 0.4, 0.9, 0.85, 150
+    held = np.zeros(2)
+    for _ in range(draws):
+        chances = np.full(480, right)
+        clusters = None
+        if sizes is not None:
+            clusters = np.repeat(np.arange(len(sizes)), sizes)
+            chances = draw.beta(right * 6, (1 - right) * 6, len(sizes))[clusters]
+        truth = draw.random(len(chances)) < chances
+        said = np.where(
+            truth, draw.random(len(truth)) < sensitivity, draw.random(len(truth)) > specificity
+        )
+        seen = draw.choice(len(truth), 60, replace=False)
+        people = np.full(len(truth), np.nan)
+        people[seen] = truth[seen]
+        mine, true = said[seen], truth[seen]
+        errors = Errors(
+            int((mine & true).sum()),
+            int((~mine & true).sum()),
+            int((~mine & ~true).sum()),
+            int((mine & ~true).sum()),
+        )
+        for at, found in enumerate(
+            (
+                corrected_rate(said.astype(float), errors, clusters),
+                prediction_powered(said.astype(float), people, clusters),
+            )
+        ):
+            assert found.low is not None
+            assert found.high is not None
+            held[at] += found.low <= right <= found.high
+    assert (held / draws >= 0.9).all(), held / draws
