@@ -157,7 +157,8 @@ def test_every_temporary_folder_of_the_package_is_locked_by_its_process() -> Non
 
 def test_what_a_killed_submission_leaves_is_swept(tmp_path: Path) -> None:
     code = (
-        "import os, sys; from pathlib import Path; from harness.io.leftovers import TemporaryFolder; "
+        "import os, sys; from pathlib import Path; "
+        "from harness.io.leftovers import TemporaryFolder; "
         "made = TemporaryFolder('add', Path(sys.argv[1])); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path], check=False)
