@@ -108,7 +108,7 @@ def fill(n: int, dtype: str) -> None:
 def exact(n: int, dtype: str, shuffled: bool) -> None:
     """Open, check and search what `fill` kept; print what each step cost as JSON."""
     from harness.extensions.dense.embeddings import Store, digests
-    from harness.retrievers.exact_search import PIECE, Passages, nearest
+    from harness.extensions.dense.exact_search import PIECE, Passages, nearest
 
     memory = Memory()
     store = Store("random", "r", dtype)

@@ -14,8 +14,8 @@ from harness.errors import UsageError
 from harness.extensions.dense import ann
 from harness.extensions.dense.ann import Approximate
 from harness.extensions.dense.embedder import VectorRetriever
+from harness.extensions.dense.exact_search import Vectors, nearest
 from harness.records.run import DatasetRef, QueryCounts, RetrieverRecord, RunRecord, RunSettings
-from harness.retrievers.exact_search import Vectors, nearest
 
 RNG = np.random.default_rng(0)
 CENTRES = RNG.standard_normal((20, 16), np.float32)

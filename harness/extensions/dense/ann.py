@@ -8,8 +8,8 @@ from time import perf_counter
 import numpy as np
 
 from harness.errors import UsageError
+from harness.extensions.dense.exact_search import Vectors, nearest
 from harness.retrievers.contract import Result
-from harness.retrievers.exact_search import Vectors, nearest
 from harness.retrievers.extras import need
 
 Pieces = Callable[[], Iterable[tuple[int, Vectors]]]

@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
+from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.models import Model
 from harness.io.files import read_json
-from harness.retrievers.exact_search import Vectors
 
 TOKENS_A_BATCH = 512
 

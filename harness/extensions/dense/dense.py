@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from harness.extensions.dense.embedder import VectorOptions, VectorRetriever
+from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.models import Model, locate
-from harness.retrievers.exact_search import Vectors
 from harness.retrievers.extras import need
 from harness.retrievers.options import with_options
 

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from harness.datasets.progress import progress
 from harness.extensions.dense.ann import Approximate
 from harness.extensions.dense.embeddings import Store, digests, until_undamaged
+from harness.extensions.dense.exact_search import Passages, Rows, Vectors, nearest, unit
 from harness.extensions.dense.vector_file import Keys
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.exact_search import Passages, Rows, Vectors, nearest, unit
 
 Parts = Callable[[], Iterable[Sequence[str]]]
 """Gives all texts, some at a time; called again, the same ones once more."""

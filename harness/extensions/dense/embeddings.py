@@ -24,11 +24,11 @@ import numpy as np
 
 from harness.datasets.prepare import home
 from harness.errors import UsageError, near
+from harness.extensions.dense.exact_search import Rows, Vectors
 from harness.extensions.dense.vector_file import DamagedVectorsError, Keys, KeyTable, VectorShard
 from harness.io.files import disk_errors
 from harness.io.leftovers import discard
 from harness.io.records import Record, decode, write_json_record
-from harness.retrievers.exact_search import Rows, Vectors
 from harness.retrievers.locks import in_turn
 
 _log = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from harness.errors import UsageError
 from harness.extensions.dense.bert import Bert, batches, head, model_file, tokenizer
 from harness.extensions.dense.embedder import Embedder, VectorOptions, VectorRetriever
+from harness.extensions.dense.exact_search import Vectors, unit
 from harness.extensions.dense.models import Model, locate, packaged
-from harness.retrievers.exact_search import Vectors, unit
 from harness.retrievers.extras import need
 from harness.retrievers.options import with_options
 

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
+from harness.extensions.dense.exact_search import Rows, Vectors
 from harness.io.checksums import sums_of
 from harness.io.files import write_bytes
-from harness.retrievers.exact_search import Rows, Vectors
 
 Keys = npt.NDArray[np.uint64]
 """Shape (n, 2): the first 16 bytes of a sha256."""

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from harness.extensions.dense.embedder import Embedder
+from harness.extensions.dense.exact_search import unit
 from harness.extensions.dense.minilm import packaged_embedder
 from harness.extensions.integrations.frameworks.build import (
     HANDLE,
@@ -18,7 +19,6 @@ from harness.extensions.integrations.frameworks.build import (
     no_more_than,
 )
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.exact_search import unit
 from harness.retrievers.extras import need
 
 

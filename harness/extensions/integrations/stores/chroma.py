@@ -9,10 +9,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.minilm import MiniLM
 from harness.extensions.integrations.stores.vector_store import Found, VectorStore
 from harness.io.masking import from_environment
-from harness.retrievers.exact_search import Vectors
 from harness.retrievers.server import check_url, reach
 
 _NUMBERS_AT_ONCE = 2_000_000

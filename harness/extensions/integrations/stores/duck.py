@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.minilm import MiniLM
 from harness.extensions.integrations.stores.vector_store import Found, VectorStore, numbered_rows
-from harness.retrievers.exact_search import Vectors
 
 # The inner product serves for the cosine too: then all vectors have length 1 (one of zeros, whose
 # cosine DuckDB calls NaN, stays zero). Equal scores: the smaller position first.

@@ -15,9 +15,9 @@ import pyarrow as pa
 
 from harness.extensions.dense.dense import MODEL, Dense
 from harness.extensions.dense.embedder import VectorRetriever
+from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.minilm import PACKAGED, MiniLM
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.exact_search import Vectors
 from harness.retrievers.extras import need
 
 Positions = npt.NDArray[np.int64]
