@@ -11,10 +11,9 @@ import pytest
 from counting import Counting
 from notes import corpus
 
-from harness.extensions.dense import embedder
+from harness.extensions.dense import embedder, exact_search
 from harness.extensions.dense.embedder import VectorRetriever
 from harness.extensions.dense.embeddings import cached_vectors
-from harness.retrievers import exact_search
 from harness.retrievers.contract import Question
 
 
