@@ -71,7 +71,7 @@ class CallUsage(Record):
     usd: float | None = None
 
 
-class ImportedFile(Record):
+class ImportedAnswersFile(Record):
     """The file that answers were imported from."""
 
     file: str
@@ -96,7 +96,7 @@ class AnswersRecord(ChecksummedRecord):
     response_models: list[str] = msgspec.field(default_factory=list)
     mean_context_tokens: float | None = None
     usage: CallUsage | None = None
-    imported: ImportedFile | None = None
+    imported: ImportedAnswersFile | None = None
 
 
 class ConditionEstimate(Record, omit_defaults=False):
@@ -149,7 +149,7 @@ class JudgeRecord(ChecksummedRecord):
     versions: dict[str, str]
     response_models: list[str] = msgspec.field(default_factory=list)
     usage: CallUsage | None = None
-    imported: ImportedFile | None = None
+    imported: ImportedAnswersFile | None = None
     human_labels: HumanLabelSource | None = None
 
 

@@ -21,7 +21,7 @@ from notes import corpus
 from polling import HANGS, Watched, wait_until
 
 from harness.errors import UsageError
-from harness.extensions.answers.answering.replies import Replies, Reply
+from harness.extensions.answers.answering.replies import ChatReply, Replies
 from harness.extensions.dense import vector_file
 from harness.extensions.dense.embedder import Embedder, VectorRetriever
 from harness.extensions.dense.embeddings import Store, cached_vectors, digests
@@ -175,7 +175,7 @@ def test_cache_verify_names_the_damaged_block_and_the_replies(
     Embedder(Counting(tmp_path / "log"))(TEXTS)
     replies = Replies(home)
     for name in "ab":
-        replies.put(name, Reply(text=f"said {name}"), "model")
+        replies.put(name, ChatReply(text=f"said {name}"), "model")
     assert harness("cache", "verify").status == 0
     (block,) = cached_vectors()[0].path.glob("*.npy")
     data = bytearray(block.read_bytes())
@@ -183,7 +183,7 @@ def test_cache_verify_names_the_damaged_block_and_the_replies(
     block.write_bytes(data)
     with sqlite3.connect(home / "replies.sqlite") as db:
         db.execute("update replies set reply = replace(reply, 'said b', 'said c') where key = 'b'")
-    assert (replies.get("a"), replies.get("b")) == (Reply(text="said a"), None)
+    assert (replies.get("a"), replies.get("b")) == (ChatReply(text="said a"), None)
     replies.close()
     told = harness("cache", "verify")
     assert told.status == 1

@@ -96,7 +96,7 @@ def _by_number(terms: Terms) -> Ints:
     return order[np.argsort(high[order].astype(np.uint16), kind="stable")] if high.any() else order
 
 
-class Builder:
+class IndexBuilder:
     """Writes the index of a large corpus into a folder: `add` each block, then `finish`."""
 
     def __init__(self, folder: Path) -> None:
@@ -209,7 +209,7 @@ def _header(file: IO[bytes], kind: np.dtype[Any], n: int) -> None:
 
 def build_index(corpus: Corpus, tokenizer: Tokenizer, folder: Path) -> None:
     """Index a large corpus into a folder."""
-    builder = Builder(folder)
+    builder = IndexBuilder(folder)
     with progress(len(corpus), "documents", "index") as bar:
         for block in corpus.blocks(BLOCK):
             builder.add(*tokenizer.encode_column(block.text_column()))

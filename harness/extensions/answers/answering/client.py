@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import RunError, UsageError
-from harness.extensions.answers.answering.replies import Call, Replies, Reply
+from harness.extensions.answers.answering.replies import Call, ChatReply, Replies
 from harness.extensions.answers.endpoint import Endpoint
 from harness.io.masking import all_without_known, excerpt, masked
 from harness.io.records import decode, to_plain
@@ -64,7 +64,7 @@ class RequestOptions:
 class ModelResponse:
     """A reply, and whether its call was made now (`new`) or its reply was cached."""
 
-    reply: Reply
+    reply: ChatReply
     new: bool
 
 
@@ -155,7 +155,7 @@ class ModelClient:
             self._client.close()
         self._replies.close()
 
-    def _request(self, missing: Mapping[str, Call]) -> Iterator[tuple[str, Reply]]:
+    def _request(self, missing: Mapping[str, Call]) -> Iterator[tuple[str, ChatReply]]:
         """Yields each reply as it arrives. After the first error no new call is made, and calls in
         flight are finished and cached."""
         if not missing:
@@ -163,7 +163,7 @@ class ModelClient:
         rest = iter(missing.items())
         self._client = self._client or self._endpoint.client()
         with ThreadPoolExecutor(self._options.concurrency) as pool:
-            in_flight: dict[Future[Reply], str] = {}
+            in_flight: dict[Future[ChatReply], str] = {}
             error: BaseException | None = None
             while True:
                 free = 0 if error is not None else self._options.concurrency - len(in_flight)
@@ -191,7 +191,7 @@ class ModelClient:
         if error is not None:
             raise error
 
-    def _with_retries(self, key: str, call: Call) -> Reply:
+    def _with_retries(self, key: str, call: Call) -> ChatReply:
         try:
             return retry(
                 lambda: self._within_budget(key, call), self._options.retries, _is_transient
@@ -199,7 +199,7 @@ class ModelClient:
         except Exception as error:
             raise self._explained(error) from None
 
-    def _within_budget(self, key: str, call: Call) -> Reply:
+    def _within_budget(self, key: str, call: Call) -> ChatReply:
         """Makes one attempt. A call that was sent and not rejected may be billed whether or not its
         reply arrives, and counts as its reservation without token counts."""
         import openai
@@ -233,7 +233,7 @@ class ModelClient:
         reply = next((limit for limit in limits if isinstance(limit, int | float) and limit), 0)
         return self._cost(prompt, int(reply)) or 0.0
 
-    def _send(self, key: str, call: Call) -> Reply:
+    def _send(self, key: str, call: Call) -> ChatReply:
         import openai
 
         try:
@@ -245,7 +245,7 @@ class ModelClient:
             )
         except openai.APIStatusError as error:
             if error.status_code in _REJECTED and _is_filtered(error):
-                return Reply(
+                return ChatReply(
                     text="", prompt_tokens=0, completion_tokens=0, refused=_one_line(error)
                 )
             raise
@@ -287,7 +287,7 @@ def _is_filtered(error: Any) -> bool:
     return any(word in message for word in words) or error.status_code == 413
 
 
-def _reply(content: bytes) -> Reply:
+def _reply(content: bytes) -> ChatReply:
     """Reads a chat completion. Raises _InvalidReplyError."""
     try:
         completion = decode(content, ChatCompletion, "reply")
@@ -303,7 +303,7 @@ def _reply(content: bytes) -> Reply:
             str(completion.model or ""),
         )
     )
-    return Reply(
+    return ChatReply(
         text=text,
         finish_reason=finish_reason,
         model=model,

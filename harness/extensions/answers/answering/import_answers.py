@@ -30,7 +30,7 @@ from harness.records.answers import (
     AnswerCounts,
     AnswerSettings,
     AnswersRecord,
-    ImportedFile,
+    ImportedAnswersFile,
     JudgeIdentity,
     RunReference,
 )
@@ -168,7 +168,7 @@ def import_answers(
         }
         for row, one in by_row.items()
     ]
-    imported = ImportedFile(
+    imported = ImportedAnswersFile(
         file=path.name, sha256=digest(path), format=format_, repeats=repeats, notes=notes
     )
     identity = to_plain(msgspec.structs.replace(imported, notes=[]))
@@ -243,7 +243,7 @@ def _write_judgements(
     dataset: Dataset,
     answers: Mapping[int, ImportedAnswer],
     judge: str,
-    imported: ImportedFile,
+    imported: ImportedAnswersFile,
 ) -> None:
     """Writes the judgements of one judge; a failed answer is wrong, unless another judged it."""
     rows = [

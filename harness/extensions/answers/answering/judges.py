@@ -15,7 +15,7 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
 from harness.extensions.answers.answering.prompts import format_time
 from harness.extensions.answers.answering.published_code import EVALUATION, published_code
-from harness.extensions.answers.answering.replies import Message
+from harness.extensions.answers.answering.replies import ModelMessage
 from harness.extensions.answers.answering.templates import (
     JudgeTemplate,
     built_in_template,
@@ -28,7 +28,7 @@ JUDGES = ("plain", "longmemeval-official")
 OFFICIAL_MODEL = "gpt-4o-2024-08-06"
 """The one model whose judgements LongMemEval's own script accepts."""
 
-JudgePrompt = tuple[tuple[Message, ...], Mapping[str, object]]
+JudgePrompt = tuple[tuple[ModelMessage, ...], Mapping[str, object]]
 """Messages and parameters of a call."""
 
 
@@ -125,7 +125,7 @@ class LongMemEvalJudge:
             )
         text = self._templates[kind].format(question.text, _reference(question), answer)
         params = {"n": 1, "temperature": 0, "max_tokens": 10}
-        return (Message(role="user", content=text),), params
+        return (ModelMessage(role="user", content=text),), params
 
     def verdict(self, reply: str) -> bool | None:
         """Returns True if `yes` is in the reply, as the script does. A reply with neither yes nor

@@ -26,7 +26,7 @@ from harness.io.records import to_plain
 from harness.records.answers import (
     CallUsage,
     HumanLabelSource,
-    ImportedFile,
+    ImportedAnswersFile,
     JudgeIdentity,
     JudgementCounts,
     JudgeRecord,
@@ -120,7 +120,7 @@ def write_judgements(
     *,
     models: Sequence[str] = (),
     usage: CallUsage | None = None,
-    imported: ImportedFile | None = None,
+    imported: ImportedAnswersFile | None = None,
     human_labels: HumanLabelSource | None = None,
 ) -> Path:
     """Writes the judgements of these answers beside them, complete or not at all."""

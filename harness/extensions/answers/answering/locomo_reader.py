@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.extensions.answers.answering.context import Context
 from harness.extensions.answers.answering.prompts import Prompt, raw_file
 from harness.extensions.answers.answering.published_code import LOCOMO_PROMPTS, Code, published_code
-from harness.extensions.answers.answering.replies import Message
+from harness.extensions.answers.answering.replies import ModelMessage
 from harness.io.records import Record, read_json_record
 
 _TEMPORAL, _ADVERSARIAL = 2, 5
@@ -86,7 +86,7 @@ class LoCoMoReader:
             question, choices = self._question(ids[context.query])
             template = self._prompt if choices is None else self._choice_prompt
             text = f"{turns}\n\n{template.format(question)}"
-            message = Message(role=self._role, content=text)
+            message = ModelMessage(role=self._role, content=text)
             yield Prompt(context.query, (message,), _PARAMS, choices)
 
     def answer(self, prompt: Prompt, text: str) -> str:

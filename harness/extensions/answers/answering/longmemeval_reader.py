@@ -17,7 +17,7 @@ from harness.errors import UsageError
 from harness.extensions.answers.answering.context import Context
 from harness.extensions.answers.answering.prompts import Prompt, raw_file
 from harness.extensions.answers.answering.published_code import GENERATION, published_code
-from harness.extensions.answers.answering.replies import Message
+from harness.extensions.answers.answering.replies import ModelMessage
 from harness.io.records import Record, convert
 from harness.runs.folder.longmemeval_log import original_id
 
@@ -89,7 +89,7 @@ class LongMemEvalReader:
                 for number, (date, turns) in enumerate(self._chunks(context, question), 1)
             )
             text = self._prompt.format(history, question.question_date, question.question)
-        return Prompt(context.query, (Message(role="user", content=text),), params)
+        return Prompt(context.query, (ModelMessage(role="user", content=text),), params)
 
     def _chunks(
         self, context: Context, question: LongMemEvalQuestion

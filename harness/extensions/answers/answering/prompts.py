@@ -10,7 +10,7 @@ from typing import Protocol
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.extensions.answers.answering.context import Context
-from harness.extensions.answers.answering.replies import Message
+from harness.extensions.answers.answering.replies import ModelMessage
 from harness.schema import as_datetime
 
 
@@ -20,7 +20,7 @@ class Prompt:
     offers some."""
 
     query: int
-    messages: tuple[Message, ...]
+    messages: tuple[ModelMessage, ...]
     params: Mapping[str, object]
     choices: Mapping[str, str] | None = None
 

@@ -23,7 +23,7 @@ FILE = "replies.sqlite"
 _WAIT = 60.0  # seconds for another process that writes
 
 
-class Message(Record):
+class ModelMessage(Record):
     """A chat message."""
 
     role: str
@@ -36,7 +36,7 @@ class Call:
     repetitions of one call, from 0."""
 
     model: str
-    messages: tuple[Message, ...]
+    messages: tuple[ModelMessage, ...]
     params: Mapping[str, object]
     repeat: int = 0
 
@@ -46,7 +46,7 @@ class Call:
         return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
 
-class Reply(Record):
+class ChatReply(Record):
     """A model's reply.
 
     `finish_reason` is `stop`, `length` or `content_filter`; `model` is the endpoint's name of the
@@ -90,7 +90,7 @@ class Replies:
         except sqlite3.DatabaseError as error:
             raise self._damaged(error) from None
 
-    def get(self, key: str) -> Reply | None:
+    def get(self, key: str) -> ChatReply | None:
         """Returns a cached reply, None if there is none or it is damaged. Raises UsageError for a
         damaged file."""
         try:
@@ -101,7 +101,7 @@ class Replies:
             raise self._damaged(error) from None
         return None if row is None else _unpacked(key, row[0])
 
-    def put(self, key: str, reply: Reply, model: str) -> None:
+    def put(self, key: str, reply: ChatReply, model: str) -> None:
         """Stores a reply; it is on disk when this returns."""
         row = (key, model, time.time(), _packed(key, reply))
         with self._lock:
@@ -143,19 +143,19 @@ class Replies:
         )
 
 
-def _packed(key: str, reply: Reply) -> bytes:
+def _packed(key: str, reply: ChatReply) -> bytes:
     """Encodes a reply, followed by the sha256 of its key and itself."""
     data = encode(reply)
     return data + b"\n" + _digest(key, data)
 
 
-def _unpacked(key: str, stored: object) -> Reply | None:
+def _unpacked(key: str, stored: object) -> ChatReply | None:
     """Decodes a reply; None if it is not as it was written."""
     data, _, digest = stored.rpartition(b"\n") if isinstance(stored, bytes) else (b"", b"", b"")
     if digest != _digest(key, data):
         return None
     try:
-        return decode(data, Reply, FILE)
+        return decode(data, ChatReply, FILE)
     except UsageError:
         return None
 

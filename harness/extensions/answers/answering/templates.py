@@ -15,7 +15,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from harness.errors import UsageError
-from harness.extensions.answers.answering.replies import Message
+from harness.extensions.answers.answering.replies import ModelMessage
 from harness.io.records import Record, read_toml_record
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
@@ -31,10 +31,10 @@ class Template(Record):
     system: str = ""
     params: dict[str, object] = msgspec.field(default_factory=dict)
 
-    def messages(self, prompt: str, values: Mapping[str, str]) -> tuple[Message, ...]:
+    def messages(self, prompt: str, values: Mapping[str, str]) -> tuple[ModelMessage, ...]:
         """Returns the messages of a call, with the placeholders of `prompt` filled in."""
-        user = Message(role="user", content=fill(prompt, values))
-        return (Message(role="system", content=self.system), user) if self.system else (user,)
+        user = ModelMessage(role="user", content=fill(prompt, values))
+        return (ModelMessage(role="system", content=self.system), user) if self.system else (user,)
 
 
 class ReaderTemplate(Template):

@@ -39,14 +39,14 @@ class ToolSchema(Record, forbid_unknown_fields=False):
 
 
 @dataclass(frozen=True)
-class Call:
+class ToolCall:
     """A tool, and a template of its arguments; None where its schema is to say what they are."""
 
     tool: str
     arguments: Mapping[str, object] | None
 
     @classmethod
-    def read(cls, given: Any, name: str, places: Sequence[str]) -> Call:
+    def read(cls, given: Any, name: str, places: Sequence[str]) -> ToolCall:
         """A parameter: `{"tool": {"argument": "{text}"}}`, or a tool's name.
 
         Raises ValueError for anything else, and for a place that there is not.
@@ -69,7 +69,7 @@ class Call:
                 raise ValueError(f"{name} has {{{place}}}; there are {known}")
         return cls(tool, arguments)
 
-    def by_schema(self, schema: ToolSchema, place: str) -> Call:
+    def by_schema(self, schema: ToolSchema, place: str) -> ToolCall:
         """With the arguments that the tool's own schema leaves no choice about.
 
         Raises ValueError where there is one, for an argument that the tool does not have, which
@@ -91,7 +91,7 @@ class Call:
                 f"{takes}: say what is what, as "
                 f"{json.dumps({self.tool: {(texts or ['...'])[0]: f'{{{place}}}'}})}"
             )
-        return Call(self.tool, {texts[0]: f"{{{place}}}"})
+        return ToolCall(self.tool, {texts[0]: f"{{{place}}}"})
 
 
 def _is_string(schema: object) -> bool:

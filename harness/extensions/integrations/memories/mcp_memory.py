@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from harness.errors import RunError, UsageError
 from harness.extensions.integrations.memories import mcp_forms as forms
-from harness.extensions.integrations.memories.mcp_forms import Call
+from harness.extensions.integrations.memories.mcp_forms import ToolCall
 from harness.extensions.integrations.memories.mcp_session import TOKEN, Session, at, started
 from harness.io.leftovers import TemporaryFolder
 from harness.io.masking import masked
@@ -64,9 +64,9 @@ class Mcp:
                 'needs two tools of the server: --param \'add={"remember": {"text": '
                 '"{text}"}}\' --param \'search={"recall": {"query": "{query}"}}\''
             )
-        self._add = Call.read(add, "add", forms.OF_DOCUMENT)
-        self._search = Call.read(search, "search", forms.OF_QUESTION)
-        self._reset = Call.read(given.reset, "reset", ()) if given.reset else None
+        self._add = ToolCall.read(add, "add", forms.OF_DOCUMENT)
+        self._search = ToolCall.read(search, "search", forms.OF_QUESTION)
+        self._reset = ToolCall.read(given.reset, "reset", ()) if given.reset else None
         self._where(given.command, given.url, given.env)
         if given.timeout <= 0:
             raise ValueError(f"timeout must be above 0, not {given.timeout:g}")
@@ -165,7 +165,7 @@ class Mcp:
         command = self._command.replace("{folder}", shlex.quote(self._folder.name))
         return await Session.opened(started(command, forms.filled(self._env, place)), self._timeout)
 
-    async def _prepared(self, session: Session) -> Call:
+    async def _prepared(self, session: Session) -> ToolCall:
         """The tool that adds. Raises RunError where a tool is not as the parameters say."""
         self._server = session.server()
         tools = await session.tools()
@@ -215,7 +215,7 @@ class Mcp:
         found = forms.items(structured, texts, self._results)
         return forms.hits(found, self._handles, self._nothing)
 
-    async def _call(self, call: Call, values: Mapping[str, object]) -> tuple[Any, list[str]]:
+    async def _call(self, call: ToolCall, values: Mapping[str, object]) -> tuple[Any, list[str]]:
         if self._session is None:
             raise RuntimeError("there is no session: index() comes first")
         self._calls[call.tool] += 1

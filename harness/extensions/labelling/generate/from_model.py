@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from harness.datasets.progress import progress
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.client import ModelClient
-from harness.extensions.answers.answering.replies import Call, Message
+from harness.extensions.answers.answering.replies import Call, ModelMessage
 from harness.extensions.labelling.generate.records import EndpointUsage
 from harness.extensions.labelling.generate.write_project import GeneratedQuery
 from harness.extensions.labelling.records import LabelDocument, QueryOrigin
@@ -56,7 +56,7 @@ def prompt(model: str, document: LabelDocument, each: int) -> Call:
     parameters."""
     number = "one question" if each == 1 else f"{each} different questions"
     task = _TASK.format(number=number, document=document.content)
-    messages = Message(role="system", content=_SYSTEM), Message(role="user", content=task)
+    messages = ModelMessage(role="system", content=_SYSTEM), ModelMessage(role="user", content=task)
     return Call(model, messages, {})
 
 

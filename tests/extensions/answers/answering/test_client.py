@@ -13,14 +13,16 @@ from polling import HANGS
 
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.client import ModelClient, RequestOptions
-from harness.extensions.answers.answering.replies import FILE, Call, Message
+from harness.extensions.answers.answering.replies import FILE, Call, ModelMessage
 from harness.runs.usage import Budget, BudgetExceededError
 
 MODEL = "gpt-4o-mini"
 
 
 def _call(text: str, repeat: int = 0, **params: Any) -> Call:
-    return Call(MODEL, (Message(role="user", content=text),), {"max_tokens": 5, **params}, repeat)
+    return Call(
+        MODEL, (ModelMessage(role="user", content=text),), {"max_tokens": 5, **params}, repeat
+    )
 
 
 def _client(endpoint: OpenAIEndpoint, home: Path, **options: Any) -> ModelClient:

@@ -20,7 +20,7 @@ from harness.extensions.answers.answering.context import Context, ContextBuilder
 from harness.extensions.answers.answering.judges import make_judge
 from harness.extensions.answers.answering.prompts import Prompt
 from harness.extensions.answers.answering.readers import make_reader
-from harness.extensions.answers.answering.replies import Message
+from harness.extensions.answers.answering.replies import ModelMessage
 from harness.extensions.answers.scoring.locomo import CATEGORIES
 
 
@@ -69,7 +69,7 @@ def test_longmemeval_shows_sessions_by_date_as_json_without_the_key(
     history = part(1, early) + part(2, late)
     now, question = record["question_date"], record["question"]
     assert prompt.messages == (
-        Message(role="user", content=f"Chats:{history}\nNow: {now}\nQ: {question}\nA:"),
+        ModelMessage(role="user", content=f"Chats:{history}\nNow: {now}\nQ: {question}\nA:"),
     )
     assert prompt.params == {"n": 1, "temperature": 0, "max_tokens": 500}
     assert by.signature == "longmemeval-official/9e0b455:json"

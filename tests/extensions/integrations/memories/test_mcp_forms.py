@@ -10,7 +10,7 @@ import pytest
 from notes import corpus
 
 from harness.extensions.integrations.memories import mcp_forms as forms
-from harness.extensions.integrations.memories.mcp_forms import Call, ToolSchema
+from harness.extensions.integrations.memories.mcp_forms import ToolCall, ToolSchema
 from harness.extensions.integrations.memories.mcp_memory import NOTHING
 from harness.retrievers.contract import Hit, Question
 
@@ -50,18 +50,18 @@ def test_a_template_is_filled_and_what_is_not_known_is_left_out() -> None:
 def test_a_tool_alone_is_filled_by_its_schema_or_refused() -> None:
     text = {"type": "string"}
     one = ToolSchema(properties={"note": text, "tags": {"type": "array"}}, required=["note"])
-    assert Call("add", None).by_schema(one, "text") == Call("add", {"note": "{text}"})
+    assert ToolCall("add", None).by_schema(one, "text") == ToolCall("add", {"note": "{text}"})
     two = ToolSchema(properties={"key": text, "note": text}, required=["key", "note"])
     with pytest.raises(ValueError, match="takes key, note: say what is what"):
-        Call("add", None).by_schema(two, "text")
+        ToolCall("add", None).by_schema(two, "text")
     for arguments, said in [
         ({"key": "{id}"}, "takes key, note: 'note' is required, and not given"),
         ({"key": "{id}", "note": "{text}", "tag": "x"}, "takes key, note, and no 'tag'"),
     ]:
         with pytest.raises(ValueError, match=said):
-            Call("add", arguments).by_schema(two, "text")
+            ToolCall("add", arguments).by_schema(two, "text")
     with pytest.raises(ValueError, match=r"has \{txt\}; there are \{id\}, \{text\}"):
-        Call.read({"add": {"note": "{txt}"}}, "add", forms.OF_DOCUMENT)
+        ToolCall.read({"add": {"note": "{txt}"}}, "add", forms.OF_DOCUMENT)
 
 
 @pytest.mark.parametrize(
