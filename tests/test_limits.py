@@ -27,7 +27,7 @@ LINES = {
     "harness/io": 1_600,
     "harness/records": 1_550,
     "harness/reports": 2_350,
-    "harness/retrievers": 5_250,
+    "harness/retrievers": 5_400,
     "harness/runfiles": 2_450,
     "harness/runs": 5_800,
     "harness/scoring": 6_750,
