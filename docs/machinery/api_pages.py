@@ -10,6 +10,7 @@ import inspect
 import pkgutil
 from collections.abc import Iterator
 from importlib import import_module
+from types import SimpleNamespace
 from typing import Any, get_type_hints
 
 import harness
@@ -34,7 +35,10 @@ def returned(*names: str) -> str:
     found = []
     for name in names:
         module, _, function = name.rpartition(".")
-        kind = get_type_hints(getattr(import_module(module), function))["return"]
+        made = getattr(import_module(module), function)
+        # Of the other annotations some can be read by type checkers alone.
+        only = SimpleNamespace(__annotations__={"return": made.__annotations__["return"]})
+        kind = get_type_hints(only, made.__globals__)["return"]
         found.append(f"{kind.__module__}.{kind.__qualname__}")
     return _directives(dict.fromkeys(found))
 

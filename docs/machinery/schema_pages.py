@@ -24,7 +24,7 @@ RECORDS = {
     "wire": ("harness.retrievers.wire_records", ("Request", "Reply")),
     "leaderboard": (_BOARD, ("Leaderboard",)),
     "board": (_BOARD, ("Board",)),
-    "pairs": (_BOARD, ("Pairs",)),
+    "pairs": (_BOARD, ("PairedTests",)),
     "claims": ("harness.analysis.claims", ("ClaimsFile",)),
 }
 """Modules and records from which the schemas of pages are generated."""
