@@ -25,7 +25,7 @@ quick: .venv/made  ## the tests of what is close to pure functions
 test: .venv/made  ## all tests but what takes minutes or more than the extra [test]: four minutes on two cores
 	$(BIN)/python -m pytest
 
-lint: .venv/made  ## style, types, and which room may import which; pages only where npx is
+lint: .venv/made  ## style, types, and which package may import which; pages only where npx is
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy

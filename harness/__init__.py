@@ -44,7 +44,7 @@ _HOME = {
     "MetricDefinition": "harness.scoring.metrics",
     "evaluate": "harness.scoring.evaluate",
     "semantic_accuracy": "harness.extensions.answers.semantic_folder",
-    # verdicts
+    # analysis
     "compare": "harness.analysis.compare.compare",
     # practice
     "assert_quality": "harness.testing.quality",

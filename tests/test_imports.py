@@ -1,4 +1,4 @@
-"""Which room may import which: import-linter holds the rules, and says who broke one."""
+"""Which package may import which: import-linter holds the rules, and says who broke one."""
 
 from __future__ import annotations
 

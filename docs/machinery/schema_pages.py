@@ -80,7 +80,7 @@ def _codes(names: Any) -> str:
 
 
 def _module_with(constant: str) -> Any:
-    """The module of the package that defines a constant, in whatever room it stands."""
+    """The module that defines a constant, in whatever package it stands."""
     files = (one for one in sorted(PACKAGE.rglob("*.py")) if f"\n{constant} = " in one.read_text())
     return import_module(".".join(next(files).relative_to(PACKAGE.parent).with_suffix("").parts))
 

@@ -5,10 +5,10 @@ import { createInterface } from "node:readline";
 
 const haystacks = new Map();
 
-function reply({ type, run, haystack, documents, queries, k }) {
-  const asked = `${run} ${haystack}`; // of a service several may ask at once
+function reply({ type, client, haystack, documents, queries, k }) {
+  const asked = `${client} ${haystack}`; // of a service several may ask at once
   if (type === "reset") haystacks.set(asked, new Map());
-  if (type === "reset") return { several: true };
+  if (type === "reset") return { concurrent_haystacks: true };
   if (type === "close") haystacks.delete(asked);
   const kept = haystacks.get(asked);
   for (const { id, title, text } of documents ?? []) kept.set(id, words(`${title ?? ""} ${text}`));

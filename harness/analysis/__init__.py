@@ -1,1 +1,1 @@
-"""What is concluded from scores: comparisons, boards, sweeps, causes, gates, how a list changed."""
+"""What is concluded from scores: comparisons, boards, sweeps, causes, gates, verification."""

@@ -126,7 +126,7 @@ class ExplainOutput(Output, tag="harness.explain/1"):
     rules: str
 
 
-# -- verdicts --------------------------------------------------------------------------------------
+# -- analysis --------------------------------------------------------------------------------------
 
 
 class CompareOutput(Output, tag="harness.compare/1"):

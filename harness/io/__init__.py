@@ -1,1 +1,1 @@
-"""Files, checksums, redaction and terminal output: what every package writes with."""
+"""Files, checksums, redaction, entry points and terminal output: what every package uses."""

@@ -154,7 +154,7 @@ class PersistentRetriever(Retriever, Protocol):
 class Capabilities(Protocol):
     """Attributes and methods that any retriever may have; each may be left out.
 
-    What a retriever needs to be run in shards (`--backend ray`) is in runs/shards.py.
+    What one needs to be run in shards (`--backend ray`) is in extensions/cluster/shards.py.
     """
 
     name: str

@@ -51,7 +51,7 @@ def abstention(
 
     `silent`: the system returned nothing or said that there is no answer. `confidence`: NaN where
     there is none; silence counts as the lowest. `wrong`: 1 - hit@k where there is an answer, 1
-    where there is none (whatever is returned there is false evidence). Queries that `failed` are
+    where there is none (whatever is returned there is a false positive). Queries that `failed` are
     not silent: an error is never credited as an abstention. They have no confidence, so the metrics
     of confidence are over the others.
     """

@@ -42,7 +42,7 @@ class RateEstimate(Record, omit_defaults=False):
 
     @classmethod
     def of(cls, rate: JudgedRate) -> RateEstimate:
-        """Converts an estimate of harness/stats/judged."""
+        """Converts an estimate of harness/stats/judged.py."""
         return cls(
             value=rate.value,
             low=rate.low,
@@ -56,7 +56,7 @@ class RateEstimate(Record, omit_defaults=False):
 
 class JudgeAgreement(Record, omit_defaults=False):
     """A judge compared with human labels of `n` answers; `corrected` and `prediction_powered` are
-    the accuracy over all judged answers (see harness/stats/judged)."""
+    the accuracy over all judged answers (see harness/stats/judged.py)."""
 
     n: int
     agreement: float

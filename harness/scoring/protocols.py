@@ -157,7 +157,7 @@ ANSWERS = Protocol(
     ks=(1, 5, 10),
 )
 """Of texts instead of documents, and not in the list of protocols: it is asked for, or of systems
-that return texts. See scoring/answered/returned_texts.py."""
+that return texts. See extensions/answers/scoring/returned_texts.py."""
 
 
 def protocol(name: str) -> Protocol:

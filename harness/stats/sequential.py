@@ -7,7 +7,7 @@ may stop at any moment for any reason, and go on after it.
 
 Two ways, chosen by simulation (`tests/benchmarks/ab_power.md`):
 
-* **Betting** (`statistics/betting.py`) for values with known bounds, each of a unit of its own: one
+* **Betting** (`stats/betting.py`) for values with known bounds, each of a unit of its own: one
   stream, paired differences, or two streams made one by `balanced`. *Exact* at every n.
 * **The normal mixture** (here) for two streams whose units come back or whose values have no
   bounds, as seconds. *Asymptotic*: it takes the estimate to be normal and its standard error to be

@@ -42,7 +42,7 @@ def evaluate(
     `retrieve(query)` or `retrieve(query, k)` returns ids, best first, or (id, score) pairs.
     `cases` are (query, relevant) pairs, or mappings with `query`, `relevant`, `ability`, `id`;
     `relevant` is a set or list of ids, or `{id: grade}`, and empty for a question that has no
-    answer: those are in no mean, and what is returned for them is false evidence. `metrics` are
+    answer: those are in no mean, and what is returned for them is a false positive. `metrics` are
     those that the report prints (recall, nDCG and MRR at k); it can be asked for any other up to k.
     Values are `harness.evaluate`'s, so trec_eval's, with the ranking in the order as returned.
 

@@ -84,7 +84,7 @@ class Key:
 
     @classmethod
     def read(cls, folder: Path) -> Key:
-        """Read what harness/datasets/export_qrels.py wrote."""
+        """Read what tests/reference/export_qrels.py wrote."""
         import orjson
 
         key = cls(orjson.loads((folder / "dataset.json").read_bytes()), {}, {}, {}, {})

@@ -32,7 +32,7 @@ class Behind:
     both answered: a failed answer is wrong whoever judges, and says nothing of the judge's errors.
 
     `failed` counts the questions that one of them failed on. `judged` is the judge's own
-    difference. `with_people` and `corrected` are those of harness/stats/judged, with the
+    difference. `with_people` and `corrected` are those of harness/stats/judged.py, with the
     errors of the judge on both runs' answers together.
     """
 

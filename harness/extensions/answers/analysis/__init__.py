@@ -1,1 +1,1 @@
-"""What is concluded from answers: systems beside controls, and where questions were lost."""
+"""What is concluded from answers: systems beside baselines, and where questions were lost."""

@@ -48,7 +48,7 @@ class RequestOptions:
 
     `concurrency` calls at once; `retries` of a failed call, with growing pauses (waiting for a rate
     limit is no retry); `timeout` in seconds per call; `max_usd` limits the cost in US dollars, by
-    `prices` (and `usage.MODEL_PRICES` for models without an entry).
+    `prices` (and `harness.runs.usage.MODEL_PRICES` for models without an entry).
     """
 
     model: str

@@ -3,9 +3,9 @@
 The null hypothesis: the next value, given all values before it, has a mean no worse than the
 reference. A bet on each value being worse multiplies a capital of 1 by 1 + c ((1 - x) / (1 - m) -
 1) for a share c, values x in [0, 1], a reference m and worse meaning lower; the shares are those of
-`statistics/betting.py`. The time of a change is unknown, so new bets start all the time. The chance
+`stats/betting.py`. The time of a change is unknown, so new bets start all the time. The chance
 of any false alarm, over the whole stream and however often it is looked at, is at most alpha
-(`statistics/detector.py`).
+(`stats/detector.py`).
 
 A measured reference is uncertain. Half of alpha is for it: m is the end of the betting interval of
 its batches. After an alert is resolved the test begins again with less alpha: episode r has 1 / (r

@@ -4,7 +4,7 @@ A run asks each query once; in traffic some queries are frequent, and which ones
 means differ without a change. Instead, each query that was asked in a period has one difference, of
 its first request there from its score in the run. If the two are exchangeable, the difference is as
 likely above 0 as below, by as much, which bounds the chance of the sum of the signs
-(`statistics/signs_and_ranks.py`). They are exchangeable if answers never change, if each answer is
+(`stats/signs_and_ranks.py`). They are exchangeable if answers never change, if each answer is
 a new draw of the same chance, or if the system drew once, when it was built. The mean of all
 requests would be a better estimate, but it is not exchangeable with that of the run: of 100 queries
 with a chance of 0.99, the run may have all right, and the means of many requests are nearly all

@@ -3,7 +3,7 @@
 Requests of one night or weekend are alike, so the mean of a whole period is one observation.
 Against a number that was set, these means are tested as in `change.py`. If the reference is the
 stream itself, each mean is ranked among those of its kind before it (Mondays among Mondays), and
-bets are made on low ranks (`statistics/signs_and_ranks.py`): a weekly cycle is no change, one odd
+bets are made on low ranks (`stats/signs_and_ranks.py`): a weekly cycle is no change, one odd
 day says little, and the reference keeps growing. This assumes no distribution, but that the periods
 of each kind are exchangeable. If one depends on the one before, as in a drift of many days, longer
 periods are needed.

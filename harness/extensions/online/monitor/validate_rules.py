@@ -49,7 +49,7 @@ def _labels_lack(metric: str, metrics: Sequence[str], labels: Labels | None, dri
     if needs and labels is None:
         return (
             "needs labels: name them with --dataset (labels= in Python); "
-            f"without, there are {', '.join(n for n in (*RATES, *TIMES) if n != 'false_evidence')} "
+            f"without, there are {', '.join(n for n in (*RATES, *TIMES) if n != 'false_positive')} "
             "and feedback"
         )
     if is_metric(metric) and metric not in metrics:

@@ -192,7 +192,7 @@ def observations(
         "no_result": (columns["empty"], known),
         "abstained": (columns["abstained"], well),
         "failed": (columns["failed"], np.ones(len(at), bool)),
-        "false_evidence": (~silent, known & (columns["unanswerable"] == 1)),
+        "false_positive": (~silent, known & (columns["unanswerable"] == 1)),
     }
     found = {
         name: Observed(flags[base].astype(float), times[base], everywhere[base])
