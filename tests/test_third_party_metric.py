@@ -87,7 +87,7 @@ def test_a_metric_of_a_package_is_loaded_once_its_name_is_asked_for() -> None:
         ("last", "the metric 'last' needs a cut-off"),
         ("lats@1", "unknown metric 'lats@1'; did you mean last"),
         ("odd", "ranks_of_mine:NO_METRIC must be a harness.MetricDefinition named 'odd'"),
-        ("absent", "the metric 'absent' of not_there:METRIC cannot be loaded: ModuleNotFound"),
+        ("absent", "not_there:METRIC: ModuleNotFoundError"),
         ("large", "the metric 'large' must give a value from 0 to 1, or NaN, for each of 1 quer"),
     ],
 )

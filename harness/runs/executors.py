@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
-from importlib.metadata import entry_points
 from typing import Protocol
 
 from harness.datasets.reader import Dataset
-from harness.errors import PluginError
-from harness.io.plugins import FAILURES, raised_at
+from harness.io import entry_points
 from harness.records.run import ClusterRecord
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import RetrieverSpec
@@ -87,11 +85,9 @@ def find_executor(name: str) -> ExecutorFactory:
     for a package that fails to import."""
     if name == PROCESSES:
         return local_processes
-    (entry, *_) = entry_points(group=EXECUTORS, name=name)
-    try:
-        found: ExecutorFactory = entry.load()
-    except FAILURES as error:
-        raise PluginError(f"executor {name!r} ({entry.value}): {raised_at(error)}") from error
+    entry = entry_points.find(EXECUTORS, name)
+    assert entry is not None, "settings refuse other names"
+    found: ExecutorFactory = entry_points.load(entry, "executor")
     return found
 
 

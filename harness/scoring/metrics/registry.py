@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from importlib.metadata import entry_points
 
 import numpy as np
 
 from harness.errors import UsageError, near
+from harness.io import entry_points
 from harness.scoring.arrays import Ints, Values
 from harness.scoring.metrics.counted import COUNTED
 from harness.scoring.metrics.definition import MetricDefinition
@@ -35,26 +35,21 @@ def find_metric(name: str) -> MetricDefinition | None:
     """
     name = ALIASES.get(name, name)
     if name not in METRICS:
-        for entry in entry_points(group=ENTRY_POINTS, name=name):
-            try:
-                found = entry.load()
-            except Exception as error:
-                raise UsageError(
-                    f"the metric {name!r} of {entry.value} cannot be loaded: {error!r:.200}"
-                ) from error
+        entry = entry_points.find(ENTRY_POINTS, name)
+        if entry is not None:
+            found = entry_points.load(entry, "metric")
             if not isinstance(found, MetricDefinition) or found.name != name:
                 raise UsageError(
                     f"{entry.value} must be a harness.MetricDefinition named {name!r}, not "
                     f"{found!r:.60}"
                 )
             METRICS[name] = replace(found, function=_checked(name, found.function))
-            break
     return METRICS.get(name)
 
 
 def unknown_metric(text: str, name: str) -> UsageError:
     """Returns the error for a metric that is not known, with the near names."""
-    others = (entry.name for entry in entry_points(group=ENTRY_POINTS))
+    others = entry_points.names(ENTRY_POINTS)
     return UsageError(f"unknown metric {text!r}{near(name, [*METRICS, *ALIASES, *others])}")
 
 
