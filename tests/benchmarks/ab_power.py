@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from tests.online.abtest import traffic
 
 from harness.stats.betting import betting_p
 from harness.stats.proportions import binomial_p, sample_ratio
 from harness.stats.sequential import mean_sequence
+from tests.extensions.online.abtest import traffic
 
 UNITS = 4_000
 BLOCK = 250  # tests at a time, for memory

@@ -12,7 +12,14 @@ import argparse
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from tests.online.monitor.streams import (
+
+from harness.extensions.online.monitor.calendar import PERIODS
+from harness.extensions.online.monitor.change import MeanTest, Observed, reference_of
+from harness.extensions.online.monitor.paired_test import PairedTest
+from harness.extensions.online.monitor.period_test import PeriodTest
+from harness.extensions.online.monitor.records import Reference
+from harness.stats.clusters import Ints, Values
+from tests.extensions.online.monitor.streams import (
     A_DAY,
     KINDS,
     MEAN,
@@ -26,13 +33,6 @@ from tests.online.monitor.streams import (
     steady,
     timed,
 )
-
-from harness.extensions.online.monitor.calendar import PERIODS
-from harness.extensions.online.monitor.change import MeanTest, Observed, reference_of
-from harness.extensions.online.monitor.paired_test import PairedTest
-from harness.extensions.online.monitor.period_test import PeriodTest
-from harness.extensions.online.monitor.records import Reference
-from harness.stats.clusters import Ints, Values
 
 ALPHA, DAYS = 0.05, 182
 FIRST_DAYS = 60  # of the days, for the tests by requests and by hour

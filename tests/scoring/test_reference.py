@@ -20,7 +20,7 @@ from harness.datasets.reader import Dataset
 from harness.io.files import read_json
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question, Result
-from harness.runs.folder.imported import import_rankings
+from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
@@ -195,9 +195,7 @@ def test_rankings_from_elsewhere_with_gaps_ties_and_strangers_are_recomputed(
         for at, document in enumerate([*documents[n : n + 9], documents[n], "no-such-document"])
     ]
     (tmp_path / "run.trec").write_text("\n".join(rows) + "\n")
-    made = import_rankings(
-        tmp_path / "run.trec", sample, out=tmp_path, name="r", k=None, strict=False
-    )
+    made = import_rankings(tmp_path / "run.trec", sample, ImportOptions(out=tmp_path, name="r"))
     for choices in (Choices(ks=(5,)), Choices(ks=(5,), missing="skip", answers=True)):
         score_run(made, sample, choices)
         assert_recomputed(made)
