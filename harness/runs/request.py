@@ -82,9 +82,9 @@ class RunRequest:
         if isinstance(revision := getattr(built, "revision", None), str):
             about = replace(about, revision=revision)
         queries = choose_queries(dataset, settings.limit, settings.seed)
-        matching = settings.matching and MatchingRecord(
-            f1=settings.matching.f1, semantic=settings.matching.semantic
-        )
+        matching = None
+        if settings.matching is not None:
+            matching = MatchingRecord(f1=settings.matching.f1, semantic=settings.matching.semantic)
         environment = values_of_others(tested.params) if isinstance(tested, RetrieverSpec) else {}
         plan = RunPlan(
             dataset=dataset.fingerprint,
@@ -96,9 +96,7 @@ class RunRequest:
             queries=len(queries),
             isolate=settings.isolate,
             environment=environment,
-            matching=MatchingRecord(f1=matching.f1, semantic=matching.semantic)
-            if matching
-            else None,
+            matching=matching,
         )
         items = work_items(dataset, queries, settings.seed)
         return cls(dataset, tested, isolation, settings, built, batch_size, plan, items)
