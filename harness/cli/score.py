@@ -68,9 +68,10 @@ def main(options: argparse.Namespace) -> int:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
     if options.qrels and options.dataset:
         raise UsageError("--qrels and --dataset exclude each other; name one")
-    for source in score_sources():
-        if source.accepts(options, path):
-            return int(source.score(options, path))
+    # Each is asked, since each may refuse its own options.
+    accepting = [source for source in score_sources() if source.accepts(options, path)]
+    if accepting:
+        return int(accepting[0].score(options, path))
     _refuse_unused(options, path)
     if options.qrels:
         return _by_qrels(options, path)
@@ -155,6 +156,7 @@ def _found(options: argparse.Namespace) -> Path:
 OF_A_DATASET = (
     *("plugin", "granularity", "text", "split", "source", "rebuild", "match_f1", "match_semantic"),
     *("protocol", "ks", "answers", "name", "k", "out", "full"),
+    *("as_of", "format", "ranking", "repeats", "cut"),
 )
 
 

@@ -39,7 +39,8 @@ def score(options: argparse.Namespace, path: Path) -> int:
     from harness.extensions.answers.commands.answer import score_and_print
     from harness.runs.folder.answers_folder import AnswersFolder, dataset_of_answers
 
-    rest: tuple[str, ...] = ("dataset", "metrics", "ties", "missing", "semantic", "strict")
+    rest: tuple[str, ...] = ("dataset", "qrels", "log", "metrics", "ties", "missing")
+    rest += ("semantic", "strict")
     rest += tuple(name for name in OF_A_DATASET if name != "source")
     refuse(options, "for a folder of answers", *rest)
     dataset = dataset_of_answers(AnswersFolder(path), options.source)
