@@ -10,28 +10,28 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 
+from harness.io import entry_points
 from harness.retrievers.contract import Retriever
 
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of them: the class of ours that takes it, and by which of its parameters."""
+    """One kind of them: the retriever (an entry point) that takes it, and by which parameter."""
 
-    module: str
-    name: str
+    retriever: str
     parameter: str
     is_one: Callable[[object], bool]
 
 
 def wrapper_for(thing: object) -> Callable[..., Retriever] | None:
-    """Returns what builds a retriever from a third-party object; None for other objects."""
+    """Returns what builds a retriever from a third-party object; None for other objects, and where
+    no installed package takes such."""
     kind = kind_of(thing)
-    if kind is None:
+    entry = entry_points.find("harness.retrievers", kind.retriever) if kind is not None else None
+    if kind is None or entry is None:
         return None
-    ours = getattr(import_module(kind.module), kind.name)
-    return partial(ours, **{kind.parameter: thing})
+    return partial(entry_points.load(entry, "retriever"), **{kind.parameter: thing})
 
 
 def kind_of(thing: object) -> Kind | None:
@@ -71,12 +71,7 @@ def _has(thing: object, name: str) -> bool:
 
 
 KINDS = (
-    Kind(
-        "harness.extensions.integrations.frameworks.pyterrier_bridge",
-        "PyTerrier",
-        "build",
-        is_of_pyterrier,
-    ),
-    Kind("harness.extensions.integrations.frameworks.mteb_bridge", "Mteb", "model", is_of_mteb),
-    Kind("harness.extensions.integrations.beir_models", "Beir", "search", is_of_beir),
+    Kind("pyterrier", "build", is_of_pyterrier),
+    Kind("mteb", "model", is_of_mteb),
+    Kind("beir", "search", is_of_beir),
 )

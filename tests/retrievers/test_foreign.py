@@ -44,9 +44,9 @@ class Proxy(SharedWords):
 
 def test_objects_of_others_are_told_from_ours_by_what_they_have() -> None:
     kinds = [kind_of(one) for one in (SearchOfBeir(), SearchOfMteb())]
-    assert [(kind.name, kind.parameter) for kind in kinds if kind] == [
-        ("Beir", "search"),
-        ("Mteb", "model"),
+    assert [(kind.retriever, kind.parameter) for kind in kinds if kind] == [
+        ("beir", "search"),
+        ("mteb", "model"),
     ]
     ours: list[Any] = [SharedWords(), Proxy(), RetrieverSpec("bm25").build(), "bm25", print, None]
     assert [kind_of(one) for one in [*ours, SearchOfBeir, SearchOfMteb]] == [None] * 8
