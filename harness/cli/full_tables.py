@@ -14,11 +14,11 @@ from harness.cli.summary_notes import (
     interval_range,
     notes,
     protocol_line,
+    semantic,
     size,
     ties_line,
     usage,
 )
-from harness.io.entry_points import provided
 from harness.records.run import RunRecord, embedder_reports
 from harness.records.scores import (
     ChangesResult,
@@ -56,7 +56,7 @@ def print_scores(report: ScoreReport, record: RunRecord, folder: Path, columns: 
         print("\nalso scored as")
         print("\n".join(line for line in others if line))
     if report.semantic is not None:
-        print(f"\n{provided('semantic_table')(report.semantic)}")
+        print(f"\n{semantic(report.semantic)}")
     extra = _below(report, record)
     if extra:
         print()

@@ -24,7 +24,7 @@ _KINDS = (
     "harness.extensions.online.monitor.records",
     "harness.extensions.site.nightly.summary",
 )
-"""Modules with kinds of output."""
+"""Modules with kinds of output, of the core and of our extensions, where those are there."""
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -62,8 +62,9 @@ def output_schema() -> dict[str, Any]:
 
     from harness.io.records import json_schema
     from harness.records.output import Output
+    from harness.retrievers.extras import there
 
-    for module in _KINDS:
+    for module in filter(there, _KINDS):
         import_module(module)
     schema = json_schema(reduce(or_, Output.__subclasses__()), "What --json prints")
     return {**schema, "description": inspect.getdoc(Output)}

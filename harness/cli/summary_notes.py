@@ -5,9 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from harness.io.entry_points import provided_or_none
+
 if TYPE_CHECKING:
     from harness.records.run import RunRecord
-    from harness.records.scores import Interval, MetricResult, ProtocolResult, ScoreReport
+    from harness.records.scores import (
+        Interval,
+        MetricResult,
+        ProtocolResult,
+        ScoreReport,
+        SemanticResult,
+    )
 
 Line = tuple[str, str]
 """A title, and what is said."""
@@ -213,6 +221,14 @@ def ties_line(metric: str, result: MetricResult, least: float) -> str:
         f"\nties could move {metric} from {ties.worst:.4f} to {ties.best:.4f} "
         f"(expected {ties.expected:.4f})"
     )
+
+
+def semantic(found: SemanticResult) -> str:
+    """The table of accuracy by similarity of texts, or that no installed package shows it."""
+    table = provided_or_none("semantic_table")
+    if table is None:
+        return "semantic: measured, see scores.json; no installed package shows it as a table"
+    return str(table(found))
 
 
 def excluded_line(protocol: ProtocolResult) -> str:

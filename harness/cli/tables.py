@@ -21,9 +21,9 @@ from harness.cli.summary_notes import (
     interval_range,
     notes,
     protocol_line,
+    semantic,
     ties_line,
 )
-from harness.io.entry_points import provided
 from harness.records.run import RunRecord
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
@@ -80,7 +80,7 @@ def print_short(report: ScoreReport, record: RunRecord, folder: Path, columns: l
     else:
         print("\nno query could be scored; see excluded.json")
     if report.semantic is not None:
-        print(f"\n{provided('semantic_table')(report.semantic)}")
+        print(f"\n{semantic(report.semantic)}")
     for answers in (one for one in report.protocols if one.protocol == "answers"):
         print(" ".join(protocol_line(answers).split()))
     for said in (hits(report), cost(record)):
