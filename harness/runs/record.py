@@ -27,7 +27,6 @@ from harness.records.run import (
     RunSettings,
     Usage,
 )
-from harness.retrievers.baselines import is_oracle
 from harness.runs.executors import Execution
 from harness.runs.folder.checkpoint import Checkpoint
 from harness.runs.folder.queries import percentiles, write_asked
@@ -160,7 +159,7 @@ def run_record(outcome: RunOutcome) -> RunRecord:
         retriever=replace(
             request.about,
             ids="dataset" if getattr(request.built, "returns_dataset_ids", False) else "handles",
-            sees_gold_labels=is_oracle(request.built),
+            sees_gold_labels=request.sees_gold_labels,
         ),
         settings=_settings_record(outcome),
         queries=QueryCounts(

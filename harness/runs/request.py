@@ -15,6 +15,7 @@ from harness.io.entry_points import provided
 from harness.io.masking import refuse_in, values_of_others
 from harness.io.plugins import preserve_process_state
 from harness.records.run import MatchingRecord, RetrieverRecord, RunPlan
+from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
@@ -47,7 +48,8 @@ class RunRequest:
     """A run that is asked for.
 
     `retriever` is what was asked for, `isolation` the same in a sandbox, where settings say so;
-    `built` is the one of this process.
+    `built` is the one of this process, and `sees_gold_labels` whether it is the built-in oracle:
+    what it says of that later plays no part.
     """
 
     dataset: Dataset
@@ -55,6 +57,7 @@ class RunRequest:
     isolation: IsolatedSpec | None
     settings: Settings
     built: Retriever
+    sees_gold_labels: bool
     batch_size: int
     plan: RunPlan
     items: list[WorkItem]
@@ -76,6 +79,7 @@ class RunRequest:
         builds = isolation or tested
         with preserve_process_state():
             built = builds.build(settings.seed) if isinstance(builds, RetrieverSpec) else builds
+        sees_gold_labels = is_oracle(built)
         batch_size = _batch_size(settings, built)
         _check_fit(settings, built)
         about = retriever_record(tested) if isolation is None else isolation.record()
@@ -99,7 +103,17 @@ class RunRequest:
             matching=matching,
         )
         items = work_items(dataset, queries, settings.seed)
-        return cls(dataset, tested, isolation, settings, built, batch_size, plan, items)
+        return cls(
+            dataset=dataset,
+            retriever=tested,
+            isolation=isolation,
+            settings=settings,
+            built=built,
+            sees_gold_labels=sees_gold_labels,
+            batch_size=batch_size,
+            plan=plan,
+            items=items,
+        )
 
     @property
     def is_named(self) -> bool:
