@@ -2,7 +2,7 @@
 
 * `power_of` and `paired_power`: the same observations under two systems.
 * `UnpairedPower`: two groups of different units, looked at once or at any time.
-* `units_for_half_width`: no difference, but one mean whose interval is to be narrow.
+* `clusters_for_half_width`: no difference, but one mean whose interval is to be narrow.
 
 Only the spread of what was observed is used, never the observed difference: the power to find the
 difference that happened to be found is the p value in other words (Hoenig & Heisey 2001).

@@ -1,7 +1,7 @@
 """A file of published rankings as a run folder: what was asked is what is scored.
 
-Its readers are in rankings/published. A question that has no record was not asked; records that are
-doubled, broken, silent, or of no question of the dataset are counted and named.
+Its readers are run formats (runfiles/run_formats.py). A question that has no record was not asked;
+records that are doubled, broken, silent, or of no question of the dataset are counted and named.
 """
 
 from __future__ import annotations
