@@ -8,7 +8,8 @@ import numpy as np
 
 from harness.datasets.prepare import open_dataset
 from harness.datasets.remote_store import DatasetLocation
-from harness.extensions.cluster.shards import Shard, add_statistics, merge_answers
+from harness.extensions.cluster.shards import Shard, add_statistics, can_be_cut, merge_answers
+from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.view import BlindedCorpus
 
@@ -16,11 +17,13 @@ _QUESTIONS = 24
 _TOLERANCE = 1e-5
 
 
-def check_shards(spec: RetrieverSpec) -> str:
+def check_shards(retriever: Retriever, spec: RetrieverSpec) -> str | None:
     """Return how three shards differ from one over a haystack of `sample`; empty where not.
 
-    Raises what a shard gives back.
+    None for a retriever that no cluster would cut (see can_be_cut). Raises what a shard gives back.
     """
+    if not can_be_cut(retriever):
+        return None
     one, three = (_scores(spec, n) for n in (1, 3))
     apart = sum(a.keys() != b.keys() for a, b in zip(one, three, strict=True))
     if apart:

@@ -223,12 +223,15 @@ def thread_safe(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 def supports_sharding(retriever: Retriever, spec: RetrieverSpec) -> str:
     """Where it claims `supports_sharding = True`: three shards score as one retriever over all."""
+    no_claim = "does not claim to answer in shards"
     if not getattr(retriever, "supports_sharding", False):
-        return "does not claim to answer in shards"
+        return no_claim
     check = provided_or_none("shards_check")
     if check is None:
         return "not checked: no installed package cuts a corpus into shards"
-    wrong: str = check(spec)
+    wrong: str | None = check(retriever, spec)
+    if wrong is None:  # it inherits the claim, and has a `search` of its own
+        return no_claim
     if wrong:
         raise AnswerError(wrong)
     return "three shards of a haystack of `sample` score as one"
