@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.options import add_inner
 from harness.cli.output import add_output, plain, print_json
 from harness.errors import UsageError
-from harness.io.entry_points import provided_or_none
+from harness.io.entry_points import provided, provided_or_none
 
 if TYPE_CHECKING:
     from harness.retrievers.index_cache import CachedIndex
@@ -123,7 +123,7 @@ def call_clear(options: argparse.Namespace) -> int:
         return _clear_replies(options)
     if options.model and options.index:
         raise UsageError("--model forgets vectors and --index an index; name one of them")
-    cache = provided_or_none("vector_cache")
+    cache = provided("vector_cache") if options.model else provided_or_none("vector_cache")
     vectors = [] if options.index or not cache else cache.clear(options.model or "")
     indexes = [] if options.model else index_cache.clear(options.index or "")
     _print(vectors, indexes, {}, options, "there was nothing to clear")
