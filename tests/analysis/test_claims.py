@@ -100,6 +100,7 @@ def test_a_row_that_is_not_as_it_must_be_is_refused(
     assert said in str(refused.value)
 
 
+@pytest.mark.extensions
 def test_claims_are_listed_by_dataset_and_ids_are_of_their_dataset(harness: Harness) -> None:
     by = {
         name: orjson.loads(harness("claims", CLAIMS, "--dataset", name, "--json").out)["claims"]
@@ -117,6 +118,7 @@ def test_the_fields_board_has_the_claims_as_they_are() -> None:
         assert board.claims == claims_for(claims, board.dataset)
 
 
+@pytest.mark.extensions
 def test_every_published_file_gives_what_stands_beside_its_claim(
     harness: Harness, data: Path, tmp_path: Path
 ) -> None:
@@ -141,6 +143,7 @@ def test_every_published_file_gives_what_stands_beside_its_claim(
     assert "3 disagree" in told.out
 
 
+@pytest.mark.extensions
 def test_claims_stand_beside_the_boards_of_their_dataset(
     harness: Harness, data: Path, registry: Path, tmp_path: Path
 ) -> None:

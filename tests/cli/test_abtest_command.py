@@ -15,6 +15,8 @@ from polling import HANGS
 
 from harness import ABTest
 
+pytestmark = pytest.mark.extensions
+
 Harness = Callable[..., Any]
 
 

@@ -168,6 +168,7 @@ def test_a_run_in_which_nothing_is_missed_says_so(
     assert f"\n0 of {pieces} pieces of evidence are not in the top 10" in said.out
 
 
+@pytest.mark.extensions
 @pytest.mark.slow
 @pytest.mark.usefixtures("weights")
 def test_similarity_by_a_model_is_a_cause_only_where_it_is_asked_for(

@@ -71,6 +71,7 @@ def test_wrong_use_of_datasets_is_one_line(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.extensions
 def test_retrievers_are_listed_with_their_parameters(
     harness: Callable[..., Any], tmp_path: Path
 ) -> None:

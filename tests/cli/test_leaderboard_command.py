@@ -281,6 +281,7 @@ def test_a_board_of_nothing_is_an_error(harness: Callable[..., Any], tmp_path: P
     assert list((tmp_path / "results").iterdir()) == []
 
 
+@pytest.mark.extensions
 def test_a_broken_folder_is_named_and_the_others_are_published(
     harness: Callable[..., Any], results: Path, tmp_path: Path
 ) -> None:

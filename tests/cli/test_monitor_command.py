@@ -16,6 +16,8 @@ from polling import HANGS, wait_until
 
 from harness import open_dataset
 
+pytestmark = pytest.mark.extensions
+
 Harness = Callable[..., Any]
 
 

@@ -111,6 +111,7 @@ def test_a_file_that_is_scored_again_leaves_what_is_not_ours(
     assert (folder / "mine.md").read_text() == "why it is so"
 
 
+@pytest.mark.extensions
 def test_a_list_of_every_night_measures_anew_and_keeps_no_second_copy(
     harness: Callable[..., Any], tmp_path: Path
 ) -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from tests.loopback import Loopback
 
+pytestmark = pytest.mark.extensions
+
 Harness = Callable[..., Any]
 
 

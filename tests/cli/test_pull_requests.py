@@ -19,6 +19,8 @@ from file_server import fetch, served
 from harness.__main__ import main
 from tests.places import ROOT
 
+pytestmark = pytest.mark.extensions
+
 WORKFLOW = ROOT / "examples" / "ci" / "leaderboard-workflow.yml"
 Harness = Callable[..., Any]
 Change = Callable[[Path, Path], None]

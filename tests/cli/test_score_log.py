@@ -17,6 +17,8 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 
+pytestmark = pytest.mark.extensions
+
 Harness = Callable[..., Any]
 Line = dict[str, Any]
 

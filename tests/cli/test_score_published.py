@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from output import protocols
 
+pytestmark = pytest.mark.extensions
+
 Harness = Callable[..., Any]
 IDS = ["--dataset", "longmemeval/s-ids"]
 

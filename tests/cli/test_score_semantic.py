@@ -17,6 +17,8 @@ from harness.io.files import read_json
 from harness.io.records import convert, encode
 from harness.records.scores import SemanticResult
 
+pytestmark = pytest.mark.extensions
+
 Harness = Callable[..., Any]
 
 MEMORY = """

@@ -16,6 +16,8 @@ from layout import amiss
 from harness.__main__ import main
 from tests.places import ROOT
 
+pytestmark = pytest.mark.extensions
+
 Harness = Callable[..., Any]
 
 

@@ -251,6 +251,7 @@ for line in sys.stdin:
 """
 
 
+@pytest.mark.extensions
 @pytest.mark.parametrize("how", [(), ("--workers", 2), ("--isolate",)], ids=str)
 @pytest.mark.parametrize("way", ["--resume", "--overwrite"])
 def test_a_reply_that_comes_after_the_last_one_leaves_no_run(

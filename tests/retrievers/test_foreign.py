@@ -66,6 +66,7 @@ def test_a_function_of_which_nothing_is_needed_builds_a_retriever(tmp_path: Path
         RetrieverSpec(f"{path}:make", {"k2": 1}).check()
 
 
+@pytest.mark.extensions
 @pytest.mark.parametrize("given", ["bm25", RetrieverSpec("bm25"), SharedWords()])
 def test_ours_answers_beir_with_its_ids_and_leaves_out_the_query_itself(given: Any) -> None:
     found = harness.as_beir(given).search(CORPUS, QUERIES, 1, "cos_sim")
@@ -86,6 +87,7 @@ class Seen:
         return [Result(self.corpus.handles[:k]) for _ in queries]
 
 
+@pytest.mark.extensions
 def test_ours_sees_handles_in_an_order_that_tells_nothing_and_ranks_without_scores() -> None:
     seen = Seen()
     many = {f"doc{i:03}": {"title": "", "text": f"text {i}"} for i in range(200)}
@@ -97,6 +99,7 @@ def test_ours_sees_handles_in_an_order_that_tells_nothing_and_ranks_without_scor
     assert [*found["q"].values()] == sorted(found["q"].values(), reverse=True)
 
 
+@pytest.mark.extensions
 def test_no_handle_stands_in_two_corpora() -> None:
     seen = Seen()
     search = harness.as_beir(seen)
@@ -106,6 +109,7 @@ def test_no_handle_stands_in_two_corpora() -> None:
     assert first.isdisjoint(seen.corpus.handles)
 
 
+@pytest.mark.extensions
 def test_what_is_no_retriever_is_refused_in_a_line() -> None:
     for given, said in (
         (SharedWords, "SharedWords is no retriever that is built"),

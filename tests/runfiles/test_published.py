@@ -18,6 +18,8 @@ from harness.runfiles.run_formats import (
     run_format,
 )
 
+pytestmark = pytest.mark.extensions
+
 
 def _read(path: Path, ranking: str = "") -> list[PublishedRanking]:
     name = recognised(path)

@@ -423,6 +423,7 @@ def test_a_memory_whose_add_hangs_is_not_told_its_haystack_again(
     assert log.read_text().count("reset") == 12
 
 
+@pytest.mark.extensions
 def test_a_rate_limit_in_a_sandbox_is_waited_for_too(systems: str, tmp_path: Path) -> None:
     folder = ran(f"{systems}:RefusedHere", tmp_path / "out", isolate=True, limit=14)
     assert RunFolder(folder).record.queries.failed == 0

@@ -224,6 +224,7 @@ def test_the_git_state_is_that_of_the_working_folder(
     assert git() == GitState(commit=state.commit, changed=True)
 
 
+@pytest.mark.extensions
 def test_code_and_weights_that_shape_a_run_tell_it_from_others(home: Path, tmp_path: Path) -> None:
     code = tmp_path / "longest.py"
     dataset = open_dataset("sample")

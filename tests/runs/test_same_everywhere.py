@@ -19,6 +19,7 @@ def test_hash_seeds_locales_and_time_zones_change_no_byte(
     all_alike(retriever, tmp_path, [(PLAIN, ()), (ODD, ("--workers", "2", "--batch-size", "7"))])
 
 
+@pytest.mark.extensions
 @pytest.mark.slow
 @pytest.mark.parametrize("retriever", [*OTHERS, *HYBRIDS])
 def test_no_retriever_of_the_package_depends_on_what_is_around_it(

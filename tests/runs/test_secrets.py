@@ -93,6 +93,7 @@ def run_of(params: dict[str, Any], folder: Path) -> Path:
     return run(open_dataset("sample", quiet=True), spec, out=folder / "results")
 
 
+@pytest.mark.extensions
 @pytest.mark.parametrize("way", [[], ["--workers", "2"], ["--isolate"]], ids=str)
 @pytest.mark.parametrize("fails", ["false", "true"])
 def test_a_key_by_its_variable_serves_and_is_nowhere(

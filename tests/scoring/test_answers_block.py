@@ -15,6 +15,8 @@ from harness.scoring.protocols import Choices
 from harness.scoring.scores import Scores
 from harness.scoring.signature import Signature
 
+pytestmark = pytest.mark.extensions
+
 
 def block(scores: Scores) -> dict[str, dict[str, MetricResult]]:
     found = next(b for b in scores.report.protocols if b.protocol == "answers")

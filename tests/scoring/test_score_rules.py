@@ -88,6 +88,7 @@ def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: 
     assert decode(encode(scores.report), ScoreReport, "scores.json") == scores.report
 
 
+@pytest.mark.extensions
 def test_what_is_left_out_as_missing_is_left_out_everywhere_as_its_signatures_say(
     tmp_path: Path,
 ) -> None:

@@ -24,6 +24,8 @@ from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 
+pytestmark = pytest.mark.extensions
+
 Edit = Callable[[Path], None]
 
 

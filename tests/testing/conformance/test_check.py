@@ -187,6 +187,7 @@ def test_what_puts_others_together_passes(home: Path) -> None:
     assert FAILED not in states("hybrid", retrievers="bm25,tfidf").values()
 
 
+@pytest.mark.extensions
 @pytest.mark.slow  # it embeds
 def test_what_puts_others_together_passes_as_it_comes(home: Path, weights: None) -> None:
     assert FAILED not in states("hybrid").values()
