@@ -100,7 +100,7 @@ def test_a_process_that_nobody_told_to_close_leaves_nothing(url: str) -> None:
         "store.index(corpus(['a boat']))\n"
         "print(len(store._client.list_collections()), *ask(store, 'boat').ids)\n"
     )
-    notes = ROOT / "tests" / "retrievers"
+    notes = ROOT / "tests"
     environment = {**os.environ, "PYTHONPATH": f"{notes}:{os.environ.get('PYTHONPATH', '')}"}
     done = subprocess.run(
         [sys.executable, "-c", script],
