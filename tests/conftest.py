@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import browsers
+import huggingface_hub.constants  # noqa: F401 - it reads HF_ENDPOINT once: before a test sets it
 import hypothesis
 import pytest
 from filelock import FileLock

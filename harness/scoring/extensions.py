@@ -8,7 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from harness.io.entry_points import provided
+from harness.io.entry_points import provided, provided_or_none
+
+
+def is_installed(name: str) -> bool:
+    """Returns whether an installed package provides an extension."""
+    return provided_or_none(f"scoring_{name}") is not None
 
 
 def load_extension(name: str) -> Any:

@@ -36,7 +36,7 @@ from harness.scoring.cells import (
     slice_results,
 )
 from harness.scoring.depth import stable_depth
-from harness.scoring.extensions import load_extension
+from harness.scoring.extensions import is_installed, load_extension
 from harness.scoring.haystacks import haystack_sizes, held
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import ANSWERS, Choices, Protocol
@@ -98,7 +98,7 @@ def score(
         for protocol in protocols:
             scorer.apply(protocol)
             bar.update(1)
-    if choices.answers or answered.texts is not None:
+    if choices.answers or (answered.texts is not None and is_installed("answers")):
         scorer.apply_answers()
     return scorer.finish(repeated)
 
