@@ -78,7 +78,7 @@ def dies_in(folder: Path, code: str) -> None:
     """Run code in a process that is killed at its end."""
     whole = (
         "import os, signal\nfrom pathlib import Path\n"
-        "from harness.io.files import file_aside, folder_aside\nfrom harness import files\n"
+        "from harness.io.files import file_aside, folder_aside\nfrom harness.io import files\n"
         f"folder = Path({str(folder)!r})\ndef die(*_): os.kill(os.getpid(), signal.SIGKILL)\n{code}"
     )
     done = subprocess.run([sys.executable, "-c", whole], check=False)
