@@ -124,6 +124,7 @@ def test_a_folder_in_place_of_the_file_is_one_line(harness: Callable[..., Any]) 
     assert (told.status, told.err) == (2, "harness: --config .: cannot be read (Is a directory)\n")
 
 
+@pytest.mark.extensions
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.stem)
 def test_every_shipped_config_names_what_there_is(
     file: Path, monkeypatch: pytest.MonkeyPatch

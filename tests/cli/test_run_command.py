@@ -158,7 +158,7 @@ WRONG: list[tuple[list[Any], str]] = [
     ([*BM25, "--source", "/no/such/place"], "--source /no/such/place: no such file or folder"),
     ([*BM25, "--config", "absent.toml"], "--config absent.toml: no such file"),
     (["run", "--dataset", "labelled", "--retriever", "bm25"], "add --source PATH"),
-    ([*BM25, "--backend", "moon"], "--backend must be processes or ray, not 'moon'"),
+    ([*BM25, "--backend", "moon"], ", not 'moon'"),
     ([*BM25, "--ray-options", "num_cpus=2"], "--ray-options are for --backend ray"),
     ([*BM25, "--backend", "ray", "--ray-options", "num_cpus"], "--ray-options takes key=value"),
     ([*BM25, "--backend", "ray", "--isolate"], "leave out --backend ray"),
