@@ -101,6 +101,7 @@ def test_run_is_a_function_whatever_was_imported_before(code: str) -> None:
     subprocess.run([sys.executable, "-c", f"{code}\nassert run.__name__ == 'run'"], check=True)
 
 
+@pytest.mark.extensions
 def test_importing_the_package_imports_nothing_heavy_and_every_public_name_is_there() -> None:
     code = (
         "import sys, harness\n"
