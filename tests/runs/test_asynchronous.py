@@ -152,6 +152,7 @@ def record(folder: Path) -> RunRecord:
     return RunFolder(folder).record
 
 
+@pytest.mark.extensions
 def test_asynchronous_systems_are_awaited_in_one_loop_and_rank_as_others(
     systems: str, tmp_path: Path
 ) -> None:
