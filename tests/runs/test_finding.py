@@ -212,6 +212,7 @@ def test_a_constructor_that_fails_says_where(plugin: str) -> None:
     assert f"(raised at {plugin}, line " in str(caught.value)
 
 
+@pytest.mark.extensions
 def test_every_built_in_is_built_by_its_name_or_says_what_to_install() -> None:
     said = {}
     needed = {"url": "http://127.0.0.1:9", "run": "cat", "build": "langchain_core.stores:InMemory"}

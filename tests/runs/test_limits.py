@@ -266,6 +266,7 @@ def test_an_index_that_takes_too_long_costs_its_haystack_and_is_not_called_again
     assert (reported(folder)["taken"], reported(folder)["twice"]) == (12, 0)
 
 
+@pytest.mark.extensions
 @pytest.mark.parametrize("settings", [{}, {"workers": 2}, {"isolate": True}, {"batch_size": 7}])
 def test_limits_that_are_met_change_nothing(
     systems: str, tmp_path: Path, settings: dict[str, Any]
@@ -276,6 +277,7 @@ def test_limits_that_are_met_change_nothing(
     assert ranked(folder) == plain
 
 
+@pytest.mark.extensions
 def test_an_isolated_process_that_hangs_is_ended(systems: str, tmp_path: Path) -> None:
     texts = ["the red boat", "the blue house"]
     documents = [{"id": t, "text": t, "haystack": t} for t in texts]

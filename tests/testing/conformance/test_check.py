@@ -122,7 +122,6 @@ WRONG = {
     "ReadsFiles": "leak: among equal texts at chance",
     "ReadsHandles": "leak: other handles and order, same scores",
     "Racy": "concurrent searches",
-    "Relative": "answers in shards",
 }
 
 
@@ -142,6 +141,11 @@ def test_what_breaks_the_contract_fails_the_check_of_that_name(
     plugin: Path, name: str, failing: str
 ) -> None:
     assert states(f"{plugin}:{name}")[failing] == FAILED
+
+
+@pytest.mark.extensions
+def test_scores_that_depend_on_the_shard_fail_the_check_of_shards(plugin: Path) -> None:
+    assert states(f"{plugin}:Relative")["answers in shards"] == FAILED
 
 
 @pytest.mark.parametrize(
