@@ -15,7 +15,7 @@ from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
 from typing import Any
 
-from harness.errors import PluginError, UsageError
+from harness.errors import UsageError
 
 GROUP = "harness.commands"
 
@@ -58,21 +58,18 @@ class InstalledCommand:
         """
         if twice := self._declared_twice():
             raise UsageError(f"command {self.name!r}: {twice}; uninstall one of them")
-        from harness.io.plugins import load_entry_point, package_of
+        from harness.io.entry_points import failure, load
 
         (entry,) = self.entry_points
-        loaded = load_entry_point(entry, "command")
+        loaded = load(entry, "command")
         if not callable(getattr(loaded, "add_arguments", None)):
-            raise PluginError(
-                f"command {self.name!r} of the package {package_of(entry)}: {entry.value} has no "
-                "add_arguments(parser)"
-            )
+            raise failure(entry, "command", f"{entry.value} has no add_arguments(parser)")
         return loaded
 
     def _declared_twice(self) -> str:
         if len(self.entry_points) == 1:
             return ""
-        from harness.io.plugins import package_of
+        from harness.io.entry_points import package_of
 
         packages = " and ".join(map(package_of, self.entry_points))
         return f"two packages declare it, {packages}"

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from harness.cli.options import of_kinds
 from harness.cli.summary_notes import (
-    digits,
     excluded_line,
     head,
     hits,
@@ -30,7 +29,7 @@ from harness.records.scores import (
     ScoreReport,
 )
 from harness.schema import Ability
-from harness.scoring.grid import grid
+from harness.scoring.grid import digits, grid
 from harness.scoring.scores import main_protocol
 from harness.scoring.uncertainty import counted
 

@@ -325,6 +325,7 @@ def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan:
     from harness.cli.leaderboard import claims_of, say_broken
     from harness.reports.board import write_board
 
+    nightly: Any = provided_or_none("nightly")
     claims = claims_of(next((run.claims for run in runs if run.claims), None))
     of_systems = [run for run in runs if not run.published]
     for run in of_systems:
@@ -358,10 +359,10 @@ def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan:
             for failed in (one for one in done if one.failure):
                 print(f"failed: {failed.retriever} on {failed.dataset}: {failed.failure}")
         else:
-            print(f"\n{provided('nightly').render(found, 'terminal')}")
+            print(f"\n{nightly.render(found, 'terminal')}")
     elif found is not None and found.drops:
-        print(f"harness: {provided('nightly').headline(found)}", file=sys.stderr)
-    return status(done) or (int(provided("nightly").status(found)) if found else 0) or left_out
+        print(f"harness: {nightly.headline(found)}", file=sys.stderr)
+    return status(done) or (int(nightly.status(found)) if found else 0) or left_out
 
 
 def _night(

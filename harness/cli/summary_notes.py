@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from harness.io.entry_points import provided_or_none
+from harness.scoring.grid import digits
 
 if TYPE_CHECKING:
     from harness.records.run import RunRecord
@@ -131,11 +132,6 @@ def cost(record: RunRecord) -> Line | None:
 def money(dollars: float) -> str:
     """US dollars: cents, or of small sums four digits."""
     return f"{dollars:,.2f}" if dollars >= 10 or not dollars else f"{dollars:.4g}"
-
-
-def digits(value: float | None) -> str:
-    """A number with four digits behind the point, "-" for none."""
-    return "-" if value is None else f"{value:.4f}"
 
 
 def ends(low: float, high: float, between: str = " to ") -> str:

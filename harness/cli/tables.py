@@ -14,7 +14,6 @@ from harness.cli.options import of_kinds
 from harness.cli.output import print_json
 from harness.cli.summary_notes import (
     cost,
-    digits,
     excluded_line,
     head,
     hits,
@@ -27,7 +26,7 @@ from harness.cli.summary_notes import (
 from harness.records.run import RunRecord
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
-from harness.scoring.grid import grid, terminal_width
+from harness.scoring.grid import digits, grid, terminal_width
 from harness.scoring.scores import main_metrics, main_protocol
 from harness.scoring.uncertainty import counted
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
-from harness.errors import UsageError
-from harness.io.plugins import load_entry_point, package_of
+from harness.errors import HarnessError, PluginError, UsageError
+from harness.io.plugins import FAILURES, preserve_process_state, raised_at
 
 OURS = "harness."
 """How the value of an entry point of ours begins."""
@@ -43,7 +43,18 @@ def load(entry: EntryPoint, kind: str) -> Any:
 
     Raises PluginError, in one line that names the package, where the import fails.
     """
-    return load_entry_point(entry, kind)
+    try:
+        with preserve_process_state():
+            return entry.load()
+    except HarnessError:
+        raise
+    except FAILURES as error:
+        raise failure(entry, kind, f"{entry.value}: {raised_at(error)}") from error
+
+
+def failure(entry: EntryPoint, kind: str, reason: str) -> PluginError:
+    """Return the error of what an entry point names; its line names the package."""
+    return PluginError(f"{kind} {entry.name!r} of the package {package_of(entry)}: {reason}")
 
 
 def load_all(group: str, kind: str) -> list[Any]:
@@ -57,17 +68,23 @@ def provided(name: str) -> Any:
 
     Raises UsageError where no installed package provides it.
     """
-    entry = find(PROVIDERS, name)
-    if entry is None:
+    found = provided_or_none(name)
+    if found is None:
         raise UsageError(f"no installed package provides {name!r} (entry point group {PROVIDERS})")
-    return load(entry, "provider")
+    return found
 
 
 def provided_or_none(name: str) -> Any | None:
     """Return what an extension provides under a name; None where none is installed."""
-    return None if find(PROVIDERS, name) is None else provided(name)
+    entry = find(PROVIDERS, name)
+    return None if entry is None else load(entry, "provider")
 
 
 def is_ours(entry: EntryPoint) -> bool:
     """Return whether an entry point belongs to this distribution."""
     return entry.value.startswith(OURS)
+
+
+def package_of(entry: EntryPoint) -> str:
+    """Return the name and version of the package that declares an entry point."""
+    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value

@@ -8,7 +8,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
 
@@ -67,23 +66,6 @@ def load_file(path: Path) -> Any:
         finally:
             _loading.pop()
     return sys.modules[name]
-
-
-def load_entry_point(entry: EntryPoint, what: str) -> Any:
-    """Import what an entry point names. Raises PluginError, which names the package."""
-    try:
-        with preserve_process_state():
-            return entry.load()
-    except HarnessError:
-        raise
-    except FAILURES as error:
-        origin = f"{what} {entry.name!r} of the package {package_of(entry)}"
-        raise PluginError(f"{origin}: {entry.value}: {raised_at(error)}") from error
-
-
-def package_of(entry: EntryPoint) -> str:
-    """Return the name and version of the package that declares an entry point."""
-    return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value
 
 
 def module_name(path: Path) -> str:

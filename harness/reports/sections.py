@@ -16,8 +16,9 @@ import numpy.typing as npt
 from msgspec.structs import replace
 
 from harness.datasets.reader import Dataset
-from harness.errors import HarnessError, PluginError
-from harness.io.plugins import FAILURES, load_entry_point, package_of, raised_at
+from harness.errors import HarnessError
+from harness.io.entry_points import failure, load
+from harness.io.plugins import FAILURES, raised_at
 from harness.reports.material import Material, Texts
 from harness.reports.records import ReportSection
 
@@ -55,7 +56,7 @@ def added_sections(context: ReportContext) -> list[ReportSection]:
     """
     found = []
     for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
-        build = load_entry_point(entry, "report section")
+        build = load(entry, "report section")
         try:
             section = build(context)
             if section is not None:
@@ -63,8 +64,5 @@ def added_sections(context: ReportContext) -> list[ReportSection]:
         except HarnessError:
             raise
         except FAILURES as error:
-            raise PluginError(
-                f"report section {entry.name!r} of the package {package_of(entry)}: "
-                f"{raised_at(error)}"
-            ) from error
+            raise failure(entry, "report section", raised_at(error)) from error
     return found

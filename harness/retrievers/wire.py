@@ -97,7 +97,7 @@ class Messages:
 
     def search(self, queries: Sequence[Question], k: int) -> Search:
         """Asks questions, each with its time where that is known."""
-        asked = [WireQuery(text=q.text, timestamp=_date(q.timestamp)) for q in queries]
+        asked = [WireQuery(text=q.text, timestamp=iso_date(q.timestamp)) for q in queries]
         return self._message(Search, queries=asked, k=k)
 
     def ready(self) -> Ready:
@@ -260,13 +260,13 @@ def _document(document: Document) -> WireDocument:
         id=document.id,
         text=document.text,
         title=document.title,
-        timestamp=_date(document.timestamp),
+        timestamp=iso_date(document.timestamp),
         session=document.session,
         speaker=document.speaker,
         position=document.position,
     )
 
 
-def _date(seconds: int | None) -> str | None:
+def iso_date(seconds: int | None) -> str | None:
     """Formats a timestamp as ISO 8601 in the dataset's own wall clock, without a time zone."""
     return None if seconds is None else as_datetime(seconds).isoformat()

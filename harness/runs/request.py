@@ -48,8 +48,8 @@ class RunRequest:
     """A run that is asked for.
 
     `retriever` is what was asked for, `isolation` the same in a sandbox, where settings say so;
-    `built` is the one of this process, and `sees_gold_labels` whether it is the built-in oracle:
-    what it says of that later plays no part.
+    `built` is the one of this process, and `sees_gold_labels` whether it is the built-in oracle;
+    a flag that a retriever sets later changes nothing.
     """
 
     dataset: Dataset

@@ -132,3 +132,8 @@ def _drawn(
             disable_numparse=True,
         )
     )
+
+
+def digits(value: float | None) -> str:
+    """Return a number with four digits after the point; "-" for None."""
+    return "-" if value is None else f"{value:.4f}"

@@ -16,6 +16,7 @@ import harness
 from harness.datasets.progress import progress
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
+from harness.io.entry_points import provided, provided_or_none
 from harness.records.scores import (
     ProtocolResult,
     ScorableQueries,
@@ -36,7 +37,6 @@ from harness.scoring.cells import (
     slice_results,
 )
 from harness.scoring.depth import stable_depth
-from harness.scoring.extensions import is_installed, load_extension
 from harness.scoring.haystacks import haystack_sizes, held
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import ANSWERS, Choices, Protocol
@@ -98,7 +98,7 @@ def score(
         for protocol in protocols:
             scorer.apply(protocol)
             bar.update(1)
-    if choices.answers or (answered.texts is not None and is_installed("answers")):
+    if choices.answers or (answered.texts is not None and provided_or_none("scoring_answers")):
         scorer.apply_answers()
     return scorer.finish(repeated)
 
@@ -186,7 +186,7 @@ class _Scorer:
         dataset, answered = self._dataset, self._answered
         counted = answered.asked & ~self._skipped
         counted &= dataset.abilities != str(Ability.ABSTENTION)
-        columns = load_extension("answers").text_columns(
+        columns = provided("scoring_answers").text_columns(
             dataset, self._resolved, answered.texts, counted, self._largest_cutoff()
         )
         without = counted & np.isnan(columns[0].values)

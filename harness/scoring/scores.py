@@ -17,6 +17,7 @@ import pyarrow as pa
 from harness.errors import UsageError, near
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
+from harness.scoring.grid import digits
 
 if TYPE_CHECKING:
     from pandas import DataFrame
@@ -107,7 +108,7 @@ class Scores:
             return f"<{head}: nothing could be scored>"
         results = main.overall
         names = [name for name in MAIN if name in results] or list(results)[:4]
-        shown = "  ".join(f"{name} {_digits(results[name].value)}" for name in names)
+        shown = "  ".join(f"{name} {digits(results[name].value)}" for name in names)
         n = main.slices["all"].n if results else 0
         others = [name for name in self.protocols if name != main.key]
         also = f"; also {', '.join(others)}" if others else ""
@@ -196,7 +197,3 @@ def main_metrics(
     if not found:
         found = [name for name in MAIN_OF_ANSWERS if name in metrics][:1]
     return list(dict.fromkeys([*found, *(name for name in asked if name in metrics)]))
-
-
-def _digits(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

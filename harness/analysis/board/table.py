@@ -9,7 +9,7 @@ from harness.analysis.board.headline import headline
 from harness.analysis.board.records import Board, Entry, EntryCost, EntryQueries, RankedResult
 from harness.analysis.board.summary import is_complete, title
 from harness.records.scores import AnsweredOnly, Interval, ReturnedStats
-from harness.scoring.grid import grid
+from harness.scoring.grid import digits, grid
 from harness.scoring.returned import unreached_message
 from harness.scoring.uncertainty import counted
 
@@ -93,7 +93,7 @@ def _start(row: Row, first: str) -> list[object]:
 
 def _results(row: Row, metrics: Sequence[str]) -> list[object]:
     entry, _, found = row
-    values = [_value(found[metric].value) if metric in found else "-" for metric in metrics]
+    values = [digits(found[metric].value) if metric in found else "-" for metric in metrics]
     first = found.get(metrics[0]) if metrics else None
     interval, answered_only = (first.interval, first.answered_only) if first else (None, None)
     return [*values, _range(interval), _failed(entry.queries, answered_only)]
@@ -141,7 +141,7 @@ def _failed(queries: EntryQueries, answered: AnsweredOnly | None) -> str:
     resolved, which are in no mean."""
     parts = [f"{queries.failed} failed"] if queries.failed else []
     if answered:
-        parts.append(f"answered only: {_value(answered.value)} ({answered.n})")
+        parts.append(f"answered only: {digits(answered.value)} ({answered.n})")
     if queries.unmeasurable:
         parts.append(f"{queries.unmeasurable} unresolved")
     return ", ".join(parts) or "-"
@@ -149,7 +149,3 @@ def _failed(queries: EntryQueries, answered: AnsweredOnly | None) -> str:
 
 def _range(interval: Interval | None) -> str:
     return "-" if interval is None else f"{interval.low:.4f}-{interval.high:.4f}"
-
-
-def _value(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"

@@ -121,7 +121,7 @@ class RunStore:
 
     @property
     def is_finished(self) -> bool:
-        """Whether a finished run stands in the folder."""
+        """Whether the folder holds a finished run."""
         return is_run(self.folder)
 
     @property

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.output import print_json
-from harness.cli.summary_notes import digits, ends
+from harness.cli.summary_notes import ends
 from harness.errors import UsageError
+from harness.scoring.grid import digits
 
 if TYPE_CHECKING:
     from harness.records.scores import Estimate, Interval, SemanticResult, SemanticVersusIds

@@ -15,7 +15,8 @@ from harness.extensions.integrations.memories.session_feed import line
 from harness.io.records import Record
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.corpus import is_handle
-from harness.schema import Document, as_datetime
+from harness.retrievers.wire import iso_date
+from harness.schema import Document
 
 OF_DOCUMENT = (
     *("id", "text", "title", "content", "line"),
@@ -141,7 +142,7 @@ def of_document(document: Document) -> dict[str, object]:
         "title": document.title or None,
         "content": document.content,
         "line": line(document),
-        "timestamp": _date(document.timestamp),
+        "timestamp": iso_date(document.timestamp),
         "speaker": document.speaker,
         "session": document.session,
         "position": document.position,
@@ -153,7 +154,7 @@ def of_question(question: Question, k: int) -> dict[str, object]:
     return {
         "query": question.text,
         "any_word": " OR ".join(f'"{word}"' for word in words(question.text)),
-        "timestamp": _date(question.timestamp),
+        "timestamp": iso_date(question.timestamp),
         "k": k,
     }
 
@@ -166,10 +167,6 @@ def words(text: str) -> list[str]:
 def long_words(text: str) -> list[str]:
     """Those that are asked for one by one: shorter ones stand in everything."""
     return [word for word in words(text) if len(word) >= _LEAST]
-
-
-def _date(seconds: int | None) -> str | None:
-    return None if seconds is None else as_datetime(seconds).isoformat()
 
 
 def items(structured: Any, texts: Sequence[str], results: str) -> list[Any]:

@@ -28,7 +28,7 @@ from harness.extensions.online.monitor.rules import RATES, TIMES
 from harness.extensions.online.monitor.tail import LogTailer
 from harness.io.printed import CLEARED, draw
 from harness.io.records import encode
-from harness.scoring.grid import grid
+from harness.scoring.grid import digits, grid
 
 _RATES = {"no_result": "no result", "false_positive": "false positive"}
 _LONGEST = 30  # seconds that a command may take with an alert
@@ -52,8 +52,8 @@ def table(snapshot: Snapshot, *, alerts: bool = True) -> str:
     for name, one in sorted(snapshot.slices.items(), key=lambda item: (item[0] == "all", item[0])):
         row = [name, f"{one.n:,}"]
         if metrics:
-            row += [f"{one.scored:,}", *(_number(one.metrics[metric]) for metric in metrics)]
-        row += [_number(_rate(one, rate).value) for rate in rates]
+            row += [f"{one.scored:,}", *(digits(one.metrics[metric]) for metric in metrics)]
+        row += [digits(_rate(one, rate).value) for rate in rates]
         row += [_duration(getattr(one.seconds, time)) for time in TIMES]
         rows.append(row)
     head = ["window", "n", *(["scored", *metrics] if metrics else [])]
@@ -75,11 +75,11 @@ def line(snapshot: Snapshot) -> str:
     """Formats a snapshot as one line for a log."""
     one = snapshot.slices["all"]
     means = ", ".join(
-        f"{name} {_number(value)}" for name, value in one.metrics.items() if value is not None
+        f"{name} {digits(value)}" for name, value in one.metrics.items() if value is not None
     )
     return (
         f"{snapshot.totals.requests:,} requests; last {one.n:,}: {means or 'nothing scored'} "
-        f"(n {one.scored:,}), no result {_number(one.no_result.value)}, "
+        f"(n {one.scored:,}), no result {digits(one.no_result.value)}, "
         f"p95 {_duration(one.seconds.p95)}, {_active(snapshot)}"
     )
 
@@ -141,10 +141,6 @@ def alert_line(alert: Alert) -> str:
     mark = "ALERT" if alert.state == "firing" else "over "
     at = "" if alert.time is None else f" ({_moment(alert.time)} UTC)"
     return f"{mark} {alert.message}{at}, at request {alert.request_number:,}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
 
 
 def _share(value: float | None) -> str:

@@ -23,7 +23,7 @@ from harness.extensions.site.nightly.summary import (
     ScoredRunSummary,
 )
 from harness.io.records import convert, to_plain
-from harness.scoring.grid import grid
+from harness.scoring.grid import digits, grid
 from harness.scoring.uncertainty import counted
 
 
@@ -90,8 +90,8 @@ def _changed(found: NightlySummary, style: str) -> str:
             run.system,
             metric,
             change.n,
-            _plain(change.before),
-            _plain(_sum(change.before, change.difference)),
+            digits(change.before),
+            digits(_sum(change.before, change.difference)),
             _signed(change.difference),
             _span(change.low, change.high, _signed),
             "-" if change.p_corrected is None else _p(change.p_corrected),
@@ -230,8 +230,8 @@ def _time(at: str) -> str:
 
 
 def _mean(mean: ShortMean) -> str:
-    span = "" if mean.low is None else f" [{_span(mean.low, mean.high, _plain)}]"
-    return f"{_plain(mean.value)}{span}"
+    span = "" if mean.low is None else f" [{_span(mean.low, mean.high, digits)}]"
+    return f"{digits(mean.value)}{span}"
 
 
 def _spent(now: float | None, before: float | None) -> str:
@@ -242,10 +242,6 @@ def _spent(now: float | None, before: float | None) -> str:
 
 def _sum(a: float | None, b: float | None) -> float | None:
     return None if a is None or b is None else a + b
-
-
-def _plain(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4f}"
 
 
 def _signed(value: float | None) -> str:
