@@ -229,11 +229,15 @@ class Store:
 
     def _remove(self, path: Path, inode: int, error: DamagedVectorsError) -> None:
         _log.warning(f"note: {error}; its texts are embedded again")
-        self._damaged.add((path.name, inode))
-        with suppress(OSError):
+        self._known.pop((path.name, inode), None)
+        try:
             if path.stat().st_ino == inode:  # else another process has begun a new one
                 path.unlink()
-                path.with_suffix(".keys").unlink()
+                path.with_suffix(".keys").unlink(missing_ok=True)
+        except FileNotFoundError:
+            pass
+        except OSError:  # it stays; a file that is gone may hand its inode to the next one
+            self._damaged.add((path.name, inode))
 
     def _last(self) -> VectorShard:
         """The shard that has room, made if there is none."""
