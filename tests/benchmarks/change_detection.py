@@ -13,10 +13,8 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from harness.extensions.online.monitor.calendar import PERIODS
 from harness.extensions.online.monitor.change import MeanTest, Observed, reference_of
-from harness.extensions.online.monitor.paired_test import PairedTest
-from harness.extensions.online.monitor.period_test import PeriodTest
+from harness.extensions.online.monitor.period_test import PERIODS, PairedTest, PeriodTest
 from harness.extensions.online.monitor.records import Reference
 from harness.stats.clusters import Ints, Values
 from tests.extensions.online.monitor.streams import (

@@ -5,8 +5,7 @@ of their id, so that one unit sees one system.
 """
 
 from harness.extensions.online.abtest.ab_test import ABTest, RoutedResult
-from harness.extensions.online.abtest.plan import ABTestPlan
+from harness.extensions.online.abtest.plan import ABTestPlan, Interleaved, team_draft
 from harness.extensions.online.abtest.report import SplitReport
-from harness.extensions.online.abtest.routing import Interleaved, team_draft
 
 __all__ = ["ABTest", "ABTestPlan", "Interleaved", "RoutedResult", "SplitReport", "team_draft"]

@@ -14,12 +14,11 @@ from typing import Any, Unpack
 
 import msgspec
 
-from harness.errors import HarnessError, UsageError, near
-from harness.extensions.online.abtest.analysis import split_report
+from harness.errors import HarnessError, UsageError
 from harness.extensions.online.abtest.event_log import (
     ABTestLog,
-    gather_impressions,
-    gather_observations,
+    Lines,
+    read_columns,
     read_plan,
     read_records,
 )
@@ -31,14 +30,17 @@ from harness.extensions.online.abtest.plan import (
     EARLIEST,
     LATEST,
     ABTestPlan,
+    Arm,
     Bounds,
     Clicks,
     Impression,
+    Interleaved,
     Observation,
     PlanOptions,
+    as_unit_id,
+    team_draft,
 )
-from harness.extensions.online.abtest.report import SplitReport
-from harness.extensions.online.abtest.routing import Arm, Interleaved, as_unit_id, team_draft
+from harness.extensions.online.abtest.report import SplitReport, split_report
 from harness.io.records import convert
 
 Retrieve = Callable[[str, int], Any]
@@ -83,7 +85,9 @@ class ABTest:
         metrics: Mapping[str, Bounds] | Iterable[str] = (),
         **options: Unpack[PlanOptions],
     ) -> None:
-        labels = _labels(a, b)
+        labels = (_label(a, "a"), _label(b, "b"))
+        if labels[0] == labels[1] and callable(a) and callable(b):
+            labels = ("a", "b")
         if isinstance(metrics, str):
             raise UsageError(f"metrics must be a list of names or a mapping, not {metrics!r}")
         if not isinstance(metrics, Mapping):
@@ -99,8 +103,7 @@ class ABTest:
         self.plan = convert(values, ABTestPlan, "A/B test")
         self._systems: dict[Arm, str | Retrieve] = {"a": a, "b": b}
         self._router = self.plan.router()
-        self._observations: list[Observation] = []
-        self._impressions: list[Impression] = []
+        self._records: list[Observation | Impression] = []
         self._log = None if log is None else ABTestLog(Path(log), self.plan)
 
     def route(self, unit_id: str | int) -> Arm:
@@ -232,12 +235,7 @@ class ABTest:
         """Reports the records so far; `print` it. `min_effects` replaces that of the plan."""
         if self._log is not None:
             return report(self._log.path, level=level, min_effects=min_effects)
-        plan = _report_plan(self.plan, level, min_effects)
-        if plan.interleave:
-            impressions = gather_impressions(enumerate(self._impressions, 1))
-            return interleaving_report(plan, impressions, level)
-        observations = gather_observations(enumerate(self._observations, 1), "records", plan)
-        return split_report(plan, observations, level)
+        return _report(self.plan, enumerate(self._records, 1), "records", level, min_effects)
 
     def close(self) -> None:
         """Forces the log to the disk and closes it."""
@@ -253,10 +251,8 @@ class ABTest:
     def _append(self, record: Observation | Impression) -> None:
         if self._log is not None:
             self._log.append(record)
-        elif isinstance(record, Observation):
-            self._observations.append(record)
         else:
-            self._impressions.append(record)
+            self._records.append(record)
 
     def _values(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """Converts measured values to floats, checked against the plan."""
@@ -266,18 +262,11 @@ class ABTest:
         for name, value in metrics.items():
             if not isinstance(name, str) or not name:
                 raise UsageError(f"a metric's name must be text, not {name!r}")
-            if self.plan.metrics and name not in self.plan.metrics:
-                known = list(self.plan.metrics)
-                raise UsageError(f"metric {name!r} is not in the plan{near(name, known)}")
             if value is None:
                 continue
             if not isinstance(value, Real) or not math.isfinite(value):
                 raise UsageError(f"metric {name!r} must be a finite number or None, not {value!r}")
-            bounds = self.plan.bounds(name)
-            if bounds is not None and not bounds[0] <= value <= bounds[1]:
-                raise UsageError(
-                    f"metric {name!r} is {value!r}, outside its bounds {bounds[0]} to {bounds[1]}"
-                )
+            self.plan.check_value(name, float(value))
             values[name] = float(value)
         return values
 
@@ -290,21 +279,23 @@ def report(
 ) -> Report:
     """Reports a test from its event log, which may be growing. Raises UsageError."""
     log = Path(path)
-    plan = _report_plan(read_plan(log), level, min_effects)
-    if plan.interleave:
-        return interleaving_report(plan, gather_impressions(read_records(log, Impression)), level)
-    observations = gather_observations(read_records(log, Observation), str(log), plan)
-    return split_report(plan, observations, level)
+    plan = read_plan(log)
+    return _report(plan, read_records(log, plan), str(log), level, min_effects)
 
 
-def _report_plan(
-    plan: ABTestPlan, level: float, min_effects: Mapping[str, float] | None
-) -> ABTestPlan:
+def _report(
+    plan: ABTestPlan,
+    lines: Lines,
+    where: str,
+    level: float,
+    min_effects: Mapping[str, float] | None,
+) -> Report:
     if not 0 < level < 1:
         raise UsageError(f"level must be between 0 and 1, not {level!r}")
-    if min_effects is None:
-        return plan
-    return msgspec.structs.replace(plan, min_effects=dict(min_effects))
+    if min_effects is not None:
+        plan = msgspec.structs.replace(plan, min_effects=dict(min_effects))
+    columns = read_columns(lines, where, plan)
+    return (interleaving_report if plan.interleave else split_report)(plan, columns, level)
 
 
 def _checked_arm(arm: Arm | None) -> Arm:
@@ -313,19 +304,14 @@ def _checked_arm(arm: Arm | None) -> Arm:
     return arm
 
 
-def _labels(a: str | Retrieve, b: str | Retrieve) -> tuple[str, str]:
-    """Returns the names of the systems: as given, else those of the functions."""
-    for system in (a, b):
-        if not isinstance(system, str) and not callable(system):
-            raise UsageError(f"a and b are names or functions retrieve(query, k), not {system!r}")
-    own = [s if isinstance(s, str) else getattr(s, "__name__", "") for s in (a, b)]
-    given = [isinstance(system, str) for system in (a, b)]
-    alike = own[0] == own[1]
-    labels = [
-        name if named or (name.isidentifier() and not alike) else arm
-        for name, named, arm in zip(own, given, "ab", strict=True)
-    ]
-    return labels[0], labels[1]
+def _label(system: str | Retrieve, arm: Arm) -> str:
+    """Returns the name of a system: as given, else that of the function, else the arm."""
+    if isinstance(system, str):
+        return system
+    if not callable(system):
+        raise UsageError(f"a and b are names or functions retrieve(query, k), not {system!r}")
+    name = getattr(system, "__name__", "")
+    return name if name.isidentifier() else arm
 
 
 def _seconds(time: float | datetime | None) -> float:

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 import numpy as np
 from msgspec.structs import replace
 
-from harness.extensions.online.abtest.event_log import Impressions
+from harness.extensions.online.abtest.event_log import RecordColumns
 from harness.extensions.online.abtest.plan import ABTestPlan
-from harness.extensions.online.abtest.text import (
+from harness.extensions.online.abtest.report import (
+    damaged_text,
     failures_text,
-    finite_or_none,
     format_interval,
     group_by_arm,
     heading,
+    last_of,
+    measurable,
     no_longer_shown,
     number,
     p_value,
@@ -72,17 +74,19 @@ class InterleavingReport(Record, omit_defaults=False, tag="interleaving"):
     conclusion: str
 
     def __str__(self) -> str:
-        return interleaving_text(self)
+        return "\n".join(_lines(self))
 
 
-def interleaving_report(plan: ABTestPlan, clicks: Impressions, level: float) -> InterleavingReport:
+def interleaving_report(
+    plan: ABTestPlan, records: RecordColumns, level: float
+) -> InterleavingReport:
     """Analyses who won, by impressions and by units.
 
     Over time the outcomes 1, 0 and -1 of impressions are a stream whose mean is 0 under the null.
     Where a unit has one impression a bet on it is exact; where units come back, it is the mean over
     units of their own, asymptotic.
     """
-    outcome, unit = np.sign(clicks.a - clicks.b).astype(np.float64), clicks.unit
+    outcome, unit = np.sign(-np.diff(records.clicks)[:, 0]).astype(float), records.unit
     if plan.one_observation_per_unit:
         _, kept = np.unique(unit, return_index=True)
         kept.sort()
@@ -99,13 +103,13 @@ def interleaving_report(plan: ABTestPlan, clicks: Impressions, level: float) -> 
         low, high = betting_interval(outcome, (-1, 1), level=level)
     elif len(outcome):
         path = mean_sequence(outcome, unit, level=level, tuned_for=plan.expected_n)
-        anytime_p, low, high = (float(values[-1]) for values in (path.p, path.low, path.high))
+        anytime_p, low, high = last_of(path.p, path.low, path.high)
     report = InterleavingReport(
         plan=plan,
         level=level,
         impressions=len(outcome),
-        first=clicks.first,
-        last=clicks.last,
+        first=records.first,
+        last=records.last,
         units=len(codes),
         wins_a=int((outcome > 0).sum()),
         wins_b=int((outcome < 0).sum()),
@@ -114,26 +118,22 @@ def interleaving_report(plan: ABTestPlan, clicks: Impressions, level: float) -> 
         for_b=for_b,
         for_none=len(codes) - for_a - for_b,
         p=binomial_p(for_a, for_a + for_b),
-        preference=finite_or_none(interval.value),
-        low=finite_or_none(interval.low),
-        high=finite_or_none(interval.high),
+        preference=interval.value,
+        low=interval.low,
+        high=interval.high,
         method=interval.how,
         anytime_p=anytime_p,
-        anytime_low=finite_or_none(low / 2),
-        anytime_high=finite_or_none(high / 2),
+        anytime_low=low / 2,
+        anytime_high=high / 2,
         exact=plan.one_observation_per_unit,
-        min_detectable_preference=finite_or_none(power.detectable),
-        repeated=len(clicks) - len(outcome),
-        damaged_lines=clicks.damaged,
-        failures=group_by_arm(clicks.errors),
+        min_detectable_preference=power.detectable,
+        repeated=len(records) - len(outcome),
+        damaged_lines=records.damaged,
+        failures=group_by_arm(records.errors),
         conclusion="",
     )
+    report = measurable(report)
     return replace(report, conclusion=_conclusion(report))
-
-
-def interleaving_text(report: InterleavingReport) -> str:
-    """Formats a report, the conclusion last."""
-    return "\n".join(_lines(report))
 
 
 def _conclusion(report: InterleavingReport) -> str:
@@ -169,7 +169,7 @@ def _lines(report: InterleavingReport) -> Iterator[str]:
     yield from wrap_text(heading(plan, "team-draft interleaving", report.first, report.last))
     yield f"{report.impressions:,} impressions, {report.units:,} units ({plan.randomization_unit})"
     if report.damaged_lines:
-        yield f"note: {len(report.damaged_lines)} lines of the log are not whole and were excluded"
+        yield from wrap_text(f"note: {damaged_text(report.damaged_lines)}")
     if report.repeated:
         yield (f"note: {report.repeated} impressions are second ones of a unit; excluded")
     if report.failures:

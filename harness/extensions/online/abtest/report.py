@@ -1,44 +1,49 @@
-"""The report of split traffic, as a record and as text for a terminal, at most 100 columns."""
+"""The report of split traffic: compares each metric of two arms, and checks the split.
+
+It is a record, and text for a terminal, at most 100 columns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+import textwrap
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import TypeVar
 
+import numpy as np
 from msgspec.structs import replace
 
-from harness.extensions.online.abtest.plan import ABTestPlan
-from harness.extensions.online.abtest.text import (
-    failures_text,
-    format_interval,
-    heading,
-    no_longer_shown,
-    number,
-    p_value,
-    single_look,
-    wrap_text,
-)
+from harness.errors import UsageError
+from harness.extensions.online.abtest.event_log import Flags, RecordColumns
+from harness.extensions.online.abtest.plan import ABTestPlan, Bounds
 from harness.io.records import Record
 from harness.scoring.grid import grid
-from harness.stats.proportions import SampleRatio
-from harness.stats.sequential import MINIMUM
+from harness.stats.betting import balanced, betting_interval, betting_p
+from harness.stats.clusters import Ints, Values
+from harness.stats.corrections import holm
+from harness.stats.power import UnpairedPower
+from harness.stats.proportions import SampleRatio, sample_ratio
+from harness.stats.sequential import MINIMUM, difference_sequence
+from harness.stats.unpaired import compare_unpaired
 
 FAILED = "failed"
 """Name of the metric that is 1 for a request whose system raised."""
 
-MAX_PERMUTED = 2_000  # units up to which there is a permutation test
 MAX_CROSSED = 0.01  # share of units seen in both arms above which no winner is named
+WIDTH = 100
 
 
 class SplitMetric(Record, omit_defaults=False):
     """One metric of both arms. Every unit counts once, by the mean of its own records.
 
     `difference` is a - b, with `low`, `high` and `p` of a fixed number of units, looked at once;
-    `permutation_p` is None beyond 2,000 units. `anytime_low`, `anytime_high` and `anytime_p` are
-    valid at any time; `exact`: they are not only asymptotic. The `_holm` ones are adjusted over the
-    metrics of the test. `effect_size` is Cohen's d over units. `min_effect` is the difference to
-    detect, and `required_n` and `required_n_anytime` the units of both arms that detect it with 80%
-    power; `min_detectable_effect` and `min_detectable_effect_anytime` are what the present units
-    can detect; at any time these are of the mixture, and betting takes 20 to 30% more.
+    `anytime_low`, `anytime_high` and `anytime_p` are valid at any time; `exact`: they are not only
+    asymptotic. The `_holm` ones are adjusted over the metrics of the test. `effect_size` is Cohen's
+    d over units. `min_effect` is the difference to detect, and `required_n` and
+    `required_n_anytime` the units of both arms that detect it with 80% power;
+    `min_detectable_effect` and `min_detectable_effect_anytime` are what the present units can
+    detect; at any time these are of the mixture, and betting takes 20 to 30% more.
     `failures_excluded` are failed requests without a value. None is not measurable.
     """
 
@@ -47,15 +52,12 @@ class SplitMetric(Record, omit_defaults=False):
     mean_b: float | None
     units_a: int
     units_b: int
-    records_a: int
-    records_b: int
     difference: float | None
     low: float | None
     high: float | None
     method: str
     p: float | None
     p_holm: float | None
-    permutation_p: float | None
     effect_size: float | None
     anytime_low: float | None
     anytime_high: float | None
@@ -101,13 +103,182 @@ class SplitReport(Record, omit_defaults=False, tag="split"):
     conclusion: str
 
     def __str__(self) -> str:
-        return split_text(self)
+        return "\n".join(_lines(self))
 
 
-def with_conclusion(report: SplitReport) -> SplitReport:
-    """Adds the errors and the conclusion to a report."""
+# -- Analysis --------------------------------------------------------------------------------------
+
+
+def split_report(plan: ABTestPlan, records: RecordColumns, level: float) -> SplitReport:
+    """Compares the arms in every metric."""
+    seen_a, seen_b = (
+        np.bincount(records.unit[arm], minlength=len(records.unit_ids)) > 0
+        for arm in (records.in_a, ~records.in_a)
+    )
+    crossed = seen_a & seen_b
+    first = np.zeros(len(records.unit_ids), bool)  # a unit's first arm; units are in order of entry
+    first[records.unit[::-1]] = records.in_a[::-1]
+    router = plan.router()
+    routed = np.array([router.arm(unit) == "a" for unit in records.unit_ids], bool)
+    columns = dict(sorted(records.metrics.items()))
+    failing = None
+    if records.failed.any():  # a metric like any other, whose values are 0 and 1
+        name = FAILED if FAILED not in columns else f"{FAILED} (raised)"
+        columns[name] = (np.arange(len(records)), records.failed.astype(float))
+        # The arms of the units with a failure follow the split if both systems fail alike.
+        rows = np.flatnonzero(records.failed & ~crossed[records.unit])
+        met = rows[_firsts(records.unit[rows])]
+        failing = sample_ratio(records.in_a[met], plan.split) if len(met) else None
+    metrics, repeated = [], 0
+    for name, (rows, values) in columns.items():
+        kept = ~crossed[records.unit[rows]]
+        rows, values = rows[kept], values[kept]
+        if plan.one_observation_per_unit:
+            once = _firsts(records.unit[rows])
+            repeated += len(rows) - len(once) if name in records.metrics else 0
+            rows, values = rows[once], values[once]
+        bounds = plan.metrics.get(name) if name in records.metrics else (0.0, 1.0)
+        metrics.append(_metric(plan, name, (rows, values), records, level, bounds))
+    if records.failed.any():
+        # Where one arm never fails the mixture has no spread; the test of who failed is exact.
+        metrics[-1] = replace(metrics[-1], anytime_p=failing.anytime_p if failing else None)
+    for p in ("p", "anytime_p"):
+        given = [math.nan if getattr(m, p) is None else getattr(m, p) for m in metrics]
+        adjusted = zip(metrics, holm(given).tolist(), strict=True)
+        metrics = [measurable(replace(m, **{f"{p}_holm": value})) for m, value in adjusted]
+    report = SplitReport(
+        plan=plan,
+        level=level,
+        records=len(records),
+        first=records.first,
+        last=records.last,
+        units_a=int((seen_a & ~crossed).sum()),
+        units_b=int((seen_b & ~crossed).sum()),
+        ratio=sample_ratio(first, plan.split),
+        crossed=int(crossed.sum()),
+        misrouted=int(((routed & seen_b) | (~routed & seen_a)).sum()),
+        repeated=repeated,
+        damaged_lines=records.damaged,
+        failures=group_by_arm(records.errors),
+        failure_ratio=failing,
+        metrics=metrics,
+        errors=[],
+        conclusion="",
+    )
     report = replace(report, errors=[*_errors(report)])
     return replace(report, conclusion=_conclusion(report))
+
+
+def _firsts(unit: Ints) -> Ints:
+    """Returns the places of the first value of each unit, in order."""
+    return np.sort(np.unique(unit, return_index=True)[1])
+
+
+def _metric(
+    plan: ABTestPlan,
+    name: str,
+    column: tuple[Ints, Values],
+    records: RecordColumns,
+    level: float,
+    bounds: Bounds,
+) -> SplitMetric:
+    rows, values = column
+    unit, in_a = records.unit[rows], records.in_a[rows]
+    a, b = (_means(values[arm], unit[arm]) for arm in (in_a, ~in_a))
+    binary = bool(np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all())
+    [fixed] = compare_unpaired(a, b, level=level, proportions=binary, resamples=0)
+    exact, anytime = _at_any_time(plan, bounds, values, in_a, unit, level)
+    spread_a, spread_b = (float(np.std(x, ddof=1)) if len(x) > 1 else math.nan for x in (a, b))
+    power = UnpairedPower(
+        spread_a, spread_b, split=plan.split, level=level, tuned_for=plan.expected_n
+    )
+    effect, units = plan.min_effects.get(name), len(a) + len(b)
+    return measurable(
+        SplitMetric(
+            name=name,
+            mean_a=fixed.mean_a,
+            mean_b=fixed.mean_b,
+            units_a=len(a),
+            units_b=len(b),
+            difference=fixed.difference,
+            low=fixed.low,
+            high=fixed.high,
+            method=fixed.method,
+            p=fixed.p,
+            p_holm=None,
+            effect_size=fixed.effect_size,
+            anytime_p=anytime[0],
+            anytime_low=anytime[1],
+            anytime_high=anytime[2],
+            anytime_p_holm=None,
+            exact=exact,
+            min_effect=effect,
+            required_n=_required_n(power, name, effect),
+            required_n_anytime=_required_n(power, name, effect, any_time=True),
+            min_detectable_effect=power.detectable(units),
+            min_detectable_effect_anytime=power.detectable(units, any_time=True),
+            note=fixed.note.replace("observations", "units"),
+            failures_excluded=int(records.failed.sum() - records.failed[rows].sum()),
+        )
+    )
+
+
+def _at_any_time(
+    plan: ABTestPlan, bounds: Bounds, values: Values, in_a: Flags, unit: Ints, level: float
+) -> tuple[bool, tuple[float, float, float]]:
+    """Returns whether it is exact, and p and the interval that are valid at any time."""
+    if not plan.one_observation_per_unit or bounds is None:
+        path = difference_sequence(values, in_a, unit, level=level, tuned_for=plan.expected_n)
+        return False, last_of(path.p, path.low, path.high)
+    stream, reach = balanced(values, in_a, plan.split, bounds)
+    p = float(betting_p(stream, 0, reach)[-1]) if len(stream) else 1.0
+    low, high = betting_interval(stream, reach, level=level)
+    span = bounds[1] - bounds[0]
+    return True, (p, max(low, -span), min(high, span))
+
+
+def last_of(p: Values, low: Values, high: Values) -> tuple[float, float, float]:
+    """Returns the present p and interval of a sequence."""
+    return (float(p[-1]), float(low[-1]), float(high[-1])) if len(p) else (1.0, math.nan, math.nan)
+
+
+def _required_n(
+    power: UnpairedPower, name: str, effect: float | None, *, any_time: bool = False
+) -> int | None:
+    try:
+        return power.units_needed(effect, any_time=any_time) if effect else None
+    except ValueError as error:
+        raise UsageError(
+            f"the minimum effect of {name!r} is {effect:g}: {error}; set a larger one with "
+            "--min-effect"
+        ) from None
+
+
+def _means(values: Values, unit: Ints) -> Values:
+    """Returns the mean of each unit that has a value, in order of the codes."""
+    codes, at = np.unique(unit, return_inverse=True)
+    return np.asarray(np.bincount(at, values, len(codes)) / np.bincount(at, minlength=len(codes)))
+
+
+R = TypeVar("R", bound=Record)
+
+
+def measurable(record: R) -> R:
+    """Replaces numbers of a record that are not measurable (NaN, infinite) by None."""
+    values = {name: getattr(record, name) for name in record.__struct_fields__}
+    odd = [n for n, v in values.items() if isinstance(v, float) and not math.isfinite(v)]
+    return replace(record, **dict.fromkeys(odd))
+
+
+def group_by_arm(kinds: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
+    """Groups counts of failures by arm and kind of error; empty if nothing failed."""
+    found: dict[str, dict[str, int]] = {"a": {}, "b": {}} if kinds else {}
+    for (arm, kind), n in sorted(kinds.items()):
+        found[arm][kind] = n
+    return found
+
+
+# -- Conclusions -----------------------------------------------------------------------------------
 
 
 def _errors(report: SplitReport) -> Iterator[str]:
@@ -120,11 +291,6 @@ def _errors(report: SplitReport) -> Iterator[str]:
     units = ratio.units_a + ratio.units_b
     if report.crossed > MAX_CROSSED * units:
         yield f"{report.crossed} of {units} units were seen in both arms"
-
-
-def split_text(report: SplitReport) -> str:
-    """Formats a report, the conclusion last."""
-    return "\n".join(_lines(report))
 
 
 def _conclusion(report: SplitReport) -> str:
@@ -150,6 +316,45 @@ def _conclusion(report: SplitReport) -> str:
     return text + "."
 
 
+def _difference(report: SplitReport, m: SplitMetric) -> str:
+    assert m.difference is not None
+    high, low = (report.plan.a, report.plan.b)[:: 1 if m.difference > 0 else -1]
+    p = f"p {p_value(m.anytime_p_holm)}"
+    if report.failure_ratio is not None and m is report.metrics[-1]:
+        return f"Shown: {high} fails more often than {low} ({p} at any time)."
+    if m.anytime_low is None or m.anytime_high is None or m.anytime_low <= 0 <= m.anytime_high:
+        what = f"A difference in {m.name}"
+        return no_longer_shown(what, m.anytime_p_holm, m.anytime_low, m.anytime_high)
+    return (
+        f"Shown: {high} has the higher {m.name}, {low} the lower, by {number(abs(m.difference))} "
+        f"(a - b {format_interval(m.anytime_low, m.anytime_high)}, {p}, at any time"
+        f"{'; of requests that did not fail' if m.failures_excluded else ''})."
+    )
+
+
+def no_longer_shown(what: str, p: float | None, low: float | None, high: float | None) -> str:
+    """Says that something was shown once, and that the present interval contains 0."""
+    return (
+        f"{what} was shown at an earlier moment (p {p_value(p)}), but the present interval, "
+        f"{format_interval(low, high)}, contains 0 again: did something change on the way?"
+    )
+
+
+def single_look(alpha: float, where: str = "") -> str:
+    """Says what a low p of a single look, at any time but the planned one, does not show."""
+    return (
+        f". The p of a single look is below {alpha:.2g}{where}: that counts only if this number of "
+        "units was fixed before and nobody looked earlier"
+    )
+
+
+def _below(p: float | None, alpha: float) -> bool:
+    return p is not None and p <= alpha
+
+
+# -- Text ------------------------------------------------------------------------------------------
+
+
 def _lines(report: SplitReport) -> Iterator[str]:
     plan, ratio = report.plan, report.ratio
     share = f"{100 * plan.split:g}/{100 - 100 * plan.split:g}"
@@ -164,19 +369,15 @@ def _lines(report: SplitReport) -> Iterator[str]:
         yield from wrap_text(f"note: {note}")
     if report.metrics:
         size = f"{100 * report.level:g}%"
-        yield ""
         head = ["metric", "a", "b", "a - b", "d", f"once: {size}", "p", f"any time: {size}", "p"]
-        rows = [_row(m) for m in report.metrics]
-        yield grid(rows, head)
-        yield ""
-        yield from _sizes(report)
-        yield ""
-        yield from wrap_text(_method(report))
-    yield ""
-    yield from wrap_text(report.conclusion)
+        sizes = ["metric", "units a", "units b", "detectable", "any time", "min. effect"]
+        yield from ("", grid([_differences(m) for m in report.metrics], head), "")
+        yield grid([_sizes(m) for m in report.metrics], [*sizes, "required n", "any time"])
+        yield from ("", *wrap_text(_method(report)))
+    yield from ("", *wrap_text(report.conclusion))
 
 
-def _row(m: SplitMetric) -> list[str]:
+def _differences(m: SplitMetric) -> list[str]:
     return [
         m.name,
         number(m.mean_a),
@@ -190,33 +391,16 @@ def _row(m: SplitMetric) -> list[str]:
     ]
 
 
-def _sizes(report: SplitReport) -> Iterator[str]:
-    """Yields the table of units, detectable effects and required units of each metric."""
-    head = ["metric", "units a", "units b", "detectable", "any time"]
-    head += ["min. effect", "required n", "any time"]
-    rows = [
-        [
-            m.name,
-            f"{m.units_a:,}",
-            f"{m.units_b:,}",
-            number(m.min_detectable_effect),
-            number(m.min_detectable_effect_anytime),
-            number(m.min_effect),
-            "-" if m.required_n is None else f"{m.required_n:,}",
-            "-" if m.required_n_anytime is None else f"{m.required_n_anytime:,}",
-        ]
-        for m in report.metrics
-    ]
-    yield grid(rows, head)
+def _sizes(m: SplitMetric) -> list[str]:
+    """Formats the units, detectable effects and required units of a metric."""
+    effects = (m.min_detectable_effect, m.min_detectable_effect_anytime, m.min_effect)
+    required = ("-" if n is None else f"{n:,}" for n in (m.required_n, m.required_n_anytime))
+    return [m.name, f"{m.units_a:,}", f"{m.units_b:,}", *map(number, effects), *required]
 
 
 def _notes(report: SplitReport) -> Iterator[str]:
     if report.damaged_lines:
-        shown = ", ".join(map(str, report.damaged_lines[:5]))
-        yield (
-            f"{len(report.damaged_lines)} lines of the log are not whole and were excluded "
-            f"(line {shown}{', ...' if len(report.damaged_lines) > 5 else ''}); a crash leaves such"
-        )
+        yield damaged_text(report.damaged_lines)
     if report.crossed:
         yield f"{report.crossed} units were seen in both arms; they are in no comparison"
     if report.misrouted:
@@ -233,8 +417,7 @@ def _notes(report: SplitReport) -> Iterator[str]:
 def _counted_as(report: SplitReport) -> str:
     """How failures enter the metrics."""
     values = report.plan.failure_values()
-    names = [m.name for m in report.metrics if m.name in values]
-    counted = [f"{values[name]:g} in {name}" for name in names]
+    counted = [f"{values[m.name]:g} in {m.name}" for m in report.metrics if m.name in values]
     without = [m.name for m in report.metrics if m.failures_excluded]
     parts = [f"each counts as {', '.join(counted)}"] if counted else []
     if without:
@@ -243,58 +426,85 @@ def _counted_as(report: SplitReport) -> str:
             "that did not fail, and may flatter the failing system (on_failure= of the test sets "
             "a value)"
         )
-    return "; ".join(
-        [*parts, "p of failed at any time: by which arm the units that met one are of"]
-    )
+    parts.append("p of failed at any time: by which arm the units that met one are of")
+    return "; ".join(parts)
 
 
 def _method(report: SplitReport) -> str:
-    methods = {m.method for m in report.metrics}
-    tests = " or ".join(
-        name
-        for method, name in (("welch", "Welch's t"), ("two-proportion", "the two-proportion z"))
-        if method in methods
-    )
-    ways = {m.exact for m in report.metrics}
-    always = " or ".join(
-        name
-        for exact, name in (
-            (True, "betting (exact)"),
-            (False, f"the normal mixture (asymptotic, from {MINIMUM} units an arm)"),
-        )
-        if exact in ways
-    )
-    several = len(report.metrics) > 1
+    methods, exact = ({getattr(m, name) for m in report.metrics} for name in ("method", "exact"))
+    tests = {"welch": "Welch's t", "two-proportion": "the two-proportion z"}
+    ways = {
+        True: "betting (exact)",
+        False: f"the normal mixture (asymptotic, from {MINIMUM} units an arm)",
+    }
+    n = len(report.metrics)
     return (
         "A unit counts once, by the mean of its records. "
-        f"Once: {tests}, right only if looked at a single time, at a number of units fixed before. "
-        f"Any time: {always}, right however often one looks. "
-        + (
-            f"p: Holm over {len(report.metrics)} metrics; intervals are of each by itself. "
-            if several
-            else ""
-        )
+        f"Once: {' or '.join(tests[one] for one in tests if one in methods)}, right only if looked "
+        "at a single time, at a number of units fixed before. "
+        f"Any time: {' or '.join(ways[one] for one in ways if one in exact)}, right however often "
+        "one looks. "
+        + (f"p: Holm over {n} metrics; intervals are of each by itself. " if n > 1 else "")
         + "Detectable, required: with 80% power; required counts units of both arms"
-        + (", at any time of the mixture; betting takes 20 to 30% more." if True in ways else ".")
+        + (", at any time of the mixture; betting takes 20 to 30% more." if True in exact else ".")
     )
 
 
-def _difference(report: SplitReport, m: SplitMetric) -> str:
-    assert m.difference is not None
-    high, low = (report.plan.a, report.plan.b)[:: 1 if m.difference > 0 else -1]
-    if report.failure_ratio is not None and m is report.metrics[-1]:
-        p = f"p {p_value(m.anytime_p_holm)} at any time"
-        return f"Shown: {high} fails more often than {low} ({p})."
-    interval = format_interval(m.anytime_low, m.anytime_high)
-    if m.anytime_low is None or m.anytime_high is None or m.anytime_low <= 0 <= m.anytime_high:
-        what = f"A difference in {m.name}"
-        return no_longer_shown(what, m.anytime_p_holm, m.anytime_low, m.anytime_high)
-    return (
-        f"Shown: {high} has the higher {m.name}, {low} the lower, by {number(abs(m.difference))} "
-        f"(a - b {interval}, p {p_value(m.anytime_p_holm)}, at any time"
-        f"{'; of requests that did not fail' if m.failures_excluded else ''})."
-    )
+def heading(plan: ABTestPlan, method: str, first: float | None, last: float | None) -> str:
+    """Returns the heading: the test, its systems and its time."""
+    when = ""
+    if first is not None and last is not None:
+        start, end = (f"{datetime.fromtimestamp(t, UTC):%Y-%m-%d %H:%M}" for t in (first, last))
+        if start[:10] == end[:10]:
+            end = end[11:]  # the day once
+        when = f", {start} UTC" if start.endswith(end) else f", {start} to {end} UTC"
+    return f"A/B test {plan.name}: a = {plan.a}, b = {plan.b}, {method}{when}"
 
 
-def _below(p: float | None, alpha: float) -> bool:
-    return p is not None and p <= alpha
+def damaged_text(lines: list[int]) -> str:
+    """Says which lines of a log are not whole."""
+    shown = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
+    return f"{len(lines)} lines of the log are not whole and were excluded (line {shown})"
+
+
+def failures_text(plan: ABTestPlan, failures: Mapping[str, Mapping[str, int]]) -> str:
+    """Formats how often each system failed, and with which errors."""
+    parts = []
+    for arm, system in (("a", plan.a), ("b", plan.b)):
+        kinds = failures[arm]
+        how = f" ({', '.join(f'{n:,} {kind}' for kind, n in kinds.items())})" if kinds else ""
+        parts.append(f"{system} {sum(kinds.values()):,}{how}")
+    return f"FAILURES: {', '.join(parts)}"
+
+
+def wrap_text(text: str) -> list[str]:
+    """Wraps a text; later lines are indented."""
+    return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
+
+
+def number(value: float | None, *, sign: bool = False) -> str:
+    """Formats a number in significant digits; `-` for not measurable."""
+    if value is None:
+        return "-"
+    size, plus = abs(value), "+" if sign else ""
+    if size >= 1000:
+        return f"{value:{plus},.0f}"
+    if size >= 100:
+        return f"{value:{plus}.1f}"
+    return f"{value:{plus}.1e}" if 0 < size < 0.001 else f"{value:{plus}.3f}"
+
+
+def format_interval(low: float | None, high: float | None) -> str:
+    """Formats an interval."""
+    if low is None or high is None:
+        return "-"
+    return f"{number(low, sign=True)} to {number(high, sign=True)}"
+
+
+def p_value(p: float | None) -> str:
+    """Formats a p value; never 0."""
+    if p is None:
+        return "-"
+    if p < 0.0001:
+        return "<0.0001"
+    return f"{p:.4f}" if p < 0.01 else f"{p:.3f}" if p < 0.1 else f"{p:.2f}"

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.extensions.online.logs.events import rate
+from harness.extensions.online.monitor.change import Saved
 from harness.extensions.online.monitor.records import BucketCounts, BucketStats, OverTime
-from harness.extensions.online.monitor.saved import Saved
 from harness.extensions.online.monitor.window import Columns, FeedbackDelta
 
 RATIO = 1.1

@@ -20,16 +20,39 @@ calendar's bouts; `tests/benchmarks/change_detection.md` has the false alarms of
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple, get_type_hints
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 
 from harness.extensions.online.monitor.records import Reference
-from harness.extensions.online.monitor.saved import Saved
 from harness.stats.betting import SHARES, betting_interval
 from harness.stats.detector import Detector
+
+
+class Saved:
+    """A part of a monitor whose attributes `STATE` are in the state file, by their types."""
+
+    STATE: ClassVar[tuple[str, ...]] = ()
+
+    def state(self) -> dict[str, Any]:
+        """Returns the attributes to be encoded, and the states of the parts in them."""
+        values = {name: getattr(self, name) for name in self.STATE}
+        return {n: v.state() if isinstance(v, Saved) else v for n, v in values.items()}
+
+    def resume(self, state: Mapping[str, Any]) -> None:
+        """Continues from a decoded state."""
+        kinds = get_type_hints(type(self))
+        for name in self.STATE:
+            mine = getattr(self, name)
+            if isinstance(mine, Saved):
+                mine.resume(state[name])
+            else:
+                setattr(self, name, msgspec.convert(state[name], kinds[name], str_keys=True))
+
 
 ENTRY = 10
 """A new player enters every so many batches: fewer would notice late, more have less money each."""

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.errors import UsageError
-from harness.extensions.online.monitor.alerting import RuleEvaluator
-from harness.extensions.online.monitor.alerts import Alerts
+from harness.extensions.online.monitor.alerts import Alerts, RuleEvaluator
 from harness.extensions.online.monitor.buckets import Buckets
 from harness.extensions.online.monitor.drift import Drift
 from harness.extensions.online.monitor.labels import Labels, LabelsLike, as_labels

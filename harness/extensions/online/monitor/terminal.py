@@ -15,7 +15,7 @@ from threading import Event, Thread
 from harness.errors import UsageError
 from harness.extensions.online.logs.events import RateStats
 from harness.extensions.online.logs.import_log import feedback_lines
-from harness.extensions.online.monitor.calendar import UNTIMED
+from harness.extensions.online.monitor.period_test import UNTIMED
 from harness.extensions.online.monitor.records import (
     Alert,
     ChangeTest,

@@ -7,7 +7,7 @@ import pytest
 
 from harness import ABTest
 from harness.errors import UsageError
-from harness.extensions.online.abtest.routing import Router
+from harness.extensions.online.abtest.plan import Router
 from harness.stats.proportions import binomial_p
 
 

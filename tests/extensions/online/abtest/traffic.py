@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.extensions.online.abtest.routing import team_draft
+from harness.extensions.online.abtest.plan import team_draft
 from harness.stats.betting import balanced, betting_p
 from harness.stats.clusters import Values, to_clusters
 from harness.stats.sequential import difference_sequence, running_clustered, running_mean

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from streams import asked, drawn, run_scores, timed
 
-from harness.extensions.online.monitor.calendar import PERIODS
 from harness.extensions.online.monitor.change import Observed
-from harness.extensions.online.monitor.paired_test import PairedTest
+from harness.extensions.online.monitor.period_test import PERIODS, PairedTest
 from harness.io.records import encode
 from harness.stats.clusters import Values
 

@@ -12,9 +12,14 @@ from streams import A_DAY, KINDS, MEAN, MONDAY, by_hours
 
 from harness.extensions.online.logs.events import RetrievalEvent
 from harness.extensions.online.monitor import AlertRules, ChangeRule, Monitor, calendar
-from harness.extensions.online.monitor.calendar import PERIODS, UNTIMED, OpenPeriods
 from harness.extensions.online.monitor.change import ChangeEvent, MeanTest, Observed
-from harness.extensions.online.monitor.period_test import PeriodTest, RankTest
+from harness.extensions.online.monitor.period_test import (
+    PERIODS,
+    UNTIMED,
+    OpenPeriods,
+    PeriodTest,
+    RankTest,
+)
 from harness.extensions.online.monitor.records import LogPosition
 from harness.io.records import encode
 from harness.records.run import LogCounts
