@@ -52,7 +52,7 @@ def flags(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
 
 
 def integers(values: npt.NDArray[Any]) -> pa.Array:
-    """A NumPy array of integers as an Arrow array, without a copy."""
+    """A NumPy array of numbers as an Arrow array, without a copy."""
     values = np.ascontiguousarray(values)
     type_ = pa.type_for_alias(values.dtype.name)
     return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)])

@@ -1,9 +1,4 @@
-"""Rankings as files: TREC, Parquet, JSON lines. Written in blocks of rows, in little memory.
-
-A TREC line is put together of five texts: query, document, rank, score, tag. All texts of a block
-stand in one Arrow array; taking them in the order of the lines lays the bytes of the lines one
-behind the other, and no row is seen by Python.
-"""
+"""Rankings as files: TREC, Parquet, JSON lines. Written in blocks of rows, in little memory."""
 
 from __future__ import annotations
 
@@ -107,7 +102,7 @@ def write_trec(of: Iterable[RankedBatch], path: Path, tag: str) -> None:
                     _refuse_blank(seen, "query")
                 _refuse_blank(block.document, "document")
                 if len(block.query):
-                    file.write(_lines(block, tag))
+                    file.write(_trec_lines(block, tag))
     except BaseException:
         path.unlink(missing_ok=True)
         raise
@@ -170,38 +165,20 @@ def _by_query(of: Iterable[RankedBatch]) -> Iterator[tuple[str, list[str], list[
         yield name, documents, scores
 
 
-# -- the lines of a TREC run file ------------------------------------------------------------------
-
-
-def _lines(block: RankedBatch, tag: str) -> memoryview:
-    """The lines of a block, as bytes."""
-    low, high = int(block.query.min()), int(block.query.max()) + 1
-    names = block.query_ids.slice(low, high - low)
-    first, last = int(block.rank.min()), int(block.rank.max())
-    ranks = pa.array(np.arange(first, last + 1)).cast(pa.string())
-    score = block.score
-    if score is None:
-        score = (block.left + 1).astype(np.float64)
-    written, numbers, others = _numbers(score)
-    texts = [
-        pc.binary_join_element_wise(names, "Q0", "", " "),
-        pc.binary_join_element_wise("", ranks, "", " "),
-        pa.array([f" {tag}\n"]),
+def _trec_lines(block: RankedBatch, tag: str) -> memoryview:
+    """Return the lines of a block, as bytes: one Arrow array, in which no row is seen by Python."""
+    score = block.left + 1 if block.score is None else block.score
+    parts = [
+        block.query_ids.take(integers(block.query)),
+        "Q0",
         block.document,
-        numbers,
-        others,
+        integers(block.rank).cast(pa.string()),
+        integers(score.astype(np.float64)).cast(pa.string()),
+        f"{tag}\n",
     ]
-    at = np.cumsum([0, *map(len, texts)])
-    order = np.empty((len(score), 5), np.int64)
-    order[:, 0] = block.query - low
-    order[:, 1] = at[3] + np.arange(len(score))
-    order[:, 2] = at[1] + block.rank - first
-    order[:, 3] = at[4] + written
-    order[:, 4] = at[2]
     # Not through Arrow's CSV writer: that refuses ids with a quotation mark.
-    laid = pa.concat_arrays(texts).take(integers(order.reshape(-1)))
-    offsets = np.frombuffer(laid.buffers()[1], np.int32)
-    return memoryview(laid.buffers()[2])[: offsets[len(laid)]]
+    lines = pc.binary_join_element_wise(*parts, " ")
+    return memoryview(lines.buffers()[2])[: np.frombuffer(lines.buffers()[1], np.int32)[len(lines)]]
 
 
 def _refuse_blank(ids: pa.Array, what: str) -> None:
@@ -217,26 +194,3 @@ def _refuse_blank(ids: pa.Array, what: str) -> None:
         raise UsageError(
             f"{what} ids that are empty or hold white space cannot stand in a TREC run file"
         )
-
-
-def _numbers(score: npt.NDArray[np.float64]) -> tuple[Ints, pa.Array, pa.Array]:
-    """Numbers as texts in two arrays, and where each stands when one is put behind the other.
-
-    Arrow and orjson write the same digits, orjson in a third of the time; whole numbers, and those
-    that are written with an exponent, look otherwise and are left to Arrow. orjson's text serves as
-    it is: its commas are texts of one byte that nothing asks for.
-    """
-    size = np.abs(score)
-    plain = (size >= 1e-4) & (size < 1e10) & (score != np.rint(score))
-    n = int(plain.sum())
-    if n == len(score):
-        place = np.arange(0, 2 * n, 2)
-    else:
-        place = np.where(plain, 2 * np.cumsum(plain) - 2, 2 * n + np.cumsum(~plain) - 1)
-    text = orjson.dumps(score[plain], option=orjson.OPT_SERIALIZE_NUMPY)[1:-1] + b"," * bool(n)
-    offsets = np.zeros(2 * n + 1, np.int32)
-    offsets[1::2] = np.flatnonzero(np.frombuffer(text, np.uint8) == ord(","))
-    offsets[2::2] = offsets[1::2] + 1
-    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(text)]
-    numbers = pa.Array.from_buffers(pa.string(), 2 * n, buffers)
-    return place, numbers, pa.array(score[~plain]).cast(pa.string())
