@@ -14,14 +14,15 @@ import pyarrow as pa
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.extensions.online.logs.events import (
+    AMBIGUOUS,
     FeedbackStats,
     FeedbackSummary,
+    QueryIndex,
     RetrievalEvent,
     feedback_summary,
     with_feedback,
 )
 from harness.extensions.online.logs.field_mapping import FieldMapping
-from harness.extensions.online.logs.join_labels import join_labels
 from harness.extensions.online.logs.read import Log, read_log
 from harness.io.files import digest, disk_errors, folder_aside
 from harness.io.records import to_plain, write_json_record
@@ -82,8 +83,8 @@ def import_log(
     choices = choices or LogImportOptions()
     log = read_log(source, choices.mapping, lenient=choices.lenient)
     lost = with_feedback(log.events, log.feedback)
-    joined = join_labels(source, log, dataset, choices.repeats)
-    name = name or _system(source, joined.events.values())
+    asked, joined = join_labels(source, log, dataset, choices.repeats)
+    name = name or _system(source, asked.values())
     files = {file.name: digest(file) for file in log.files}
     source_record = ImportedLog(
         sha256=_digest_of_all(files),
@@ -91,12 +92,11 @@ def import_log(
         mapping=to_plain(choices.mapping),
         repeats=choices.repeats,
         lines=log.counts,
-        joined=joined.counts,
+        joined=joined,
         feedback_to_unknown_requests=lost,
         labelled=dataset.n_queries,
-        asked=len(joined.events),
+        asked=len(asked),
     )
-    asked = joined.events
     if choices.unasked:
         silent = dict.fromkeys(unasked_rows(asked, dataset), RetrievalEvent(returned=()))
         asked = dict(sorted({**asked, **silent}.items()))
@@ -105,7 +105,7 @@ def import_log(
     if k is not None and deepest > k:
         raise UsageError(f"{source}: holds requests of {deepest} documents, more than --k {k}")
     depth = k or max(deepest, 1)
-    rankings, notes = None, _warnings(log, joined.counts, dataset)
+    rankings, notes = None, _warnings(log, joined, dataset)
     if not texts:
         rankings, odd = known_queries(_rankings(asked, dataset), dataset, source)
         notes += odd
@@ -151,6 +151,60 @@ def import_log(
             write_json_record(aside / "feedback.json", feedback)
         write_record(aside, record)
     return folder
+
+
+def join_labels(
+    source: Path, log: Log, dataset: Dataset, repeats: str
+) -> tuple[dict[int, RetrievalEvent], JoinCounts]:
+    """Returns the request that counts for each labelled query that was asked, by row, and counts.
+
+    A request is joined by its id, else by the exact text of its query; never by likeness. Raises
+    UsageError where none joins.
+    """
+    labelled = QueryIndex(dataset.query_ids, dataset.query_table["text"].to_pylist())
+    by_query: dict[int, list[RetrievalEvent]] = {}
+    counts = JoinCounts()
+    for event in log.events:
+        row, by_id = labelled.find(event.query_id, event.query)
+        if row < 0:
+            counts.ambiguous_text += row == AMBIGUOUS
+            counts.unlabelled += row != AMBIGUOUS
+            continue
+        counts.by_id += by_id
+        counts.by_text += not by_id
+        if event.returned is not None or event.texts is not None or event.failed:
+            by_query.setdefault(row, []).append(event)
+    if not by_query:
+        raise UsageError(f"{source}: {_nothing_joined(log, counts, dataset)}")
+    found = {}
+    for row in sorted(by_query):
+        mine = by_query[row]
+        counts.repeated += len(mine) - 1
+        if len(mine) > 1 and repeats == "refuse":
+            raise UsageError(
+                f"{source}: query {dataset.query_ids[row]!r} was asked {len(mine)} times; say "
+                "which request counts with --repeats latest or first"
+            )
+        if all(event.time is not None for event in mine):
+            mine.sort(key=lambda event: event.time or 0.0)
+        found[row] = mine[0] if repeats == "first" else mine[-1]
+    return found, counts
+
+
+def _nothing_joined(log: Log, counts: JoinCounts, dataset: Dataset) -> str:
+    n = len(log.events)
+    if counts.by_id + counts.by_text:
+        return (
+            f"none of its {n} requests says what was returned; in OpenTelemetry's conventions "
+            "documents are opt-in, so switch them on where the spans are made"
+        )
+    first = log.events[0]
+    has = f"id {first.query_id!r}" if first.query_id is not None else "no id"
+    return (
+        f"none of its {n} requests is of a query of {dataset.name}: the first has {has} and the "
+        f"text {first.query!r}, where the dataset has {dataset.query_ids[0]!r} and "
+        f"{dataset.query(0).text!r}; map the fields with --log-config"
+    )
 
 
 def _system(source: Path, events: Iterable[RetrievalEvent]) -> str:

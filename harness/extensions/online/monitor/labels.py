@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.extensions.online.logs.join_labels import QueryIndex
+from harness.extensions.online.logs.events import QueryIndex
 from harness.schema import Ability
 from harness.scoring.qrels import Qrels, QrelsDict, from_dataset, from_dict
 

@@ -11,7 +11,7 @@ import pytest
 from streams import A_DAY, KINDS, MEAN, MONDAY, by_hours
 
 from harness.extensions.online.logs.events import RetrievalEvent
-from harness.extensions.online.monitor import AlertRules, ChangeRule, Monitor, calendar
+from harness.extensions.online.monitor import AlertRules, ChangeRule, Monitor, period_test
 from harness.extensions.online.monitor.change import ChangeEvent, MeanTest, Observed
 from harness.extensions.online.monitor.period_test import (
     PERIODS,
@@ -201,7 +201,7 @@ def test_a_stray_line_of_another_day_ends_no_day_and_too_many_days_are_not_held(
     for day in range(2, 100):
         held.add(values(1, day))
     assert list(held.over(hold=True)) == []
-    monkeypatch.setattr(calendar, "MOST_OPEN", 62)
+    monkeypatch.setattr(period_test, "MOST_OPEN", 62)
     assert len(list(held.over(hold=True))) == 100 - 1 - 62
 
 
