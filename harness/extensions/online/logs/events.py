@@ -55,7 +55,7 @@ class Feedback:
     time: float | None = None
 
 
-# -- Labelled queries of requests --------------------------------------------------------------------
+# -- Labelled queries of requests ------------------------------------------------------------------
 
 AMBIGUOUS = -2
 UNKNOWN = -1

@@ -9,10 +9,9 @@ from operator import attrgetter
 
 from msgspec import structs
 
-from harness.extensions.online.monitor.monitor import Monitor
+from harness.extensions.online.monitor.monitor import SECONDS, Monitor
 from harness.extensions.online.monitor.records import MonitorPage, SliceStats, Snapshot, Totals
 from harness.extensions.online.monitor.rules import RATES, TIMES
-from harness.extensions.online.monitor.state import SECONDS
 from harness.io.records import encode, to_plain
 from harness.records.run import LogCounts
 from harness.reports import local_server

@@ -12,11 +12,12 @@ import logging
 import math
 import time as clock
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from numbers import Real
 from pathlib import Path
 from threading import RLock
-from typing import Self, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import msgspec
 import numpy as np
@@ -24,47 +25,57 @@ import numpy.typing as npt
 
 from harness.errors import UsageError
 from harness.extensions.online.logs.events import Feedback, RetrievalEvent
-from harness.extensions.online.monitor.alerts import Alerts
-from harness.extensions.online.monitor.buckets import SLACK
-from harness.extensions.online.monitor.labels import LabelsLike
-from harness.extensions.online.monitor.records import Alert, LogPosition, Snapshot
-from harness.extensions.online.monitor.rules import AlertRules
-from harness.extensions.online.monitor.state import (
-    SECONDS,
-    Measures,
-    MonitorState,
-    read_state,
-    snapshot,
-    write_state,
+from harness.extensions.online.monitor.alerts import Alerts, RuleEvaluator
+from harness.extensions.online.monitor.buckets import SLACK, Buckets
+from harness.extensions.online.monitor.drift import Drift
+from harness.extensions.online.monitor.labels import LabelsLike, as_labels
+from harness.extensions.online.monitor.measure import feedback, slices
+from harness.extensions.online.monitor.records import (
+    Alert,
+    LogPosition,
+    Snapshot,
+    Totals,
+    WindowRange,
+    WindowStats,
 )
-from harness.extensions.online.monitor.window import Columns, Scorer, as_columns, observations
+from harness.extensions.online.monitor.rules import METRICS, AlertRules
+from harness.extensions.online.monitor.state import read_state, write_state
+from harness.extensions.online.monitor.window import (
+    Columns,
+    RequestIndex,
+    Scorer,
+    Window,
+    as_columns,
+    observations,
+)
 from harness.io.files import disk_errors, write_bytes
+from harness.scoring.metrics import parse_metrics
 
 _log = logging.getLogger(__name__)
 
+LARGEST = 10_000_000
+"""The largest window: its arrays are allocated at once, about 50 bytes a request."""
+
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+"""Bounds of the bins that the durations of all requests are counted in, for Prometheus."""
+
+_BUCKETS = {"minute": 60, "hour": 3600, "day": 86_400}
+_MAX_BUCKETS = 720  # a month of hours
+_MAX_ABILITIES = 64  # further ones are `others`
 _TOGETHER = 64  # requests scored in one step
 _WAIT = 0.5  # seconds that one waits for others
 _EVERY = 10.0  # seconds between two states that are written
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 
 
-class RequestFields(TypedDict, total=False):
-    """Keywords of a request that a program records; see `RetrievalEvent`."""
+class Measures(TypedDict, total=False):
+    """What a monitor measures: metrics of labelled queries, and numbers by minute, hour or day."""
 
-    query_id: str | None
-    returned: Sequence[str] | None
-    scores: Sequence[float] | None
-    seconds: float | None
-    abstained: bool
-    failed: bool
-    ability: str | None
-    clicked: Sequence[str] | None
-    rating: float | None
-    request_id: str | None
-    time: float | None
+    metrics: Sequence[str] | str
+    bucket: str
 
 
-class Monitor(MonitorState):
+class Monitor:
     """Rolling numbers over the last `window` requests, and by hour. Thread-safe.
 
     `labels`: a Dataset, or `{query: {document: grade}}`; without them there are rates, times and
@@ -90,11 +101,12 @@ class Monitor(MonitorState):
         on_alert: Callable[[Alert], None] | None = None,
         **measures: Unpack[Measures],
     ) -> None:
+        self._measure(window, labels, **measures)
         alerts = Alerts(None if alert_log is None else Path(alert_log), on_alert)
-        super().__init__(window, labels, rules or AlertRules(), alerts, **measures)
-        self._scorer = None if self.labels is None else Scorer(self.labels, self.parsed)
-        named = [] if self.labels is None else self.labels.abilities
-        self._label_ability = [self.ability(name or None) for name in named]
+        drifts = self.words is not None and self.words.measurable
+        self.rules = RuleEvaluator(
+            rules or AlertRules(), self.metrics, self.labels, alerts, window, drifts
+        )
         self._pending: list[RetrievalEvent] = []
         self._flushed = self._saved = clock.monotonic()
         self._looked = 0
@@ -109,6 +121,41 @@ class Monitor(MonitorState):
             # A reference that does not keep the monitor alive for the whole program.
             atexit.register(_save_at_exit, weakref.ref(self))
 
+    def _measure(
+        self,
+        window: int,
+        labels: LabelsLike,
+        metrics: Sequence[str] | str = METRICS,
+        bucket: str = "hour",
+    ) -> None:
+        """Begins the numbers: the window, and counts since the monitor began."""
+        if type(window) is not int or window < 1:
+            raise UsageError(f"the window must be a number of requests, 1 or more, not {window!r}")
+        if window > LARGEST:
+            raise UsageError(
+                f"the window must be {LARGEST:,} requests or fewer; name a smaller one"
+            )
+        if bucket not in _BUCKETS:
+            raise UsageError(f"bucket must be {', '.join(_BUCKETS)}, not {bucket!r}")
+        parsed = parse_metrics(metrics if isinstance(metrics, str) else list(metrics))
+        if not parsed:
+            raise UsageError("name one metric at least, for instance recall@10")
+        self.metrics = [str(metric) for metric in parsed]
+        self.labels = as_labels(labels)
+        self.window = Window(window, len(parsed))
+        self.request_index = RequestIndex(self.window)
+        self.over_time = Buckets(_BUCKETS[bucket], _MAX_BUCKETS, len(parsed))
+        self.bucket = bucket
+        self.abilities: dict[str, int] = {}
+        self.totals = Totals()
+        self.seconds = np.zeros(len(SECONDS) + 1, np.int64)  # of all requests, by bin of SECONDS
+        self.seconds_sum = 0.0
+        self.position: LogPosition | None = None  # how far a log was read
+        self.words = None if self.labels is None else Drift(self.labels.texts, window)
+        self._scorer = None if self.labels is None else Scorer(self.labels, parsed)
+        named = [] if self.labels is None else self.labels.abilities
+        self._label_ability = [self.ability(name or None) for name in named]
+
     def __enter__(self) -> Self:
         """The monitor; the end of the block closes it."""
         return self
@@ -116,7 +163,9 @@ class Monitor(MonitorState):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def record(self, query: str | None = None, **request: Unpack[RequestFields]) -> None:
+    # -- Requests ----------------------------------------------------------------------------------
+
+    def record(self, query: str | None = None, **request: Any) -> None:
         """Records one request; see `RetrievalEvent` for the keywords.
 
         These are `query_id`, `returned`, `scores`, `seconds`, `abstained`, `failed`, `ability`,
@@ -133,9 +182,8 @@ class Monitor(MonitorState):
 
         It counts while that request is in the window.
         """
-        self.record_many(
-            (Feedback(request_id, None if clicked is None else tuple(clicked), rating),)
-        )
+        clicks = None if clicked is None else tuple(clicked)
+        self.record_many((Feedback(request_id, clicks, rating),))
 
     def record_many(
         self,
@@ -176,13 +224,104 @@ class Monitor(MonitorState):
         if due:
             self.try_save()
 
+    def _flush(self) -> None:
+        """Scores pending requests and adds them to the window."""
+        events, self._pending = self._pending, []
+        self._flushed = clock.monotonic()
+        if not events:
+            return
+        labels = self.labels
+        rows = [-1 if labels is None else labels.find(e.query_id, e.query) for e in events]
+        abilities = [  # of the label, where it has one, else of the request
+            of_label
+            if row >= 0 and (of_label := self._label_ability[row]) >= 0
+            else self.ability(event.ability)
+            for row, event in zip(rows, events, strict=True)
+        ]
+        columns = as_columns(events, rows, labels, abilities)
+        values = self._values(events, rows)
+        slots = self.window.append(columns, values)
+        self.request_index.remember(events, slots)
+        self.over_time.add(columns, values, clock.time())
+        self._count(columns)
+        if self.words is not None:
+            unlabelled = [r.query if row < 0 else None for row, r in zip(rows, events, strict=True)]
+            self.words.add(unlabelled)
+        new = observations(columns, values, rows, self.metrics, clock.time() + SLACK)
+        self.rules.changes(new, self.stats, self._moment(), hold=self._hold)
+        if self.window.total - self._looked >= max(_TOGETHER, self.window.size // 100):
+            self._look()
+
+    def ability(self, name: str | None) -> int:
+        """Returns the code of an ability, a new one if it is new; -1 for none."""
+        if name is None:
+            return -1
+        if name not in self.abilities and len(self.abilities) >= _MAX_ABILITIES:
+            name = "others"
+        return self.abilities.setdefault(name, len(self.abilities))
+
+    def _values(
+        self, events: Sequence[RetrievalEvent], rows: Sequence[int]
+    ) -> npt.NDArray[np.float64]:
+        values = np.full((len(events), len(self.metrics)), np.nan)
+        if self._scorer is not None and self.labels is not None:
+            evidence = self.labels.has_evidence
+            at = [
+                i
+                for i, (row, r) in enumerate(zip(rows, events, strict=True))
+                if row >= 0 and evidence[row] and r.returned is not None and not r.failed
+            ]
+            if at:
+                values[at] = self._scorer([rows[i] for i in at], [events[i] for i in at])
+        return values
+
+    def _count(self, columns: Columns) -> None:
+        totals = self.totals
+        totals.requests += len(columns["time"])
+        totals.labelled += int(columns["labelled"].sum())
+        totals.failed += int(columns["failed"].sum())
+        totals.no_result += int(columns["empty"].sum())
+        totals.abstained += int(columns["abstained"].sum())
+        timed = columns["seconds"][~np.isnan(columns["seconds"])]
+        np.add.at(self.seconds, np.searchsorted(SECONDS, timed), 1)
+        self.seconds_sum += float(timed.sum())
+
+    # -- Numbers and alerts ------------------------------------------------------------------------
+
     def snapshot(self) -> Snapshot:
         """Returns all numbers of this moment; what is not measurable is None."""
         with self._lock:
             self._settle()
-            now = snapshot(self, [])
+            window, alerts = self.window, self.rules.alerts
+            time = window.columns["time"][: window.n]
+            known = time[~np.isnan(time)]
+            now = Snapshot(
+                **msgspec.structs.asdict(self.stats(drift=True)),
+                window=WindowRange(
+                    size=window.size,
+                    n=window.n,
+                    start=float(known.min()) if len(known) else None,
+                    end=float(known.max()) if len(known) else None,
+                ),
+                labels=None if self.labels is None else len(self.labels),
+                totals=replace(self.totals),
+                metrics=list(self.metrics),
+                over_time=self.over_time.over_time(self.bucket, self.metrics),
+                alerts=list(alerts.active.values()),
+                history=list(alerts.history)[::-1],
+                tests=self.rules.summary(),
+                errors=[],
+            )
         self.rules.alerts.deliver()
         return msgspec.structs.replace(now, errors=self.errors)
+
+    def stats(self, *, drift: bool = False) -> WindowStats:
+        """Measures the window; drift only if asked for, as it costs more than the rest."""
+        return WindowStats(
+            slices=slices(self.window, self.metrics, list(self.abilities)),
+            feedback=feedback(self.window),
+            drift=self.words.measure() if drift and self.words is not None else None,
+        )
 
     @property
     def errors(self) -> list[str]:
@@ -193,6 +332,36 @@ class Monitor(MonitorState):
         """Describes the thresholds that too few requests have a number for, a line each."""
         with self._lock:
             return self.rules.undecided(self.stats(drift=self.rules.needs_drift))
+
+    def settle(self) -> None:
+        """Scores pending requests, ends days that are over, and evaluates the thresholds.
+
+        It ends the `hold` of `record_many`.
+        """
+        with self._lock:
+            self._hold = False
+            self._settle()
+        self.rules.alerts.deliver()
+
+    def _settle(self) -> None:
+        self._flush()
+        self.rules.changes({}, self.stats, self._moment(), hold=self._hold)
+        self._look()
+
+    def _look(self) -> None:
+        """Evaluates the thresholds."""
+        self._looked = self.window.total
+        if self.rules.has_thresholds:
+            self.rules.thresholds(self.stats(drift=self.rules.needs_drift), self._moment())
+
+    def _moment(self) -> tuple[int, float | None]:
+        """The number of the newest request, and its time."""
+        if not self.window.total:
+            return 0, None
+        time = float(self.window.columns["time"][(self.window.total - 1) % self.window.size])
+        return self.window.total, None if np.isnan(time) else time
+
+    # -- The state ---------------------------------------------------------------------------------
 
     def save(self) -> None:
         """Writes the state, atomically. Does nothing without a state file."""
@@ -223,21 +392,6 @@ class Monitor(MonitorState):
                 _log.warning(f"warning: {message}")
             self._save_error = message
 
-    def save_changes(self) -> None:
-        """Writes the state if anything changed since it was written."""
-        if self._unsaved:
-            self.try_save()
-
-    def settle(self) -> None:
-        """Scores pending requests, ends days that are over, and evaluates the thresholds.
-
-        It ends the `hold` of `record_many`.
-        """
-        with self._lock:
-            self._hold = False
-            self._settle()
-        self.rules.alerts.deliver()
-
     def close(self) -> None:
         """Scores pending requests, evaluates and delivers alerts, and writes the state."""
         with self._lock:
@@ -245,92 +399,13 @@ class Monitor(MonitorState):
         self.rules.alerts.deliver(at_once=True)
         self.save()
 
-    def _settle(self) -> None:
-        self._flush()
-        self.rules.changes({}, self.stats, self._moment(), hold=self._hold)
-        self._look()
 
-    def _flush(self) -> None:
-        """Scores pending requests and adds them to the window."""
-        events, self._pending = self._pending, []
-        self._flushed = clock.monotonic()
-        if not events:
-            return
-        rows = self._rows(events)
-        columns = as_columns(events, rows, self.labels, self._abilities_of(events, rows))
-        values = self._values(events, rows)
-        slots = self.window.append(columns, values)
-        self.request_index.remember(events, slots)
-        self.over_time.add(columns, values, clock.time())
-        self._count(columns)
-        if self.words is not None:
-            unlabelled = [r.query if row < 0 else None for row, r in zip(rows, events, strict=True)]
-            self.words.add(unlabelled)
-        new = observations(columns, values, rows, self.metrics, clock.time() + SLACK)
-        self.rules.changes(new, self.stats, self._moment(), hold=self._hold)
-        if self.window.total - self._looked >= max(_TOGETHER, self.window.size // 100):
-            self._look()
-
-    def _rows(self, events: Sequence[RetrievalEvent]) -> list[int]:
-        if self.labels is None:
-            return [-1] * len(events)
-        find = self.labels.find
-        return [find(event.query_id, event.query) for event in events]
-
-    def _abilities_of(self, events: Sequence[RetrievalEvent], rows: Sequence[int]) -> list[int]:
-        """Codes of abilities: the label's, where it has one, else that of the request."""
-        of_label = self._label_ability
-        return [
-            of_label[row] if row >= 0 and of_label[row] >= 0 else self.ability(event.ability)
-            for row, event in zip(rows, events, strict=True)
-        ]
-
-    def _values(
-        self, events: Sequence[RetrievalEvent], rows: Sequence[int]
-    ) -> npt.NDArray[np.float64]:
-        values = np.full((len(events), len(self.metrics)), np.nan)
-        if self._scorer is not None and self.labels is not None:
-            evidence = self.labels.has_evidence
-            at = [
-                i
-                for i, (row, r) in enumerate(zip(rows, events, strict=True))
-                if row >= 0 and evidence[row] and r.returned is not None and not r.failed
-            ]
-            if at:
-                values[at] = self._scorer([rows[i] for i in at], [events[i] for i in at])
-        return values
-
-    def _count(self, columns: Columns) -> None:
-        totals = self.totals
-        totals.requests += len(columns["time"])
-        totals.labelled += int(columns["labelled"].sum())
-        totals.failed += int(columns["failed"].sum())
-        totals.no_result += int(columns["empty"].sum())
-        totals.abstained += int(columns["abstained"].sum())
-        timed = columns["seconds"][~np.isnan(columns["seconds"])]
-        np.add.at(self.seconds, np.searchsorted(SECONDS, timed), 1)
-        self.seconds_sum += float(timed.sum())
-
-    def _look(self) -> None:
-        """Evaluates the thresholds."""
-        self._looked = self.window.total
-        if self.rules.has_thresholds:
-            self.rules.thresholds(self.stats(drift=self.rules.needs_drift), self._moment())
-
-    def _moment(self) -> tuple[int, float | None]:
-        """The number of the newest request, and its time."""
-        if not self.window.total:
-            return 0, None
-        time = float(self.window.columns["time"][(self.window.total - 1) % self.window.size])
-        return self.window.total, None if np.isnan(time) else time
-
-
-def _event(query: str | None, request: RequestFields) -> RetrievalEvent:
+def _event(query: str | None, request: Mapping[str, Any]) -> RetrievalEvent:
     """Checks a request as a program records it. Raises TypeError and ValueError."""
     for name in ("returned", "clicked"):
         if isinstance(request.get(name), str | bytes):
             raise TypeError(f"{name} is a list of ids, not one text")
-    event = RetrievalEvent(query=query, **request)  # type: ignore[arg-type]  # tuples below
+    event = RetrievalEvent(query=query, **request)
     for name, kind in (("returned", str), ("clicked", str), ("scores", float)):
         if (given := getattr(event, name)) is not None:
             setattr(event, name, tuple(map(kind, given)))
@@ -348,5 +423,5 @@ def _event(query: str | None, request: RequestFields) -> RetrievalEvent:
 
 
 def _save_at_exit(monitor: weakref.ref[Monitor]) -> None:
-    if (one := monitor()) is not None:
-        one.save_changes()
+    if (one := monitor()) is not None and one._unsaved:
+        one.try_save()
