@@ -6,7 +6,7 @@ import errno
 import logging
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from threading import Lock
 from time import monotonic
@@ -17,7 +17,7 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.extensions.online.logs.events import RateStats
-from harness.extensions.online.monitor.change import ChangeEvent, MeanTest, Observed, Saved, Values
+from harness.extensions.online.monitor.change import MeanTest, Observed, Saved, Values
 from harness.extensions.online.monitor.labels import Labels
 from harness.extensions.online.monitor.measure import measure_rule
 from harness.extensions.online.monitor.period_test import PERIODS, REQUESTS, PairedTest, PeriodTest
@@ -32,7 +32,6 @@ from harness.extensions.online.monitor.rules import (
     REFERENCE_REQUESTS,
     AlertRules,
     ChangeRule,
-    check_types,
     is_metric,
     validate_rules,
 )
@@ -225,16 +224,15 @@ class RuleEvaluator:
         drifts: bool,
     ) -> None:
         """Raises UsageError for a rule that can never fire; see `validate_rules`."""
-        self._thresholds = [check_types(rule) for rule in rules.thresholds]
         self.alerts = alerts
+        self.thresholds = list(rules.thresholds)
         if rules.changes is None:
             changes = [ChangeRule(metric=name) for name in (metrics[0], "no_result")]
             if labels is None:
                 changes = [rule for rule in changes if not is_metric(rule.metric)]
         else:
             changes = list(rules.changes)
-        changes = [check_types(rule) for rule in changes]
-        validate_rules([*self._thresholds, *changes], metrics, labels, window, drifts)
+        validate_rules([*self.thresholds, *changes], metrics, labels, window, drifts)
         self.tests: list[tuple[ChangeRule, Test]] = [
             (rule, _test(rule, labels)) for rule in changes
         ]
@@ -242,43 +240,34 @@ class RuleEvaluator:
     @property
     def names(self) -> list[str]:
         """The names of all rules."""
-        names = [rule.name for rule in self._thresholds]
+        names = [rule.name for rule in self.thresholds]
         return list(dict.fromkeys([*names, *(rule.name for rule, _ in self.tests)]))
-
-    @property
-    def has_thresholds(self) -> bool:
-        """True if there is a threshold."""
-        return bool(self._thresholds)
 
     @property
     def needs_drift(self) -> bool:
         """True if a threshold is about drift, which costs more than the rest."""
-        return any(rule.metric in ("drift", "unseen_words") for rule in self._thresholds)
+        return any(rule.metric in ("drift", "unseen_words") for rule in self.thresholds)
 
-    def thresholds(self, stats: WindowStats, moment: Moment) -> None:
+    def check_thresholds(self, stats: WindowStats, moment: Moment) -> None:
         """Evaluates the thresholds on the numbers of the window."""
-        for rule in self._thresholds:
+        for rule in self.thresholds:
             found = measure_rule(rule.metric, rule.slice, stats)
-            active = rule.name in self.alerts.active
             if found.value is None or found.n < rule.min_n:
                 continue
-            over = f"{found.value:.4g} over {found.n} requests of the window"
-            if not active and rule.broken(found.value):
-                self._add(rule.name, "threshold", True, moment, found, f"{rule.name}: {over}")
-            elif active and rule.cleared(found.value):
-                message = f"{rule.name} is resolved: {over}"
-                self._add(rule.name, "threshold", False, moment, found, message)
+            active = rule.name in self.alerts.active
+            if rule.cleared(found.value) if active else rule.broken(found.value):
+                message = f"{rule.name}{' is resolved' if active else ''}: {found.value:.4g} over "
+                message += f"{found.n} requests of the window"
+                self._add(rule.name, "threshold", not active, moment, found, message)
 
     def undecided(self, stats: WindowStats) -> list[str]:
         """Describes the thresholds that too few requests have a number for."""
-        lines = []
-        for rule in self._thresholds:
-            found = measure_rule(rule.metric, rule.slice, stats)
-            if found.value is None or found.n < rule.min_n:
-                lines.append(
-                    f"{rule.name}: not evaluated yet, {found.n} of {rule.min_n} requests have it"
-                )
-        return lines
+        found = [(rule, measure_rule(rule.metric, rule.slice, stats)) for rule in self.thresholds]
+        return [
+            f"{rule.name}: not evaluated yet, {one.n} of {rule.min_n} requests have it"
+            for rule, one in found
+            if one.value is None or one.n < rule.min_n
+        ]
 
     def changes(
         self,
@@ -294,30 +283,19 @@ class RuleEvaluator:
         """
         for rule, test in self.tests:
             for event in test.take(values.get(rule.metric), hold=hold):
-                self._changed(rule, test, event, stats, moment)
-
-    def _changed(
-        self,
-        rule: ChangeRule,
-        test: Test,
-        event: ChangeEvent,
-        stats: Callable[[], WindowStats],
-        moment: Moment,
-    ) -> None:
-        about, found, over = test.about, RateStats(value=event.value, n=event.n), event.over
-        if found.value is None:
-            found = measure_rule(rule.metric, "all", stats())
-            over = f"over {found.n} requests of the window"
-        value = f"{found.value:.4g} {over}"
-        if event.alert:
-            message = (
-                f"{rule.name} from {about.reference}: {value}; the false-alarm rate over all time "
-                f"is at most {rule.alpha:g} {about.condition}"
-            )
-        else:
-            message = f"{rule.metric} is back at {about.reference}: {value}"
-        when = (moment[0], moment[1] if event.time is None else event.time)
-        self._add(rule.name, "change", event.alert, when, found, message)
+                found, over = RateStats(value=event.value, n=event.n), event.over
+                if found.value is None:
+                    found = measure_rule(rule.metric, "all", stats())
+                    over = f"over {found.n} requests of the window"
+                reference = f"{test.about.reference_text}: {found.value:.4g} {over}"
+                message = (
+                    f"{rule.name} from {reference}; the false-alarm rate over all time is at most "
+                    f"{rule.alpha:g} {test.about.condition}"
+                    if event.alert
+                    else f"{rule.metric} is back at {reference}"
+                )
+                when = (moment[0], moment[1] if event.time is None else event.time)
+                self._add(rule.name, "change", event.alert, when, found, message)
 
     def _add(
         self,
@@ -347,23 +325,19 @@ class RuleEvaluator:
         tests = []
         for rule, test in self.tests:
             inner = test.test if isinstance(test, PeriodTest) else test
-            reference, about = inner.reference, test.about
+            reference, about = inner.reference, asdict(test.about)
+            about["excluded"] = {reason: n for reason, n in about["excluded"].items() if n}
             tests.append(
                 ChangeTest(
+                    **about,
                     rule=rule.name,
                     metric=rule.metric,
                     alpha=rule.alpha,
                     reference=None if reference is None else reference.mean,
                     reference_bound=None if reference is None else reference.bound,
                     reference_n=None if reference is None else reference.n,
-                    reference_text=about.reference,
-                    condition=about.condition,
-                    learned=about.learned,
-                    to_learn=about.to_learn,
                     testable=inner.testable,
                     tested=inner.n,
-                    observation_unit=about.observation_unit,
-                    excluded={reason: n for reason, n in about.excluded.items() if n},
                     evidence=None if reference is None else inner.evidence,
                     active=inner.active,
                 )

@@ -94,12 +94,12 @@ class ChangeEvent(NamedTuple):
 class Description:
     """The description of a test of change.
 
-    `reference`: what it compares with; `condition`: when the false-alarm rate is what it should be;
-    `observation_unit`: what is tested. While the reference is measured, `learned` values of
+    `reference_text`: what it compares with; `condition`: when the false-alarm rate is as it should
+    be; `observation_unit`: what is tested. While the reference is measured, `learned` values of
     `to_learn` are there. `excluded`: how many requests or periods are in no test, by reason.
     """
 
-    reference: str
+    reference_text: str
     condition: str
     observation_unit: str
     learned: int | None = None
@@ -114,14 +114,42 @@ def reference_of(values: npt.ArrayLike, alpha: float, *, drop: bool) -> Referenc
     return Reference(float(x.mean()), low if drop else high, len(x))
 
 
+class WorseTest(Saved):
+    """What all tests have: an alert, and a new episode with less alpha after it is resolved.
+
+    `alpha` is the chance of any false alarm, ever. `drop`: worse is lower. `n` observations were
+    tested since the test began or was resolved. `reference` is None while it is being measured.
+    """
+
+    alpha: float
+    drop: bool
+    reference: Reference | None = None
+    n: int = 0
+    episode: int = 1
+    active: bool = False
+
+    @property
+    def testable(self) -> bool:
+        """False where the reference is so bad that nothing can be shown to be worse."""
+        return self.reference is None or self.reference.bound != (0 if self.drop else 1)
+
+    @property
+    def limit(self) -> float:
+        """The wealth at which an alert fires."""
+        return self.episode * (self.episode + 1) / self.alpha
+
+    def resolve(self) -> None:
+        """Ends an alert."""
+        self.active, self.n, self.episode = False, 0, self.episode + 1
+
+
 @dataclass
-class MeanTest(Saved):
+class MeanTest(WorseTest):
     """The test of one mean.
 
-    `alpha` is the chance of any false alarm, ever. `drop`: worse is lower. `reference` is a number,
-    or None: then the mean of the first `first` values, which are not tested. `batch`: means over so
-    many values are tested instead of each; a player enters every `entry` batches. `recovery`: so
-    many values together end an alert.
+    `reference` is a number, or None: then the mean of the first `first` values, which are not
+    tested. `batch`: means over so many values are tested instead of each; a player enters every
+    `entry` batches. `recovery`: so many values together end an alert.
     """
 
     alpha: float = 0.05
@@ -131,9 +159,6 @@ class MeanTest(Saved):
     batch: int = 10
     entry: int = ENTRY
     recovery: int = RECOVERY
-    n: int = 0  # values tested since the test began or was resolved
-    episode: int = 1
-    active: bool = False
     pending: list[float] = field(default_factory=list)  # of the reference, a batch or a recovery
     players: Detector = field(init=False)
 
@@ -144,11 +169,7 @@ class MeanTest(Saved):
 
     def take(self, new: Observed | None, *, hold: bool = False) -> list[ChangeEvent]:
         """Adds values in the order of the requests; `hold` has no effect."""
-        return (
-            []
-            if new is None
-            else [ChangeEvent(event == "alert") for event in self.update(new.values)]
-        )
+        return [] if new is None else [ChangeEvent(one == "alert") for one in self.update(new[0])]
 
     @property
     def about(self) -> Description:
@@ -156,7 +177,7 @@ class MeanTest(Saved):
         reference = self.reference
         n = "" if reference is None or reference.n is None else f" (n {reference.n})"
         return Description(
-            reference="" if reference is None else f"{reference.mean:.4g}{n}",
+            reference_text="" if reference is None else f"{reference.mean:.4g}{n}",
             condition=f"if no {self.batch} requests in a row are expected to be worse than the "
             "reference, whatever came before them",
             observation_unit="requests",
@@ -172,20 +193,21 @@ class MeanTest(Saved):
             if self.reference is None:
                 rest = self._learn(rest)
             elif self.active:
-                rest = self._recover(rest, events)
+                rest = self._recover(rest, self.reference, events)
             else:
-                rest = self._test(rest, events)
+                rest = self._test(rest, self.reference, events)
         return events
 
     @property
-    def testable(self) -> bool:
-        """False where the reference is so bad that nothing can be shown to be worse."""
-        return self.reference is None or self._worth(self.reference.bound) > 0
+    def limit(self) -> float:
+        """The wealth at which an alert fires; half of alpha is for a measured reference."""
+        measured = self.reference is not None and self.reference.n is not None
+        return super().limit * (2 if measured else 1)
 
     @property
     def evidence(self) -> float:
         """The logarithm of the wealth, as a share of that at which an alert fires."""
-        return self.players.nearness(self._limit())
+        return self.players.nearness(self.limit)
 
     def _worth(self, value: float) -> float:
         """On the scale where lower is worse."""
@@ -195,60 +217,45 @@ class MeanTest(Saved):
         room = self.first - len(self.pending)
         self.pending += rest[:room]
         if len(self.pending) == self.first:
-            whole = len(self.pending) // self.batch * self.batch
+            whole = self.first // self.batch * self.batch
             means = np.reshape(self.pending[:whole], (-1, self.batch)).mean(axis=1)
             self.reference = reference_of(means, self.alpha / 2, drop=self.drop)
             self.reference = replace(self.reference, n=whole)
             self.pending = []
         return rest[room:]
 
-    def _limit(self) -> float:
-        share = 1.0 if self.reference is None or self.reference.n is None else 0.5
-        return self.episode * (self.episode + 1) / (self.alpha * share)
-
-    def _test(self, rest: list[float], events: list[str]) -> list[float]:
+    def _test(self, rest: list[float], reference: Reference, events: list[str]) -> list[float]:
         if not self.testable:
             return []
-        values, rest = self._batched(rest)
-        assert self.reference is not None
-        bound = min(self._worth(self.reference.bound), 1 - _NEAREST)
-        x = np.array([self._worth(value) for value in values])
+        waiting = self.pending + rest
+        whole = len(waiting) // self.batch * self.batch
+        values = np.reshape(waiting[:whole], (-1, self.batch)).mean(axis=1)
+        self.pending = waiting[whole:]
+        bound = min(self._worth(reference.bound), 1 - _NEAREST)
+        x = values if self.drop else 1 - values
         for start in range(0, len(x), _TOGETHER):
             odds = (1 - x[start : start + _TOGETHER]) / (1 - bound)
             held = self.players.take(1 + SHARES * (odds - 1)[:, None])
-            over = np.flatnonzero(held >= self._limit())
+            over = np.flatnonzero(held >= self.limit)
             if len(over):
                 used = start + int(over[0]) + 1
                 self.n += used * self.batch
                 self.active = True
                 events.append("alert")
-                left = [one for one in values[used:] for _ in range(self.batch)] + self.pending
+                left = np.repeat(values[used:], self.batch).tolist() + self.pending
                 self.pending = []
-                return left + rest
+                return left
         self.n += len(x) * self.batch
-        return rest
+        return []
 
-    def _batched(self, rest: list[float]) -> tuple[list[float], list[float]]:
-        """Means of whole batches; what is left of them waits."""
-        all_ = self.pending + rest
-        whole = len(all_) // self.batch * self.batch
-        self.pending = all_[whole:]
-        return np.reshape(all_[:whole], (-1, self.batch)).mean(axis=1).tolist(), []
-
-    def _recover(self, rest: list[float], events: list[str]) -> list[float]:
+    def _recover(self, rest: list[float], reference: Reference, events: list[str]) -> list[float]:
         room = self.recovery - len(self.pending)
         self.pending += rest[:room]
         if len(self.pending) == self.recovery:
-            assert self.reference is not None
             mean = sum(self.pending) / self.recovery
             self.pending = []
-            if self._worth(mean) >= self._worth(self.reference.bound):
-                self._again()
+            if self._worth(mean) >= self._worth(reference.bound):
+                self.resolve()
+                self.players.again()
                 events.append("clear")
         return rest[room:]
-
-    def _again(self) -> None:
-        self.active, self.n = False, 0
-        self.episode += 1
-        self.players.again()
-        self.pending = []

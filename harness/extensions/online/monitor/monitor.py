@@ -39,7 +39,13 @@ from harness.extensions.online.monitor.records import (
     WindowStats,
 )
 from harness.extensions.online.monitor.rules import METRICS, AlertRules
-from harness.extensions.online.monitor.state import read_state, write_state
+from harness.extensions.online.monitor.state import (
+    VERSION,
+    Arrays,
+    StateHeader,
+    pack_state,
+    unpack_state,
+)
 from harness.extensions.online.monitor.window import (
     Columns,
     RequestIndex,
@@ -113,7 +119,7 @@ class Monitor:
         self._lock = RLock()
         self._state = None if state is None else Path(state)
         if self._state is not None and self._state.is_file():
-            read_state(self._state, self)
+            self._resume(self._state)
         self._hold = self.position is not None  # a log that is followed may have been read in part
         alerts.open()  # now that every argument is checked
         self._unsaved, self._save_error, self._saving = False, "", RLock()
@@ -351,8 +357,8 @@ class Monitor:
     def _look(self) -> None:
         """Evaluates the thresholds."""
         self._looked = self.window.total
-        if self.rules.has_thresholds:
-            self.rules.thresholds(self.stats(drift=self.rules.needs_drift), self._moment())
+        if self.rules.thresholds:
+            self.rules.check_thresholds(self.stats(drift=self.rules.needs_drift), self._moment())
 
     def _moment(self) -> tuple[int, float | None]:
         """The number of the newest request, and its time."""
@@ -370,7 +376,7 @@ class Monitor:
         with self._saving:  # of two states the later one is written last
             with self._lock:
                 self._flush()
-                packed = write_state(self)
+                packed = self._pack()
                 self._saved = clock.monotonic()
                 self._unsaved = False
             try:
@@ -399,6 +405,74 @@ class Monitor:
         self.rules.alerts.deliver(at_once=True)
         self.save()
 
+    def _settings(self) -> dict[str, Any]:
+        """Returns the settings that two monitors must share; `labels` is a digest."""
+        return {
+            "window": self.window.size,
+            "metrics": self.metrics,
+            "bucket": self.bucket,
+            "labels": None if self.labels is None else self.labels.identity,
+        }
+
+    def _pack(self) -> bytes:
+        """Returns the state as a file; the lock is held."""
+        window = self.window
+        header = StateHeader(
+            version=VERSION,
+            settings=self._settings(),
+            total=window.total,
+            totals=self.totals,
+            seconds_sum=self.seconds_sum,
+            abilities=list(self.abilities),
+            over_time=self.over_time.state(),
+            alerts=self.rules.alerts.state(),
+            tests=self.rules.state(),
+            position=self.position,
+            drift_block=None if self.words is None else self.words.at,
+        )
+        arrays: Arrays = {
+            "seconds": self.seconds,
+            "values": window.values[: window.n],
+        }
+        arrays |= {f"column_{name}": column[: window.n] for name, column in window.columns.items()}
+        if self.request_index.shown is not None:
+            arrays["shown"] = self.request_index.shown[: window.n]
+        if self.words is not None:
+            arrays["drift"] = self.words.blocks
+        return pack_state(header, arrays)
+
+    def _resume(self, path: Path) -> None:
+        """Continues from a state file. Raises UsageError for one with other settings or labels."""
+        header, arrays = unpack_state(path)
+        for name, mine in self._settings().items():
+            if header.settings[name] != mine:
+                raise UsageError(
+                    f"{path}: was written with {name} {_short(header.settings[name])}, now it is "
+                    f"{_short(mine)}; use that again, or name another file with --state"
+                )
+        window = self.window
+        window.total = header.total
+        n = window.n
+        window.values[:n] = arrays["values"]
+        for name, column in window.columns.items():
+            column[:n] = arrays[f"column_{name}"]
+        # The codes of abilities of the state, as those of this self.
+        codes = np.array([self.ability(name) for name in header.abilities] + [-1], np.int16)
+        window.columns["ability"][:n] = codes[window.columns["ability"][:n]]
+        self.seconds[:] = arrays["seconds"]
+        self.seconds_sum = header.seconds_sum
+        self.totals = header.totals
+        self.position = header.position
+        self.over_time.resume(header.over_time)
+        self.rules.alerts.resume(header.alerts)
+        self.rules.resume(header.tests)
+        if self.words is not None and header.drift_block is not None:
+            self.words.blocks[:], self.words.at = arrays["drift"], header.drift_block
+        if "shown" in arrays:
+            shown = np.zeros((window.size, arrays["shown"].shape[1]), np.uint32)
+            shown[:n] = arrays["shown"]
+            self.request_index.shown = shown
+
 
 def _event(query: str | None, request: Mapping[str, Any]) -> RetrievalEvent:
     """Checks a request as a program records it. Raises TypeError and ValueError."""
@@ -425,3 +499,8 @@ def _event(query: str | None, request: Mapping[str, Any]) -> RetrievalEvent:
 def _save_at_exit(monitor: weakref.ref[Monitor]) -> None:
     if (one := monitor()) is not None and one._unsaved:
         one.try_save()
+
+
+def _short(value: object) -> str:
+    text = ", ".join(value) if isinstance(value, list) else str(value)
+    return text if len(text) < 60 else f"{text[:8]}..."

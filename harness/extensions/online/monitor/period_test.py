@@ -26,6 +26,7 @@ from harness.extensions.online.monitor.change import (
     Observed,
     Saved,
     Values,
+    WorseTest,
 )
 from harness.extensions.online.monitor.records import Reference
 from harness.stats.clusters import Ints
@@ -180,19 +181,15 @@ SHORT = 0.5
 _BACK = 0.5  # the mean rank of periods within their kind from which an alert ends
 
 
-class RankTest(Saved):
-    """The test of one mean a period against those of its kind before it, with `MeanTest`'s face.
+class RankTest(WorseTest):
+    """The test of one mean a period against those of its kind before it.
 
-    `alpha` is the chance of any false alarm, ever; the first `learned` are not tested.
+    The first `learned` are not tested.
     """
 
     STATE = ("reference", "n", "episode", "active", "ranked", "players", "before", "recovering")
 
-    n: int = 0
-    episode: int = 1
-    active: bool = False
     ranked: int = 0
-    reference: Reference | None = None
     players: Detector
     before: dict[int, list[float]]
     recovering: list[float]
@@ -221,26 +218,13 @@ class RankTest(Saved):
             return None
         self.n += 1
         wealth = self.players.take(rank_factors(rank, n))
-        self.active = bool(wealth[-1] >= self._limit())
+        self.active = bool(wealth[-1] >= self.limit)
         return "alert" if self.active else None
-
-    @property
-    def testable(self) -> bool:
-        """False where the reference is so bad that nothing can be worse."""
-        return self.reference is None or self.reference.mean != (0 if self.drop else 1)
-
-    @property
-    def learning(self) -> int:
-        """How many periods of the reference there are."""
-        return min(self.ranked, self.learned)
 
     @property
     def evidence(self) -> float:
         """The logarithm of the wealth, as a share of that at which an alert fires."""
-        return self.players.nearness(self._limit())
-
-    def _limit(self) -> float:
-        return self.episode * (self.episode + 1) / self.alpha
+        return self.players.nearness(self.limit)
 
     def _draw(self) -> float:
         """A number by chance, of this rank's place in one stream: the same after a restart."""
@@ -255,7 +239,7 @@ class RankTest(Saved):
             return None
         self.recovering.clear()
         self.players.again()
-        self.active, self.n, self.episode = False, 0, self.episode + 1
+        self.resolve()
         return "clear"
 
 
@@ -293,11 +277,6 @@ class PeriodTest(Saved):
         self.last = []
 
     @property
-    def reference(self) -> Reference | None:
-        """What is worse than this is a change; None while it is being learned."""
-        return self.test.reference
-
-    @property
     def about(self) -> Description:
         """The description of the test."""
         name, test = self.period.name, self.test
@@ -314,7 +293,7 @@ class PeriodTest(Saved):
             f"{text} (the first {test.learned} {name}s)",
             f"if {kinds[name]}, but for chance",
             f"{name}s",
-            test.learning,
+            min(test.ranked, test.learned),
             test.learned,
             self.excluded,
         )
@@ -333,7 +312,10 @@ class PeriodTest(Saved):
         if new is not None:
             self.open.add(new)
         found = []
-        for number, cells in self._whole(hold):
+        for number, cells in self.open.over(hold=hold):
+            if not self.begun:  # the first of all may not be whole
+                self.begun = True
+                continue
             total, n = cells[-1]
             mean = round(total / n, DIGITS)
             kind = number % self.period.cycle
@@ -341,16 +323,18 @@ class PeriodTest(Saved):
                 self.short += 1
                 continue
             self.last = [*self.last, (mean, n)][-SHOWN:]
-            if event := self._tested(mean, kind):
-                found.append(self._event(event, number))
+            if isinstance(self.test, RankTest):
+                event = self.test.update(mean, kind)
+            else:
+                event = next(iter(self.test.update([mean])), None)
+            if event is not None:
+                means, counts = zip(*self.last, strict=True)
+                over = f"over the last {len(means)} {self.period.name}s"
+                time = self.period.start(number + 1)
+                found.append(
+                    ChangeEvent(event == "alert", float(np.mean(means)), sum(counts), over, time)
+                )
         return found
-
-    def _whole(self, hold: bool) -> Iterator[tuple[int, Cells]]:
-        """The periods that are over, but for the first of all."""
-        for number, cells in self.open.over(hold=hold):
-            if self.begun:
-                yield number, cells
-            self.begun = True
 
     def _is_short(self, kind: int, n: int) -> bool:
         """Whether a period is not to be ranked. What is usual is that of periods that were ranked.
@@ -365,22 +349,6 @@ class PeriodTest(Saved):
             usual.append(n)
         return short
 
-    def _tested(self, mean: float, kind: int) -> str | None:
-        if isinstance(self.test, RankTest):
-            return self.test.update(mean, kind)
-        return next(iter(self.test.update([mean])), None)
-
-    def _event(self, event: str, number: int) -> ChangeEvent:
-        means, counts = zip(*self.last, strict=True)
-        over = f"over the last {len(means)} {self.period.name}s"
-        return ChangeEvent(
-            event == "alert",
-            float(np.mean(means)),
-            sum(counts),
-            over,
-            self.period.start(number + 1),
-        )
-
 
 REQUESTS = 1000
 """Requests of a look, where they are not taken by the calendar."""
@@ -388,8 +356,22 @@ REQUESTS = 1000
 _BACK = 0.5  # the p value from which, in two looks on half as many queries, an alert ends
 
 
-class PairedTest(Saved):
-    """A test of one metric against a run's scores of the labelled queries, NaN where it has none.
+class PairedTest(WorseTest):
+    """A test, query by query, of one metric against a run's scores, NaN where it has none.
+
+    A run asks each query once; in traffic some queries are frequent, and which ones changes. So the
+    two means differ without a change. Instead, each query that was asked in a period has one
+    difference, of its first request there from its score in the run. If the two are exchangeable,
+    the difference is as likely above 0 as below, by as much, which bounds the chance of the sum of
+    the signs (`stats/signs_and_ranks.py`). They are exchangeable if answers never change, if each
+    answer is a new draw of the same chance, or if the system drew once, when it was built. The mean
+    of all requests would be a better estimate, but it is not exchangeable with that of the run: of
+    100 queries with a chance of 0.99, the run may have all right, and the means of many requests
+    are nearly all below it.
+
+    The differences of two days are dependent, as the run is the same, so nothing is multiplied over
+    days: the r-th look has the part `detector.part(r)` of alpha. All looks together have alpha,
+    however dependent they are.
 
     A look at each `period` that is over, or after each `size` requests. `queries` are those of the
     look at which the alert fired, `recovered_looks` those in a row since then that were as the run.
@@ -397,9 +379,7 @@ class PairedTest(Saved):
 
     STATE = ("open", "n", "episode", "active", "evidence", "queries", "recovered_looks")
 
-    n: int = 0
-    episode: int = 1
-    active: bool = False
+    reference: Reference
     evidence: float = 0.0
     queries: int = 0
     recovered_looks: int = 0
@@ -415,15 +395,10 @@ class PairedTest(Saved):
         self._of_run = of_run
 
     @property
-    def testable(self) -> bool:
-        """False where the run is so bad that nothing can be worse."""
-        return self.reference.mean != (0 if self.drop else 1)
-
-    @property
     def about(self) -> Description:
         """The description of the test."""
         return Description(
-            reference=f"{self.reference.mean:.4g} (the run's {self.reference.n} queries)",
+            reference_text=f"{self.reference.mean:.4g} (the run's {self.reference.n} queries)",
             condition="if each query, for itself, is as likely above its score in the run as "
             "below it, by as much",
             observation_unit="looks" if self.period is None else f"{self.period.name}s",
@@ -462,10 +437,10 @@ class PairedTest(Saved):
                 self.recovered_looks = self.recovered_looks + 1 if chance >= _BACK else 0
             if self.recovered_looks < 2:
                 return []
-            self.active, self.n, self.episode = False, 0, self.episode + 1
+            self.resolve()
             return [event]
         self.n += 1
-        limit = self.alpha / (self.episode * (self.episode + 1)) * float(part(self.n))
+        limit = float(part(self.n)) / self.limit
         self.evidence = min(1.0, float(np.log(chance) / np.log(limit)))
         if chance > limit:
             return []

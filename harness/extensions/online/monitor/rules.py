@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
+import numpy as np
 from msgspec import Meta
 from msgspec.structs import force_setattr
 
@@ -23,7 +24,7 @@ from harness.errors import UsageError, near
 from harness.extensions.online.logs.field_mapping import FieldMapping
 from harness.extensions.online.monitor.labels import Labels
 from harness.extensions.online.monitor.period_test import PERIODS
-from harness.io.records import Record, convert, encode, read_toml_record, to_plain
+from harness.io.records import Record, convert, encode, read_toml_record
 from harness.schema import Ability
 from harness.scoring.metrics import Metric
 
@@ -228,18 +229,8 @@ def _canonical(metric: str) -> str:
         raise ValueError(f"{error}; or one of {', '.join(known)}") from None
 
 
-R = TypeVar("R", AlertThreshold, ChangeRule)
+# -- Rules that can never fire ---------------------------------------------------------------------
 
-
-def check_types(rule: R) -> R:
-    """Returns a rule that a program made, with the types of its values checked.
-
-    Raises UsageError.
-    """
-    return convert(to_plain(rule), type(rule), rule.metric)
-
-
-_WHOLE_WINDOW = OTHERS
 _BY_WORDS = ("drift", "unseen_words")
 _UNBOUNDED = (*TIMES, *_BY_WORDS, "rating")
 
@@ -262,75 +253,60 @@ def validate_rules(
     queries to measure drift.
     """
     for rule in rules:
-        why = _labels_lack(rule.metric, metrics, labels, drifts)
-        if not why:
-            why = (
-                _threshold(rule, labels, window)
-                if isinstance(rule, AlertThreshold)
-                else _test(rule)
+        problems = [*_lacking(rule.metric, metrics, labels, drifts)]
+        if isinstance(rule, AlertThreshold):
+            problems += _out_of_reach(rule, labels, window)
+        elif rule.reference == (0 if rule.drop else 1):
+            problems.append(
+                f"can never fire: the reference {rule.reference:g} is the worst possible value"
             )
-        if why:
-            raise UsageError(f"{rule.name}: {why}")
+        if problems:
+            raise UsageError(f"{rule.name}: {problems[0]}")
 
 
-def _labels_lack(metric: str, metrics: Sequence[str], labels: Labels | None, drifts: bool) -> str:
-    """Why the labels do not give this number."""
-    needs = is_metric(metric) or metric in (*_BY_WORDS, "false_positive")
-    if needs and labels is None:
-        return (
-            "needs labels: name them with --dataset (labels= in Python); "
-            f"without, there are {', '.join(n for n in (*RATES, *TIMES) if n != 'false_positive')} "
-            "and feedback"
-        )
-    if is_metric(metric) and metric not in metrics:
-        return f"is not among the measured metrics ({', '.join(metrics)}); add it there"
+def _lacking(
+    metric: str, metrics: Sequence[str], labels: Labels | None, drifts: bool
+) -> Iterator[str]:
+    """Says why the labels do not give this number."""
+    if is_metric(metric) and labels is not None and metric not in metrics:
+        yield f"is not among the measured metrics ({', '.join(metrics)}); add it there"
+    if not is_metric(metric) and metric not in (*_BY_WORDS, "false_positive"):
+        return
     if labels is None:
-        return ""
-    if is_metric(metric) and not labels.has_evidence.any():
-        return "can never be measured: no labelled query has a relevant document"
-    if metric == "false_positive" and not labels.unanswerable.any():
-        return f"can never be measured: no labelled query is of the ability {Ability.ABSTENTION}"
-    if metric in _BY_WORDS and not drifts:
-        return "can never be measured: too few labelled queries have a text"
-    return ""
+        without = ", ".join(name for name in (*RATES, *TIMES) if name != "false_positive")
+        yield (
+            "needs labels: name them with --dataset (labels= in Python); without, there are "
+            f"{without} and feedback"
+        )
+    elif is_metric(metric) and not labels.has_evidence.any():
+        yield "can never be measured: no labelled query has a relevant document"
+    elif metric == "false_positive" and not labels.unanswerable.any():
+        yield f"can never be measured: no labelled query is of the ability {Ability.ABSTENTION}"
+    elif metric in _BY_WORDS and not drifts:
+        yield "can never be measured: too few labelled queries have a text"
 
 
-def _threshold(rule: AlertThreshold, labels: Labels | None, window: int) -> str:
+def _out_of_reach(rule: AlertThreshold, labels: Labels | None, window: int) -> Iterator[str]:
+    """Says why no value of the number is beyond the threshold."""
     if rule.min_n > window:
-        return (
+        yield (
             f"needs {rule.min_n} requests, and the window holds {window}: set a larger --window, "
             "or a smaller min_n in [[at_least]], [[at_most]]"
         )
     if rule.metric not in _UNBOUNDED and not (rule.value > 0 if rule.above else rule.value < 1):
-        return f"can never fire: {rule.metric} is from 0 to 1"
+        yield f"can never fire: {rule.metric} is from 0 to 1"
     if rule.metric in TIMES and rule.above and rule.value <= 0:
-        return "can never fire: no time is below 0"
+        yield "can never fire: no time is below 0"
     if rule.slice == "all":
-        return ""
-    if rule.metric in _WHOLE_WINDOW:
-        return f"{rule.metric} is of the whole window; remove [{rule.slice}]"
+        return
+    if rule.metric in OTHERS:
+        yield f"{rule.metric} is of the whole window; remove [{rule.slice}]"
     if rule.metric == "false_positive" and rule.slice != Ability.ABSTENTION:
-        return f"is of queries of the ability {Ability.ABSTENTION} alone; remove [{rule.slice}]"
-    return _slice(rule, labels)
-
-
-def _slice(rule: AlertThreshold, labels: Labels | None) -> str:
-    """Whether a metric has a slice; of rates and times the log's own abilities decide."""
+        yield f"is of queries of the ability {Ability.ABSTENTION} alone; remove [{rule.slice}]"
     if labels is None or not is_metric(rule.metric) or not any(labels.abilities):
-        return ""
-    known = ["all", *sorted(set(filter(None, labels.abilities)))]
-    if rule.slice not in known:
-        return f"no labelled query is of the ability {rule.slice!r}{near(rule.slice, known)}"
-    pairs = zip(labels.abilities, labels.has_evidence.tolist(), strict=True)
-    if not any(has for ability, has in pairs if ability == rule.slice):
-        return (
-            f"can never be measured: no query of the ability {rule.slice} has a relevant document"
-        )
-    return ""
-
-
-def _test(rule: ChangeRule) -> str:
-    end = 0 if rule.drop else 1
-    if isinstance(rule.reference, float | int) and rule.reference == end:
-        return f"can never fire: the reference {rule.reference:g} is the worst possible value"
-    return ""
+        return  # of rates and times the log's own abilities decide
+    if rule.slice not in labels.abilities:
+        known = near(rule.slice, ["all", *sorted({*labels.abilities} - {""})])
+        yield f"no labelled query is of the ability {rule.slice!r}{known}"
+    elif not labels.has_evidence[np.array(labels.abilities) == rule.slice].any():
+        yield f"can never be measured: no query of the ability {rule.slice} has a relevant document"

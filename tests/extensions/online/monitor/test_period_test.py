@@ -138,7 +138,7 @@ def test_days_that_are_not_whole_are_in_no_test() -> None:
     # Of 11 days the first may have begun before, the tenth has 19 of 40, the last is not over.
     assert test.test.n == 0
     assert isinstance(test.test, RankTest)
-    assert test.test.learning == 8
+    assert test.test.ranked == 8
     assert test.about.excluded["days with few requests"] == 1
     late = Observed(np.ones(3), np.array([MONDAY, np.nan, MONDAY + 86_400.0]), np.full(3, -1))
     test.take(late)
@@ -146,7 +146,7 @@ def test_days_that_are_not_whole_are_in_no_test() -> None:
     assert test.about.excluded[UNTIMED] == 1
     # Days without traffic are no days; a day after them ends the one before.
     test.take(Observed(np.ones(30), np.full(30, MONDAY + 40 * 86_400.0), np.full(30, -1)))
-    assert test.test.learning == 9
+    assert test.test.ranked == 9
 
 
 def test_one_odd_week_at_the_start_leaves_no_later_day_out() -> None:
@@ -220,4 +220,4 @@ def test_a_number_is_tested_by_means_of_days() -> None:
     assert not PeriodTest(DAY, ALPHA, True, 0.75).take(by_day(days(rng, 100), 200))
     (event,) = PeriodTest(DAY, ALPHA, True, 0.95).take(by_day(days(rng, 60), 200))
     assert event.alert
-    assert PeriodTest(DAY, ALPHA, True, 0.8).about.reference == "0.8"
+    assert PeriodTest(DAY, ALPHA, True, 0.8).about.reference_text == "0.8"
