@@ -375,12 +375,6 @@ class ServeOutput(Output, tag="harness.serve/1"):
     address: str
 
 
-class MonitorPageOutput(Output, tag="harness.monitor-page/1"):
-    """harness monitor without --once: the address of the page."""
-
-    address: str
-
-
 class ABTestOutput(Output, tag="harness.abtest/1"):
     """harness abtest: a report for each event log, whose path is `log`."""
 

@@ -153,12 +153,7 @@ def test_it_follows_and_serves_until_it_is_stopped(
         (["a.jsonl", "--once", "--metrics", "hit@1"], "--metrics is about the labels"),
         (["a.jsonl", "--once", "--split", "dev"], "--split is about the labels"),
         (["a.jsonl", "--once", "--config", "metrics.toml"], "metrics are measured against labels"),
-        (
-            ["a.jsonl", "--config", "lost.toml", "--log-config", "lost.toml"],
-            "table [log] too",
-        ),
-        (["a.jsonl", "--once", "--bucket", "day"], "leave --bucket out"),
-        (["a.jsonl", "--config", "none.toml", "--alert-log", "j"], "there is no alert rule"),
+        (["a.jsonl", "--json"], "--json prints the numbers at the end: add --once"),
         (["bad.jsonl", "--once"], "no request in it: bad.jsonl, line 1: no JSON"),
         (["empty.jsonl", "--once"], "no request in it (0 other lines or spans)"),
         (["lost.jsonl", "--once", "--log-config", "lost.toml"], "is in no request"),
@@ -171,7 +166,6 @@ def test_wrong_use_is_one_line(
     (tmp_path / "lost.jsonl").write_text('{"query": "x", "hits": []}\n')
     (tmp_path / "lost.toml").write_text('[log.fields]\nquery = "request.text"\n')
     (tmp_path / "metrics.toml").write_text('metrics = ["hit@1"]\n')
-    (tmp_path / "none.toml").write_text("change = []\n")
     (tmp_path / "bad.jsonl").write_text("nonsense\n")
     (tmp_path / "empty.jsonl").write_text("")
     said = harness("monitor", *options)

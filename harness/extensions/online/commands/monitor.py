@@ -18,7 +18,7 @@ from harness.cli.output import add_output, print_json
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
-    from harness.extensions.online.monitor.records import Alert, Snapshot
+    from harness.extensions.online.monitor.records import Alert
     from harness.extensions.online.monitor.tail import LogTailer
 
 
@@ -80,15 +80,12 @@ def main(options: argparse.Namespace) -> int:
     check_port(options.port)
     if options.once and options.port is not None:
         raise UsageError("--once serves no page; leave --port out")
+    if options.json and not options.once:
+        raise UsageError("--json prints the numbers at the end: add --once, or read /state.json")
     _needs_dataset(options)
     config = MonitorConfig.read(Path(options.config)) if options.config else MonitorConfig()
     alerts = [parse_threshold(text) for text in options.alert or ()]
     rules = AlertRules((*config.rules.thresholds, *alerts), config.rules.changes)
-    if options.log_config and config.log is not None:
-        raise UsageError(
-            f"--log-config {options.log_config}: --config {options.config} has a table [log] too; "
-            "leave one of them out"
-        )
     if config.metrics and not (options.dataset or options.metrics):
         raise UsageError(
             f"--config {options.config}: metrics are measured against labels; name them with "
@@ -99,24 +96,18 @@ def main(options: argparse.Namespace) -> int:
         mapping = FieldMapping.read(Path(options.log_config))
     labels = open_dataset(options.dataset, **view_arguments(options)) if options.dataset else None
     delivered: list[Alert] = []
-    quiet = options.quiet or options.json
     monitor = Monitor(
-        _window(options.window, config.window),
+        config.window if options.window is None else options.window,
         labels=labels,
         metrics=options.metrics or config.metrics or METRICS,
         rules=rules,
         state=options.state,
         alert_log=options.alert_log,
-        on_alert=notifier(options.on_alert, quiet=quiet, delivered=delivered),
-        bucket=options.bucket or config.bucket or "hour",
+        on_alert=notifier(
+            options.on_alert, quiet=options.quiet or options.json, delivered=delivered
+        ),
+        bucket=options.bucket or config.bucket,
     )
-    if options.once and options.bucket and not (options.json or options.state):
-        raise UsageError(
-            "--bucket is about the numbers over time, which --once prints only with --json (and "
-            "stores with --state); leave --bucket out"
-        )
-    if (target := options.alert_log or options.on_alert) and not monitor.rules.names:
-        raise UsageError(f"{target}: there is no alert rule; add one with --alert or in --config")
     tailer = LogTailer(options.log, monitor, mapping)
     return _once(options, tailer, delivered) if options.once else _live(options, tailer)
 
@@ -130,12 +121,6 @@ def _needs_dataset(options: argparse.Namespace) -> None:
             f"--{given[0]} is about the labels, and without --dataset there are none; name it, or "
             f"leave --{given[0]} out"
         )
-
-
-def _window(option: int | None, of_config: int | None) -> int:
-    """Returns the window that was asked for, the option first."""
-    window = of_config if option is None else option
-    return 1000 if window is None else window
 
 
 def _once(options: argparse.Namespace, tailer: LogTailer, delivered: list[Alert]) -> int:
@@ -185,19 +170,8 @@ def _live(options: argparse.Namespace, tailer: LogTailer) -> int:
             f"--port {port}: cannot be listened on ({error.strerror}); name another"
         ) from None
     address = f"http://127.0.0.1:{serving.server_port}/"
-    if options.json:
-        from harness.cli.output_records import MonitorPageOutput
-
-        print_json(MonitorPageOutput(address=address))
-    show = _print_snapshot if options.json else None
-    follow(tailer, serving, address, quiet=options.quiet, show_json=show)
+    follow(tailer, serving, address, quiet=options.quiet)
     return 0
-
-
-def _print_snapshot(snapshot: Snapshot) -> None:
-    from harness.extensions.online.monitor.records import MonitorOutput
-
-    print_json(MonitorOutput(**structs.asdict(snapshot)))
 
 
 def _notes(tailer: LogTailer, quote: bool = True) -> list[str]:

@@ -182,9 +182,9 @@ class AlertRules:
 class MonitorConfig(Record):
     """The TOML file of a monitor; None: not set."""
 
-    window: int | None = None
+    window: int = 1000
     metrics: list[str] | None = None
-    bucket: str | None = None
+    bucket: str = "hour"
     at_least: list[AlertBelow] = msgspec.field(default_factory=list)
     at_most: list[AlertAbove] = msgspec.field(default_factory=list)
     change: list[ChangeRule] | None = None

@@ -22,7 +22,6 @@ from harness.extensions.online.monitor.records import (
     DriftStats,
     SliceStats,
     Snapshot,
-    WindowRange,
 )
 from harness.extensions.online.monitor.rules import RATES, TIMES
 from harness.extensions.online.monitor.tail import LogTailer
@@ -34,7 +33,6 @@ _RATES = {"no_result": "no result", "false_positive": "false positive"}
 _LONGEST = 30  # seconds that a command may take with an alert
 _POLL = 0.5  # seconds between two looks at the log
 _DRAW = 2.0  # between two tables
-_LINE = 60.0  # between two lines, without a terminal
 _SAVE = 5.0  # between two states that are written
 
 
@@ -42,9 +40,12 @@ def table(snapshot: Snapshot, *, alerts: bool = True) -> str:
     """Formats a snapshot; without `alerts` only their number, as they were printed before."""
     window, metrics = snapshot.window, snapshot.metrics if snapshot.labels else []
     parts = [f"WARNING {one}" for one in snapshot.errors]
-    parts += [
-        f"{snapshot.totals.requests:,} requests so far; below, the last {window.n:,}{_span(window)}"
-    ]
+    span = ""
+    if window.start is not None and window.end is not None:
+        span = f" ({_moment(window.start)} to {_moment(window.end)} UTC)"
+    parts.append(
+        f"{snapshot.totals.requests:,} requests so far; below, the last {window.n:,}{span}"
+    )
     if not snapshot.labels:
         parts.append("no labels: recall, precision and rank are unknown")
     rates = [name for name in RATES if _rate(snapshot.slices["all"], name).n]
@@ -65,23 +66,11 @@ def table(snapshot: Snapshot, *, alerts: bool = True) -> str:
     parts += [] if snapshot.feedback is None else feedback_lines(snapshot.feedback)
     parts += [text for test in snapshot.tests if (text := _test(test))]
     if alerts and snapshot.alerts:
-        parts += [f"ALERT {one.message}{_at(one.time)}" for one in snapshot.alerts]
+        parts += [alert_line(one) for one in snapshot.alerts]
     else:
-        parts.append(_active(snapshot))
+        n = len(snapshot.alerts)
+        parts.append(f"{n or 'no'} active alert{'s' if n > 1 else ''}")
     return "\n".join(parts)
-
-
-def line(snapshot: Snapshot) -> str:
-    """Formats a snapshot as one line for a log."""
-    one = snapshot.slices["all"]
-    means = ", ".join(
-        f"{name} {digits(value)}" for name, value in one.metrics.items() if value is not None
-    )
-    return (
-        f"{snapshot.totals.requests:,} requests; last {one.n:,}: {means or 'nothing scored'} "
-        f"(n {one.scored:,}), no result {digits(one.no_result.value)}, "
-        f"p95 {_duration(one.seconds.p95)}, {_active(snapshot)}"
-    )
 
 
 def _rate(stats: SliceStats, name: str) -> RateStats:
@@ -131,11 +120,6 @@ def _test(test: ChangeTest) -> str:
     )
 
 
-def _active(snapshot: Snapshot) -> str:
-    n = len(snapshot.alerts)
-    return "no active alert" if not n else "1 active alert" if n == 1 else f"{n} active alerts"
-
-
 def alert_line(alert: Alert) -> str:
     """Formats one alert as a line."""
     mark = "ALERT" if alert.state == "firing" else "over "
@@ -150,19 +134,7 @@ def _share(value: float | None) -> str:
 def _duration(value: float | None) -> str:
     if value is None:
         return "-"
-    if value >= 1:
-        return f"{value:.2f} s"
-    return f"{value * 1000:.3g} ms"
-
-
-def _at(time: float | None) -> str:
-    return "" if time is None else f" ({_moment(time)})"
-
-
-def _span(window: WindowRange) -> str:
-    if window.start is None or window.end is None:
-        return ""
-    return f" ({_moment(window.start)} to {_moment(window.end)} UTC)"
+    return f"{value:.2f} s" if value >= 1 else f"{value * 1000:.3g} ms"
 
 
 def _moment(time: float) -> str:
@@ -226,12 +198,10 @@ def follow(
     address: str,
     *,
     quiet: bool = False,
-    show_json: Callable[[Snapshot], None] | None = None,
 ) -> None:
     """Follows the log, draws and saves until Ctrl-C or SIGTERM; then saves once more.
 
-    `server` answers requests meanwhile. Without a terminal a line is printed now and then, or the
-    snapshot is given to `show_json`.
+    `server` answers requests meanwhile. The table is drawn if the output is a terminal.
     """
     stop = Event()
     before = {
@@ -240,10 +210,10 @@ def follow(
     }
     thread = Thread(target=server.serve_forever, args=(0.1,), daemon=True)
     thread.start()
-    if show_json is None and not quiet:
+    if not quiet:
         print(f"{address} and {address}metrics (Ctrl-C ends it)", flush=True)
-    screen = sys.stdout.isatty() and not quiet and show_json is None
-    drawn = printed = saved = 0.0
+    screen = sys.stdout.isatty() and not quiet
+    drawn = saved = 0.0
     try:
         while not stop.is_set():
             tailer.read()
@@ -252,13 +222,6 @@ def follow(
                 drawn = now
                 draw(CLEARED)
                 print(f"{address}\n\n{table(tailer.monitor.snapshot())}", flush=True)
-            elif not screen and now - printed >= _LINE and tailer.counts.requests:
-                printed = now
-                snapshot = tailer.monitor.snapshot()
-                if show_json is not None:
-                    show_json(snapshot)
-                elif not quiet:
-                    print(line(snapshot), flush=True)
             if now - saved >= _SAVE:
                 saved = now
                 tailer.monitor.try_save()
