@@ -43,8 +43,8 @@ def line(chance: random.Random, texts: dict[str, str], i: int) -> dict[str, obje
 
 def measure(kind: str, window: int, events: int, log: Path) -> dict[str, float]:
     from harness.extensions.online.monitor import AlertRules, Monitor, parse_threshold
-    from harness.extensions.online.monitor.labels import Labels
     from harness.extensions.online.monitor.tail import LogTailer
+    from harness.extensions.online.monitor.window import Labels
     from harness.scoring.qrels import from_dict
 
     qrels, texts = labels(random.Random(0))

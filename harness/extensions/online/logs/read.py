@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import orjson
 import pyarrow as pa
 
 from harness.errors import UsageError
@@ -111,8 +112,6 @@ class LogParser:
 
         Objects that cannot be read are counted, and the first is named.
         """
-        import orjson
-
         counts = self.counts
         try:
             record = orjson.loads(text)
@@ -150,8 +149,6 @@ def _message(error: Exception) -> str:
 
 def is_request_log(path: Path) -> bool:
     """Tests by its first records whether a file is a log of requests, and not a run."""
-    import orjson
-
     parser = LogParser()
     try:
         block = next(read_blocks(path), b"").removeprefix(BOM)
@@ -261,8 +258,6 @@ def _closing(lines: list[bytes], start: int) -> int:
 
 def _whole(text: bytes) -> bool:
     """True for a JSON object. No part of one is: it lacks the brace."""
-    import orjson
-
     try:
         return isinstance(orjson.loads(text), dict)
     except orjson.JSONDecodeError:

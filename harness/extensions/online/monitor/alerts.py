@@ -18,7 +18,6 @@ import numpy as np
 from harness.errors import UsageError
 from harness.extensions.online.logs.events import RateStats
 from harness.extensions.online.monitor.change import MeanTest, Observed, Saved, Values
-from harness.extensions.online.monitor.labels import Labels
 from harness.extensions.online.monitor.measure import measure_rule
 from harness.extensions.online.monitor.period_test import PERIODS, REQUESTS, PairedTest, PeriodTest
 from harness.extensions.online.monitor.records import (
@@ -35,6 +34,7 @@ from harness.extensions.online.monitor.rules import (
     is_metric,
     validate_rules,
 )
+from harness.extensions.online.monitor.window import Labels
 from harness.io.masking import masked
 from harness.io.records import encode
 

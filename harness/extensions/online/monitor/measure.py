@@ -1,16 +1,25 @@
-"""Means, rates and times over the window, by ability. Every number has the n that it is over."""
+"""Means, rates and times over the window by ability, and by hour. Every number has its n."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.extensions.online.logs.events import FeedbackStats, RateStats, feedback_stats, rate
-from harness.extensions.online.monitor.records import Durations, SliceStats, WindowStats
+from harness.extensions.online.monitor.change import Saved
+from harness.extensions.online.monitor.records import (
+    BucketCounts,
+    BucketStats,
+    Durations,
+    OverTime,
+    SliceStats,
+    WindowStats,
+)
 from harness.extensions.online.monitor.rules import RATES, TIMES
-from harness.extensions.online.monitor.window import Window
+from harness.extensions.online.monitor.window import Columns, FeedbackDelta, Window, rates
 
 Flags = npt.NDArray[np.bool_]
 
@@ -19,43 +28,31 @@ def slices(
     window: Window, metrics: Sequence[str], abilities: Sequence[str]
 ) -> dict[str, SliceStats]:
     """Measures `all`, and each ability that the window has."""
-    n = window.n
-    ability = window.columns["ability"][:n]
-    masks: dict[str, Flags] = {"all": np.ones(n, bool)}
-    for code, name in enumerate(abilities):
-        mask = ability == code
-        if mask.any():
-            masks[name] = mask
+    ability = window.columns["ability"][: window.n]
+    masks = {name: ability == code for code, name in enumerate(abilities)}
+    masks = {"all": np.ones(window.n, bool)} | {n: mask for n, mask in masks.items() if mask.any()}
     return {name: _slice(window, metrics, mask) for name, mask in masks.items()}
 
 
 def _slice(window: Window, metrics: Sequence[str], mask: Flags) -> SliceStats:
     at = {name: column[: window.n] for name, column in window.columns.items()}
     values = window.values[: window.n][mask]
-    scored = ~np.isnan(values[:, 0]) if values.shape[1] else np.zeros(len(values), bool)
-    answered = mask & ~at["failed"]
-    silent = at["empty"] | at["abstained"]
-    unanswerable = answered & at["known"] & (at["unanswerable"] == 1)
+    scored = ~np.isnan(values[:, 0])
     means = values[scored].mean(axis=0).tolist() if scored.any() else [None] * len(metrics)
     seconds = at["seconds"][mask]
     seconds = seconds[~np.isnan(seconds)]
-    p50, p95, p99 = _percentiles(seconds)
+    times = np.percentile(seconds, [50, 95, 99]).tolist() if len(seconds) else [None] * 3
     return SliceStats(
         n=int(mask.sum()),
         labelled=int((at["labelled"] & mask).sum()),
         scored=int(scored.sum()),
         metrics=dict(zip(metrics, means, strict=True)),
-        no_result=_share(at["empty"], answered & at["known"]),
-        abstained=_share(at["abstained"], answered),
-        failed=_share(at["failed"], mask),
-        false_positive=_share(~silent, unanswerable),
-        seconds=Durations(n=len(seconds), p50=p50, p95=p95, p99=p99),
+        seconds=Durations(n=len(seconds), **dict(zip(TIMES, times, strict=True))),
+        **{
+            name: rate(int((flags & base & mask).sum()), int((base & mask).sum()))
+            for name, (flags, base) in rates(at).items()
+        },
     )
-
-
-def _share(flags: Flags, base: Flags) -> RateStats:
-    """Measures the share of `base` that has the flag."""
-    return rate(int((flags & base).sum()), int(base.sum()))
 
 
 def feedback(window: Window) -> FeedbackStats | None:
@@ -72,20 +69,144 @@ def measure_rule(name: str, slice_: str, stats: WindowStats) -> RateStats:
         if drift is None:
             return nothing
         return RateStats(value=drift.excess if name == "drift" else drift.unseen_rate, n=drift.n)
-    if name in ("click_rate", "first_click_mrr", "rating"):
-        given: RateStats = nothing if stats.feedback is None else getattr(stats.feedback, name)
-        return given
+    if name in TIMES and window is not None:
+        return RateStats(value=getattr(window.seconds, name), n=window.seconds.n)
+    if name in (*RATES, "click_rate", "first_click_mrr", "rating"):
+        found: RateStats = getattr(window if name in RATES else stats.feedback, name, nothing)
+        return found
     if window is None:
         return nothing
-    if name in TIMES:
-        return RateStats(value=getattr(window.seconds, name), n=window.seconds.n)
-    if name in RATES:
-        share: RateStats = getattr(window, name)
-        return share
     return RateStats(value=window.metrics.get(name), n=window.scored)
 
 
-def _percentiles(seconds: npt.NDArray[np.float64]) -> list[float | None]:
-    if not len(seconds):
-        return [None] * len(TIMES)
-    return [float(p) for p in np.percentile(seconds, [float(name[1:]) for name in TIMES])]
+RATIO = 1.1
+_SHORTEST = 1e-6
+EDGES = _SHORTEST * RATIO ** np.arange(218)  # to about 1000 s
+"""Bounds of the bins that durations are counted in: percentiles are right to 5%."""
+
+SLACK = 86_400.0
+"""A time that is further in the future than this is an error of the log and opens no bucket."""
+
+
+@dataclass
+class Bucket:
+    """One hour: counts, sums of the metrics (m,), counts of seconds by bin, the sum of ratings."""
+
+    counts: BucketCounts = field(default_factory=BucketCounts)
+    sums: list[float] = field(default_factory=list)
+    rating: float = 0.0
+    seconds: dict[int, int] = field(default_factory=dict)
+
+
+class Buckets(Saved):
+    """Buckets of `width` seconds, at most `most` of them; older ones are dropped and counted."""
+
+    STATE = ("buckets", "dropped", "late", "without_time", "in_the_future")
+
+    buckets: dict[int, Bucket]
+    dropped: int = 0  # buckets
+    late: int = 0  # requests of buckets that were dropped
+    without_time: int = 0
+    in_the_future: int = 0
+
+    def __init__(self, width: int, most: int, metrics: int) -> None:
+        self.width, self.most, self._metrics = width, most, metrics
+        self.buckets = {}
+
+    def add(self, columns: Columns, values: npt.NDArray[np.float64], now: float) -> None:
+        """Counts requests; `now` is the present time."""
+        time = columns["time"]
+        known = ~np.isnan(time)
+        ahead = known & (time > now + SLACK)
+        self.without_time += int((~known).sum())
+        self.in_the_future += int(ahead.sum())
+        usable = known & ~ahead
+        keys = np.floor(np.where(usable, time, 0.0) / self.width).astype(np.int64)
+        for key in np.unique(keys[usable]).tolist():
+            mine = np.flatnonzero(usable & (keys == key))
+            bucket = self._bucket(key)
+            if bucket is None:
+                self.late += len(mine)
+            else:
+                self._count(bucket, {n: c[mine] for n, c in columns.items()}, values[mine])
+
+    def _bucket(self, key: int) -> Bucket | None:
+        if key not in self.buckets:
+            if len(self.buckets) >= self.most:
+                oldest = min(self.buckets)
+                if key < oldest:
+                    return None
+                del self.buckets[oldest]
+                self.dropped += 1
+            self.buckets[key] = Bucket(sums=[0.0] * self._metrics)
+        return self.buckets[key]
+
+    def _count(self, bucket: Bucket, columns: Columns, values: npt.NDArray[np.float64]) -> None:
+        scored = ~np.isnan(values[:, 0])
+        click, rating, seconds = columns["click"], columns["rating"], columns["seconds"]
+        rated = ~np.isnan(rating)
+        counts = bucket.counts
+        counts.n += len(values)
+        for name in ("known", "empty", "abstained", "failed"):
+            setattr(counts, name, getattr(counts, name) + int(columns[name].sum()))
+        counts.scored += int(scored.sum())
+        counts.watched += int((click >= 0).sum())
+        counts.clicked += int((click > 0).sum())
+        counts.rated += int(rated.sum())
+        bucket.rating += float(rating[rated].sum())
+        if scored.any():
+            bucket.sums = (np.array(bucket.sums) + values[scored].sum(axis=0)).tolist()
+        timed = seconds[~np.isnan(seconds)]
+        for at in np.searchsorted(EDGES, timed).tolist():
+            bucket.seconds[at] = bucket.seconds.get(at, 0) + 1
+
+    def feedback(self, change: FeedbackDelta) -> None:
+        """Adds later feedback to the bucket of its request, if it is still here."""
+        known = not np.isnan(change.time)
+        bucket = self.buckets.get(int(change.time // self.width)) if known else None
+        if bucket is not None:
+            bucket.counts.watched += change.watched
+            bucket.counts.clicked += change.clicked
+            bucket.counts.rated += change.rated
+            bucket.rating += change.rating
+
+    def over_time(self, bucket: str, metrics: list[str]) -> OverTime:
+        """Returns the numbers of all buckets, named `bucket`."""
+        return OverTime(
+            bucket=bucket,
+            width=self.width,
+            rows=[self._row(key, metrics) for key in sorted(self.buckets)],
+            dropped=self.dropped,
+            late=self.late,
+            without_time=self.without_time,
+            in_the_future=self.in_the_future,
+        )
+
+    def _row(self, key: int, metrics: list[str]) -> BucketStats:
+        bucket = self.buckets[key]
+        c = bucket.counts
+        return BucketStats(
+            start=key * self.width,
+            counts=replace(c),
+            metrics={
+                name: rate(total, c.scored).value
+                for name, total in zip(metrics, bucket.sums, strict=True)
+            },
+            no_result=rate(c.empty, c.known).value,
+            abstained=rate(c.abstained, c.n - c.failed).value,
+            failed=rate(c.failed, c.n).value,
+            click_rate=rate(c.clicked, c.watched).value,
+            rating=rate(bucket.rating, c.rated).value,
+            p50=percentile(bucket.seconds, 0.5),
+            p95=percentile(bucket.seconds, 0.95),
+        )
+
+
+def percentile(histogram: Mapping[int, int], share: float) -> float | None:
+    """Returns the middle, on a logarithmic scale, of the bin of a percentile."""
+    bins = sorted(histogram)
+    if not bins:
+        return None
+    below = np.cumsum([histogram[at] for at in bins])
+    at = bins[int(np.searchsorted(below, share * below[-1]))]
+    return float(EDGES[min(at, len(EDGES) - 1)] / RATIO**0.5)

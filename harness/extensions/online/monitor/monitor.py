@@ -26,10 +26,8 @@ import numpy.typing as npt
 from harness.errors import UsageError
 from harness.extensions.online.logs.events import Feedback, RetrievalEvent
 from harness.extensions.online.monitor.alerts import Alerts, RuleEvaluator
-from harness.extensions.online.monitor.buckets import SLACK, Buckets
 from harness.extensions.online.monitor.drift import Drift
-from harness.extensions.online.monitor.labels import LabelsLike, as_labels
-from harness.extensions.online.monitor.measure import feedback, slices
+from harness.extensions.online.monitor.measure import SLACK, Buckets, feedback, slices
 from harness.extensions.online.monitor.records import (
     Alert,
     LogPosition,
@@ -48,10 +46,12 @@ from harness.extensions.online.monitor.state import (
 )
 from harness.extensions.online.monitor.window import (
     Columns,
+    LabelsLike,
     RequestIndex,
     Scorer,
     Window,
     as_columns,
+    as_labels,
     observations,
 )
 from harness.io.files import disk_errors, write_bytes

@@ -22,8 +22,8 @@ from msgspec.structs import force_setattr
 
 from harness.errors import UsageError, near
 from harness.extensions.online.logs.field_mapping import FieldMapping
-from harness.extensions.online.monitor.labels import Labels
 from harness.extensions.online.monitor.period_test import PERIODS
+from harness.extensions.online.monitor.window import Labels
 from harness.io.records import Record, convert, encode, read_toml_record
 from harness.schema import Ability
 from harness.scoring.metrics import Metric

@@ -1,25 +1,102 @@
-"""The last N requests: a ring of columns, their scores, and their requests, for later feedback."""
+"""The last N requests, their scores against labelled queries, and later feedback."""
 
 from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import orjson
 
-from harness.extensions.online.logs.events import Feedback, RetrievalEvent
+from harness.datasets.reader import Dataset
+from harness.errors import UsageError
+from harness.extensions.online.logs.events import Feedback, QueryIndex, RetrievalEvent
 from harness.extensions.online.monitor.change import Observed
-from harness.extensions.online.monitor.labels import Labels
+from harness.schema import Ability
 from harness.scoring.arrays import Values
 from harness.scoring.metrics import Metric
+from harness.scoring.qrels import Qrels, QrelsDict, from_dataset, from_dict
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
+
+class Labels:
+    """Judgements by query, ready to be looked up a request at a time.
+
+    `abilities` and `texts` have one entry a query; the former may be empty texts (not known).
+    `texts` are the queries' words, which drift is measured against. `identity` tells one set of
+    labels from another.
+    """
+
+    def __init__(
+        self,
+        qrels: Qrels,
+        texts: Sequence[str],
+        abilities: Sequence[str],
+        identity: str,
+        *,
+        exclude_self: bool = False,
+    ) -> None:
+        self.ids, self.texts, self.abilities = list(qrels.query_ids), list(texts), list(abilities)
+        self.identity, self.exclude_self = identity, exclude_self
+        self.qrels = qrels
+        starts = np.searchsorted(qrels.query, np.arange(qrels.n + 1))
+        documents: list[str] = qrels.document.to_pylist()
+        self.starts: list[int] = starts.tolist()
+        self.documents = [documents[a:b] for a, b in pairwise(starts.tolist())]
+        relevant = np.bincount(qrels.query[qrels.grade >= 1], minlength=qrels.n)
+        self.has_evidence: Flags = relevant > 0
+        self.unanswerable: Flags = np.array(
+            [ability == str(Ability.ABSTENTION) for ability in abilities], bool
+        )
+        self._labelled = QueryIndex(self.ids, self.texts)
+
+    def find(self, query_id: str | None, query: str | None) -> int:
+        """The row of a labelled query, by its id or its exact text; below 0 where there is none."""
+        return self._labelled.find(query_id, query)[0]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+LabelsLike = Labels | Dataset | QrelsDict | None
+"""What `Monitor(labels=)` accepts."""
+
+
+def as_labels(given: LabelsLike) -> Labels | None:
+    """Converts a Dataset or `{query: {document: grade}}` to labels. Raises UsageError."""
+    if given is None or isinstance(given, Labels):
+        return given
+    if isinstance(given, Dataset):
+        return Labels(
+            from_dataset(given),
+            given.query_table["text"].to_pylist(),
+            given.abilities.tolist(),
+            given.fingerprint,
+            exclude_self=given.manifest.exclude_self,
+        )
+    if not isinstance(given, Mapping):
+        raise UsageError(
+            "labels must be a dataset (harness.open_dataset) or {query: {document: grade}}, not "
+            f"{type(given).__name__}"
+        )
+    if not given:
+        raise UsageError("the labels have no query")
+    try:
+        text = orjson.dumps(given, option=orjson.OPT_SORT_KEYS)
+        qrels = from_dict(given)
+    except (TypeError, AttributeError, ValueError) as error:
+        raise UsageError(f"labels must be {{query: {{document: grade}}}} ({error})") from None
+    nothing = [""] * len(given)
+    return Labels(qrels, nothing, nothing, hashlib.sha256(text).hexdigest())
+
+
 Columns = dict[str, npt.NDArray[Any]]
+Flags = npt.NDArray[np.bool_]
 
 COLUMNS: dict[str, tuple[Any, Any]] = {
     "time": (np.float64, np.nan),
@@ -134,10 +211,7 @@ class Scorer:
             np.where(found, rank - 1, NOT_RETRIEVED),
             found.astype(np.int64),
         )
-        values = np.empty((n, len(self._metrics)))
-        for i, metric in enumerate(self._metrics):
-            values[:, i] = metric(ranked)
-        return values
+        return np.column_stack([metric(ranked) for metric in self._metrics])
 
 
 # -- Requests as columns, and the values that tests of change take ---------------------------------
@@ -182,25 +256,30 @@ def observations(
 
     `rows` are the labelled queries of the requests; a time after `latest` is a mistake, and none.
     """
-    well = ~columns["failed"]
-    known, silent = well & columns["known"], columns["empty"] | columns["abstained"]
-    scored = ~np.isnan(values[:, 0]) if values.shape[1] else np.zeros(len(values), bool)
+    scored = ~np.isnan(values[:, 0])
     times = np.where(columns["time"] > latest, np.nan, columns["time"])
     at = np.array(rows, np.int64)
     everywhere = np.full(len(at), -1)
-    over = {
-        "no_result": (columns["empty"], known),
-        "abstained": (columns["abstained"], well),
-        "failed": (columns["failed"], np.ones(len(at), bool)),
-        "false_positive": (~silent, known & (columns["unanswerable"] == 1)),
-    }
     found = {
         name: Observed(flags[base].astype(float), times[base], everywhere[base])
-        for name, (flags, base) in over.items()
+        for name, (flags, base) in rates(columns).items()
     }
     for i, name in enumerate(metrics):
         found[name] = Observed(values[scored, i], times[scored], at[scored])
     return found
+
+
+def rates(columns: Columns) -> dict[str, tuple[Flags, Flags]]:
+    """Returns by rate the requests that have what it counts, and those that it is over."""
+    answered = ~columns["failed"]
+    known = answered & columns["known"]
+    silent = columns["empty"] | columns["abstained"]
+    return {
+        "no_result": (columns["empty"], known),
+        "abstained": (columns["abstained"], answered),
+        "failed": (columns["failed"], np.ones(len(known), bool)),
+        "false_positive": (~silent, known & (columns["unanswerable"] == 1)),
+    }
 
 
 def name_of(request: str) -> int:
