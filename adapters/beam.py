@@ -1,27 +1,113 @@
 """BEAM: probing questions of ten kinds over long chats of a user with an assistant.
 
 Source: https://github.com/mohammadtavakoli78/BEAM (no licence stated there: downloaded, never
-shipped). It scores answers by a judge and has no scorer of retrieval, so there is one answer key:
-the messages that a question's `source_chat_ids` name.
+shipped). The copy at the Hugging Face hub is none of this: it has the chats of the repository
+before they were cut to the size of their tier. BEAM scores answers by a judge and has no scorer of
+retrieval, so there is one answer key: the messages that a question's `source_chat_ids` name.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
 from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
-from harness.datasets.adapters.beam_chat import ChatMessage, Exchange, read_exchanges
-from harness.datasets.adapters.beam_files import CHATS, CUT, REPOSITORY, local, published
-from harness.datasets.adapters.raw_files import day, field, read_once, refuse_near
+from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
+from harness.datasets.adapters.raw_files import (
+    DayClock,
+    day,
+    field,
+    published_files,
+    read_once,
+    refuse_a_part,
+    refuse_near,
+)
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
-from harness.schema import Ability, Change
+from harness.schema import Ability, Change, timestamp
 
 if TYPE_CHECKING:
     from harness.datasets.writer import DatasetWriter
+
+
+_CHAT = re.compile(r"[0-9]{1,9}")
+CHAT, CUT, QUESTIONS = (
+    "chat.json",
+    "chat_trunecated.json",
+    "probing_questions/probing_questions.json",
+)
+REPOSITORY = "https://github.com/mohammadtavakoli78/BEAM"
+_RAW = (
+    "https://raw.githubusercontent.com/mohammadtavakoli78/BEAM/"
+    "b2a3ee8ba12d68f83143dda191097dc3e028ddd3/"
+)
+CHATS = {"100K": 20, "500K": 35, "1M": 35, "10M": 10}
+"""How many chats each tier has, numbered from 1."""
+
+_CUT = {
+    "100K": (5, 7, 10, 11, 12, 16, 17, 18, 19, 20),
+    "500K": (),
+    "1M": (6, 11, 12, 13, 14, 18, 19, 20, 21, 24, 25, 26, 28, 30, 33, 34),
+}
+"""The chats that were cut to the size of their tier: the authors' code reads that file then."""
+
+_PINS = Path(__file__).with_name("beam.sha256")
+"""The files of 100K; the hashes of those of other tiers are not known."""
+
+
+def published(tier: str) -> tuple[RemoteFile, ...]:
+    """The files of a tier; none where their names are not known (10M)."""
+    if tier not in _CUT:
+        return ()
+    pinned = {one.name: one for one in published_files(_PINS, _RAW)}
+    paths = (
+        f"chats/{tier}/{chat}/{name}"
+        for chat in range(1, CHATS[tier] + 1)
+        for name in (CUT if chat in _CUT[tier] else CHAT, QUESTIONS)
+    )
+    return tuple(pinned.get(path) or RemoteFile(path, _RAW + path) for path in paths)
+
+
+def local(source: Path, variant: Variant) -> Mapping[str, Path]:
+    """The files of a local copy: a clone of the repository, its `chats`, or the tier's own folder.
+
+    Raises UsageError where there is no such folder, or a chat or its questions are missing.
+    """
+    tier = variant.name.upper()
+    folder = _folder(source, tier)
+    files = {}
+    for chat in _numbered(folder):
+        cut = (folder / str(chat) / CUT).is_file()
+        for name in (CUT if cut else CHAT, QUESTIONS):
+            path = folder / str(chat) / name
+            if not path.is_file():
+                raise UsageError(f"{path}: no such file; get it again from {REPOSITORY}")
+            files[f"chats/{tier}/{chat}/{name}"] = path
+    refuse_a_part(files, variant, folder)
+    return files
+
+
+def _folder(source: Path, tier: str) -> Path:
+    """The folder whose subfolders are the tier's chats. Raises UsageError."""
+    for folder in (source / "chats" / tier, source / tier):
+        if folder.is_dir():
+            return folder
+    if source.is_dir() and source.name not in {*CHATS} - {tier} and _numbered(source):
+        return source
+    raise UsageError(
+        f"{source}: no chats of {tier} here; name a clone of {REPOSITORY}, its folder chats, or "
+        f"chats/{tier}"
+    )
+
+
+def _numbered(folder: Path) -> list[int]:
+    """The numbers of the chats in a folder."""
+    return sorted(int(path.name) for path in folder.iterdir() if _CHAT.fullmatch(path.name))
+
 
 ABILITIES = {
     "abstention": Ability.ABSTENTION,
@@ -248,3 +334,106 @@ def _flat(named: Any, where: str) -> Iterator[int]:
         raise UsageError(f"{where}: source_chat_ids has {named!r:.40}, which is no message id")
     for one in named.values() if isinstance(named, dict) else named:
         yield from _flat(one, where)
+
+
+_MARK = re.compile(r"\s*->->[\s\d,/NA()]*$")
+"""`->-> 3,8`, the place in the plan from which a message was made; with a few slips in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChatMessage:
+    """One message. `text` is without the mark of the plan; `marked`: there was one."""
+
+    id: int
+    role: str
+    text: str
+    marked: bool
+    timestamp: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """A question of the user's and all that was said of it; the files call it a turn."""
+
+    id: str
+    day: int | None
+    messages: list[ChatMessage]
+
+
+def read_exchanges(chat: Any, where: str) -> list[Exchange]:
+    """The exchanges of a chat, in order. A chat of 10M is a list of plans, `{"plan-1": batches}`.
+
+    Raises UsageError for a missing field, a bad date, and an id that stands twice.
+    """
+    clock = DayClock()
+    exchanges = [
+        exchange
+        for plan, batches in _plans(chat, where)
+        for place, batch in enumerate(batches)
+        for exchange in _of_batch(batch, plan, f"{where}, {plan}batch {place}", clock)
+    ]
+    ids: set[int] = set()
+    for message in (message for exchange in exchanges for message in exchange.messages):
+        if message.id in ids:
+            raise UsageError(f"{where}: the message id {message.id} stands twice; make it unique")
+        ids.add(message.id)
+    return exchanges
+
+
+def _plans(chat: Any, where: str) -> Iterator[tuple[str, list[Any]]]:
+    """The batches of a chat, or those of each of its plans with the plan's name before them."""
+    if not isinstance(chat, list):
+        raise UsageError(f"{where}: not a list of batches; is it really a chat of BEAM?")
+    if any(isinstance(part, dict) and "turns" in part for part in chat):
+        yield "", chat
+        return
+    for part in chat:
+        # The hub's rows hold every plan's name in each part, all but one of them empty.
+        named = part.items() if isinstance(part, dict) else ()
+        full = [name for name, batches in named if batches is not None]
+        if len(full) != 1:
+            raise UsageError(f"{where}: {part!r:.60} is neither a batch nor one plan's batches")
+        yield f"{full[0]}:", field(part, full[0], list, where)
+
+
+def _of_batch(batch: Any, plan: str, where: str, clock: DayClock) -> Iterator[Exchange]:
+    number = field(batch, "batch_number", int, where)
+    turns = field(batch, "turns", list, where)
+    day = _day(batch, turns, where)
+    for place, turn in enumerate(turns):
+        at = f"{where}, turn {place}"
+        if not isinstance(turn, list):
+            raise UsageError(f"{at}: not a list of messages; the file is damaged")
+        messages = [_message(one, f"{at}, message {n}", day, clock) for n, one in enumerate(turn)]
+        yield Exchange(f"{plan}{number}:{place}", day, messages)
+
+
+def _message(message: Any, where: str, day: int | None, clock: DayClock) -> ChatMessage:
+    said = field(message, "content", str, where)
+    text = _MARK.sub("", said)
+    return ChatMessage(
+        field(message, "id", int, where),
+        field(message, "role", str, where),
+        text,
+        text != said,
+        None if day is None else clock.next(day),
+    )
+
+
+def _day(batch: Any, turns: list[Any], where: str) -> int | None:
+    """The day of a batch: its own `time_anchor`, else that of its first message; None: neither."""
+    refuse_near(batch, "time_anchor", where)
+    first = turns[0][0] if turns and isinstance(turns[0], list) and turns[0] else {}
+    written = batch.get("time_anchor") or (
+        first.get("time_anchor") if isinstance(first, dict) else None
+    )
+    if isinstance(first, dict):
+        refuse_near(first, "time_anchor", where)
+    if written is None:
+        return None
+    try:
+        return timestamp(datetime.strptime(written, "%B-%d-%Y"))
+    except (TypeError, ValueError):
+        raise UsageError(
+            f"{where}: the time_anchor {written!r:.40} is not a date like March-15-2024"
+        ) from None

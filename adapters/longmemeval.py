@@ -3,10 +3,17 @@
 Source: https://github.com/xiaowu0162/LongMemEval (code and data MIT); the cleaned files of
 September 2025 are the default. The `official` text and the `longmemeval-official` answer key are
 those of the repository's src/retrieval/run_retrieval.py. Files of 2.7 GB are streamed.
+
+`s-ids` is S without its texts, to score rankings on. Its table, which ships beside this module,
+holds facts alone: 500 question ids with their types, and the evidence sessions of the 470 that have
+an answer. They are those of `answer_session_ids` in longmemeval_s_cleaned.json, taken from results
+that two projects published and that agree (memory-core-eval and cogito-ergo). What else is in a
+haystack is not known here.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -17,16 +24,70 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
-from harness.datasets.adapters import longmemeval_ids
 from harness.datasets.adapters.json_stream import records
-from harness.datasets.adapters.raw_files import field, one_file, refuse_near
-from harness.datasets.adapters.session_documents import SessionDocuments, Slot
+from harness.datasets.adapters.raw_files import (
+    dated_session,
+    dated_turn,
+    field,
+    one_file,
+    refuse_near,
+)
+from harness.datasets.manifest import IDS_ONLY
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
 
 if TYPE_CHECKING:
     from harness.datasets.writer import DatasetWriter
+
+
+_IDS_FILE = "longmemeval_s_ids.tsv"
+IDS_VARIANT = Variant(
+    "s-ids",
+    "the 500 questions of s by their ids, types and evidence, without texts: for rankings that "
+    "others published; ships with the harness",
+    "MIT",
+    pinned={_IDS_FILE: "95ff189e4c4a9f1a17e3ce0df1507aab4b39c56e134b4f1cb9f6b49986070f4e"},
+    granularities=("session",),
+    texts=(IDS_ONLY,),
+)
+_COLUMNS = ["question_id", "question_type", "answer_session_ids"]
+
+
+def _find_ids(source: Path) -> Path:
+    """The table itself, or in a folder. Raises UsageError where it is not there."""
+    path = source / _IDS_FILE if source.is_dir() else source
+    if not path.is_file():
+        raise UsageError(
+            f"{path}: no such file; leave --source out, the table ships with the harness"
+        )
+    return path
+
+
+def _write_ids(path: Path, out: DatasetWriter) -> None:
+    """Write a haystack a question, which holds its evidence, and the judgements.
+
+    Raises UsageError for a table of other columns, and an unknown type.
+    """
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = csv.DictReader(file, delimiter="\t")
+        if rows.fieldnames != _COLUMNS:
+            raise UsageError(f"{path}: its columns must be {', '.join(_COLUMNS)}")
+        for number, row in enumerate(rows, 2):
+            id_, kind = row["question_id"], row["question_type"]
+            if kind not in ABILITIES:
+                raise UsageError(
+                    f"{path}, line {number}: question_type {kind!r} is none of "
+                    f"{', '.join(ABILITIES)}"
+                )
+            evidence = (row["answer_session_ids"] or "").split()
+            documents = [out.document(session, "", session=session) for session in evidence]
+            out.haystack(id_, documents)
+            ability = Ability.ABSTENTION if "_abs" in id_ else ABILITIES[kind]
+            out.query(id_, "", id_, ability=ability, category=kind)
+            for document in documents:
+                out.qrel(id_, document)
+
 
 OFFICIAL_KEY = "longmemeval-official"
 ABILITIES = {
@@ -86,7 +147,7 @@ VARIANTS = (
         "08d8dad4be43ee2049a22ff5674eb86725d0ce5ff434cde2627e5e8e7e117894",
         0,  # its publisher's exact size is not known to us
     ),
-    longmemeval_ids.VARIANT,
+    IDS_VARIANT,
 )
 
 
@@ -119,8 +180,8 @@ class LongMemEval:
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
         """The variant's one file."""
-        if variant is longmemeval_ids.VARIANT:
-            return {longmemeval_ids.FILE: longmemeval_ids.find_files(source)}
+        if variant is IDS_VARIANT:
+            return {_IDS_FILE: _find_ids(source)}
         return one_file(source, variant)
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
@@ -131,8 +192,8 @@ class LongMemEval:
         from tqdm import tqdm
 
         (path,) = raw.files.values()
-        if raw.variant is longmemeval_ids.VARIANT:
-            longmemeval_ids.convert(path, ABILITIES, out)
+        if raw.variant is IDS_VARIANT:
+            _write_ids(path, out)
             return
         documents = SessionDocuments(config, out)
         with tqdm(
@@ -295,3 +356,94 @@ def _timestamp(text: Any, name: str, where: str) -> int:
     except ValueError:
         pass
     raise UsageError(f"{where}: {name} {text!r:.40} is not a date like 2023/05/20 (Sat) 02:21")
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """One place in a haystack. `id` is `session`, the file's id, made unique in the haystack."""
+
+    id: str
+    session: str
+    timestamp: int
+    turns: list[Any]
+
+
+class SessionDocuments:
+    """Writes each session's documents once, however many haystacks hold it.
+
+    Two sessions are the same when their ids, their texts and (in the `dated` text) their dates are.
+    Texts are compared by a 64-bit hash, so that those of a large file need not stay in memory.
+    """
+
+    def __init__(self, config: DatasetConfig, out: DatasetWriter) -> None:
+        self._turns = config.granularity == "turn"
+        self._dated = config.text == "dated"
+        self._out = out
+        self._rows: dict[tuple[str, int, int], range] = {}
+        self._content: dict[str, int] = {}
+
+    def holds(self, turn: Mapping[str, object]) -> bool:
+        """True for a turn that is part of the documents' text."""
+        return self._dated or turn["role"] == "user"
+
+    def rows(self, slot: Slot, where: str) -> range:
+        """Rows of the session's documents: one, or one for each turn that `holds`.
+
+        Raises UsageError, which begins with `where`, for a turn without role or content.
+        """
+        try:
+            turns = [
+                (position, turn["role"], turn["content"])
+                for position, turn in enumerate(slot.turns)
+                if self.holds(turn)
+            ]
+            text = "\0".join([part for _, role, said in turns for part in (role, said)])
+        except (KeyError, TypeError):
+            _check_turns(slot, where)
+            raise
+        positions = tuple([position for position, _, _ in turns]) if self._turns else ()
+        content = hash((text, positions))
+        key = (slot.id, content, slot.timestamp if self._dated else 0)
+        rows = self._rows.get(key)
+        if rows is None:
+            if self._content.setdefault(slot.id, content) != content:
+                self._out.repair(
+                    "sessions that stand under one id with different texts: each kept as its own "
+                    "document",
+                    slot.id,
+                )
+            rows = self._rows[key] = self._write(slot, turns)
+        return rows
+
+    def _write(self, slot: Slot, turns: list[tuple[int, str, str]]) -> range:
+        written = (
+            [self._write_turn(slot, *turn) for turn in turns]
+            if self._turns
+            else [self._write_session(slot, turns)]
+        )
+        return range(written[0], written[-1] + 1) if written else range(0)
+
+    def _write_session(self, slot: Slot, turns: list[tuple[int, str, str]]) -> int:
+        if self._dated:
+            text = dated_session(slot.timestamp, ((role, said) for _, role, said in turns))
+        else:
+            text = " ".join([said for _, _, said in turns])
+        when = slot.timestamp if self._dated else None
+        return self._out.document(slot.id, text, timestamp=when, session=slot.session)
+
+    def _write_turn(self, slot: Slot, position: int, role: str, said: str) -> int:
+        return self._out.document(
+            f"{slot.id}_{position + 1}",
+            dated_turn(slot.timestamp, role, said) if self._dated else said,
+            timestamp=slot.timestamp if self._dated else None,
+            session=slot.session,
+            speaker=role,
+            position=position,
+        )
+
+
+def _check_turns(slot: Slot, where: str) -> None:
+    """Raise the UsageError that says which turn of a session is wrong."""
+    for position, turn in enumerate(slot.turns):
+        for name in ("role", "content"):
+            field(turn, name, str, f"{where}, session {slot.id}, turn {position}")

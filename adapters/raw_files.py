@@ -5,6 +5,7 @@ The `dated` form of a conversation says with every text when it was said and by 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,6 +19,8 @@ from harness.schema import as_datetime
 
 T = TypeVar("T")
 
+_DIGITS = re.compile(r"\d")
+_SESSION = re.compile(r"session_(\d{1,9})")
 _KINDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
 
 
@@ -114,6 +117,19 @@ def refuse_near(
         return
     if (meant := mistaken(name, record.keys() - set(known))) is not None:
         raise UsageError(f"{where}: unknown field {meant!r}; did you mean {name}?")
+
+
+def session_numbers(conversation: Any, where: str) -> list[int]:
+    """The numbers of the fields `session_N`, in order. Raises UsageError for what is no object."""
+    if not isinstance(conversation, dict):
+        raise UsageError(f"{where}: not an object; the file is damaged or of another format")
+    numbers = [int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name))]
+    for name in conversation:
+        if not name.startswith("session_") and mistaken("session", [_DIGITS.sub("", name)]):
+            raise UsageError(f"{where}: unknown field {name!r}; did you mean session_N?")
+    if not numbers:
+        raise UsageError(f"{where}: no field session_1; the file is of another format")
+    return sorted(numbers)
 
 
 class DayClock:

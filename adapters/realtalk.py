@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
-from harness.datasets.adapters.locomo_conversation import session_numbers
 from harness.datasets.adapters.raw_files import (
     dated_turn,
     field,
@@ -24,6 +23,7 @@ from harness.datasets.adapters.raw_files import (
     published_files,
     read_once,
     refuse_near,
+    session_numbers,
 )
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError

@@ -17,8 +17,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.datasets.adapters.mteb import repository, tasks
-from harness.datasets.adapters.mteb.corpora import CorpusWriter, HaystackWriter
-from harness.datasets.adapters.mteb.subsets import Subset, read_questions, write_subset
+from harness.datasets.adapters.mteb.subsets import (
+    CorpusWriter,
+    HaystackWriter,
+    Subset,
+    read_questions,
+    write_subset,
+)
 from harness.datasets.adapters.mteb.tasks import Task
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
