@@ -13,7 +13,7 @@ from harness.cli.summary_notes import notes
 from harness.errors import UsageError
 from harness.extensions.dense import ann
 from harness.extensions.dense.ann import Approximate
-from harness.extensions.dense.embedder import VectorRetriever
+from harness.extensions.dense.embedder import VectorOptions, VectorRetriever
 from harness.extensions.dense.exact_search import Vectors, nearest
 from harness.records.run import DatasetRef, QueryCounts, RetrieverRecord, RunRecord, RunSettings
 
@@ -107,4 +107,4 @@ def test_what_faiss_refuses_is_said_in_one_line(kind: str, probe: str) -> None:
 
 def test_a_probe_without_an_index_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="no meaning with search=exact"):
-        VectorRetriever(Counting(tmp_path / "log"), "", "", "dot", probe="nprobe=3")
+        VectorRetriever(Counting(tmp_path / "log"), VectorOptions(probe="nprobe=3"))

@@ -12,7 +12,7 @@ from counting import Counting
 from notes import corpus
 
 from harness.extensions.dense import embedder, exact_search
-from harness.extensions.dense.embedder import VectorRetriever
+from harness.extensions.dense.embedder import VectorOptions, VectorRetriever
 from harness.extensions.dense.embeddings import cached_vectors
 from harness.retrievers.contract import Question
 
@@ -61,15 +61,17 @@ def test_a_corpus_that_is_read_from_the_cache_has_the_answers_of_one_that_is_hel
     texts = [f"note {i % 90}" for i in range(100)]  # ten stand twice
     questions = [Question(f"note {i}") for i in (5, 88, 200)]
 
+    options = VectorOptions(similarity=similarity, dtype=dtype)
+
     def answers() -> list[tuple[Any, Any]]:
-        retriever = VectorRetriever(Counting(tmp_path / "log"), "", "", similarity, dtype)
+        retriever = VectorRetriever(Counting(tmp_path / "log"), options)
         retriever.index(corpus(texts))
         found = retriever.search(questions, 20)
         return [(result.ids.tolist(), result.scores.tolist()) for result in found]
 
     held = answers()
     # Other texts come between, so that the corpus lies in parts and in another order.
-    VectorRetriever(Counting(tmp_path / "other"), "", "", "dot", dtype).index(corpus(["a", "b"]))
+    VectorRetriever(Counting(tmp_path / "other"), options).index(corpus(["a", "b"]))
     monkeypatch.setattr(exact_search, "HELD", 0)
     monkeypatch.setattr(exact_search, "PIECE", 16)
     monkeypatch.setattr(embedder, "_PART", 32)

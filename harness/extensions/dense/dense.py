@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -42,21 +42,14 @@ class Dense(VectorRetriever):
         need("retriever 'dense'", *self.modules)
         located = locate(model, given.revision)
         own = located.config("config_sentence_transformers.json").get("prompts") or {}
-        query_prompt, passage_prompt = given.query_prompt, given.passage_prompt
-        if query_prompt is None:
-            query_prompt = own.get("query")
-        if passage_prompt is None:
-            # The names that encode_document of sentence-transformers looks for, in its order.
-            passage_prompt = own.get("document") or own.get("passage") or own.get("corpus")
-        super().__init__(
-            SentenceEncoder(located, given.batch_size, given.device),
-            query_prompt or "",
-            passage_prompt or "",
-            given.similarity,
-            given.dtype,
-            given.search,
-            given.probe,
-        )
+        # The names that encode_document of sentence-transformers looks for, in its order.
+        passage_prompt = own.get("document") or own.get("passage") or own.get("corpus")
+        if given.query_prompt is not None:
+            own["query"] = given.query_prompt
+        if given.passage_prompt is not None:
+            passage_prompt = given.passage_prompt
+        prompts = replace(given, query_prompt=own.get("query"), passage_prompt=passage_prompt)
+        super().__init__(SentenceEncoder(located, given.batch_size, given.device), prompts)
 
 
 class SentenceEncoder:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from time import perf_counter
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from harness.datasets.progress import progress
 from harness.extensions.dense.ann import Approximate
-from harness.extensions.dense.embeddings import Store, digests, until_undamaged
-from harness.extensions.dense.exact_search import Passages, Rows, Vectors, nearest, unit
-from harness.extensions.dense.vector_file import Keys
+from harness.extensions.dense.embeddings import Keys, Store, digests, until_undamaged
+from harness.extensions.dense.exact_search import Passages, Rows, Vectors, nearest
 from harness.retrievers.contract import Corpus, Question, Result
+from harness.scoring.arrays import unit
 
 Parts = Callable[[], Iterable[Sequence[str]]]
 """Gives all texts, some at a time; called again, the same ones once more."""
@@ -50,21 +48,12 @@ class Embedder:
         """`dtype` is what vectors have on disk: float32 or float16; ValueError for others."""
         self._encoder = encoder
         self._store = Store(encoder.model, encoder.revision, dtype)
-        # What is kept in full needs no embedding to be kept in half.
-        self._full = None if dtype == "float32" else Store(encoder.model, encoder.revision)
         self._asked = self._embedded = 0
         self._seconds = self._waited = 0.0
 
     def __call__(self, texts: Sequence[str], prompt: str = "") -> Vectors:
         """Vectors of shape (texts, dimension). A text that is there already is not embedded."""
-
-        def read() -> Vectors:
-            places = self.places(lambda: [texts], prompt)
-            vectors = np.empty((len(texts), self.dimension()), np.float32)
-            self.read(places, vectors)
-            return vectors
-
-        return until_undamaged(read)
+        return until_undamaged(lambda: self.read(self.places(lambda: [texts], prompt)))
 
     def places(self, parts: Parts, prompt: str = "") -> Rows:
         """Where the vector of each text is kept, one after another; embedded where it was not.
@@ -85,19 +74,15 @@ class Embedder:
                         places[number] = self._store.find(keys[number])
         return np.concatenate([np.zeros(0, np.int64), *places])
 
-    def read(self, places: Rows, into: Vectors, lengths: Vectors | None = None) -> None:
-        """Copy the vectors at `places`, of shape (n,), into `into`, of shape (n, dimension).
-
-        They are divided by `lengths`, of shape (n, 1), where those are given.
-        """
-        self._store.read(places, into, lengths)
+    def read(self, places: Rows) -> Vectors:
+        """Reads the vectors at `places`, shape (n, dimension). Raises DamagedVectorsError."""
+        return self._store.read(places)
 
     def dimension(self) -> int:
         """Length of a vector."""
         dimension = self._store.dimension()
         if dimension is None:
-            full = self._full.dimension() if self._full else None
-            dimension = full or self._encoder(["dimension"], "").shape[1]
+            dimension = self._encoder(["dimension"], "").shape[1]
             self._store.create(dimension)
         return dimension
 
@@ -136,36 +121,18 @@ class Embedder:
                 try:
                     while portions and perf_counter() - locked < _HOLD_SECONDS:
                         portion = portions.pop()
-                        made += self._portion(keys, texts, prompt, portion)
+                        # Less what another process has brought meanwhile.
+                        mine = portion[self._store.find(keys[portion]) < 0]
+                        if len(mine):
+                            started = perf_counter()
+                            vectors = self._encoder([texts[i] for i in mine], prompt)
+                            made.append((keys[mine], vectors))
+                            self._seconds += perf_counter() - started
+                            self._embedded += len(mine)
                         bar.update(len(portion))
                 finally:  # also what was made before an error
                     if made:
                         self._store.add(*map(np.concatenate, zip(*made, strict=True)))
-
-    def _kept_in_full(self, keys: Keys) -> tuple[npt.NDArray[np.bool_], Vectors]:
-        """Which of the keys have a vector of full precision, and these vectors."""
-        assert self._full is not None
-        places = self._full.find(keys)
-        there = places >= 0
-        vectors = np.empty((there.sum(), self.dimension()), np.float32)
-        self._full.read(places[there], vectors)
-        return there, vectors
-
-    def _portion(
-        self, keys: Keys, texts: Sequence[str], prompt: str, portion: Rows
-    ) -> Iterable[tuple[Keys, Vectors]]:
-        """Keys and vectors of one portion, less what another process has brought meanwhile."""
-        portion = portion[self._store.find(keys[portion]) < 0]
-        if self._full:
-            there, vectors = until_undamaged(partial(self._kept_in_full, keys[portion]))
-            yield keys[portion[there]], vectors
-            portion = portion[~there]
-        if len(portion):
-            started = perf_counter()
-            vectors = self._encoder([texts[i] for i in portion], prompt)
-            self._seconds += perf_counter() - started
-            self._embedded += len(portion)
-            yield keys[portion], vectors
 
 
 def _distinct(keys: Sequence[Keys]) -> int:
@@ -175,7 +142,11 @@ def _distinct(keys: Sequence[Keys]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class VectorOptions:
-    """Options of a model that ranks by vectors; a prompt that is None is the model's own."""
+    """Options of a model that ranks by vectors; a prompt that is None is the model's own.
+
+    `similarity`: cosine or dot. `dtype`: that of vectors on disk, float32 or float16. `search`:
+    exact, or an index of faiss that is searched with `probe`; see Approximate.
+    """
 
     revision: str = ""
     query_prompt: str | None = None
@@ -197,29 +168,19 @@ class VectorRetriever:
         """Exact search can be cut: a document's score is of it and the question alone."""
         return self._approximate is None
 
-    def __init__(
-        self,
-        encoder: Encoder,
-        query_prompt: str,
-        passage_prompt: str,
-        similarity: str,
-        dtype: str = "float32",
-        search: str = "exact",
-        probe: str = "",
-    ) -> None:
-        """`similarity`: cosine or dot; `dtype`: float32 or float16; ValueError for others.
-
-        `search`: exact, or an index of faiss that is searched with `probe`; see Approximate.
-        """
-        if similarity not in ("cosine", "dot"):
-            raise ValueError(f"similarity must be cosine or dot, not {similarity!r}")
-        if probe and search == "exact":
-            raise ValueError(f"probe={probe!r} has no meaning with search=exact")
-        self._embed = Embedder(encoder, dtype)
-        self._approximate = None if search == "exact" else Approximate(search, probe)
+    def __init__(self, encoder: Encoder, options: VectorOptions) -> None:
+        """Raises ValueError for an option that has no such value."""
+        if options.similarity not in ("cosine", "dot"):
+            raise ValueError(f"similarity must be cosine or dot, not {options.similarity!r}")
+        if options.probe and options.search == "exact":
+            raise ValueError(f"probe={options.probe!r} has no meaning with search=exact")
+        self._embed = Embedder(encoder, options.dtype)
+        exact = options.search == "exact"
+        self._approximate = None if exact else Approximate(options.search, options.probe)
         self.revision = encoder.revision
-        self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
-        self._cosine = similarity == "cosine"
+        self._query_prompt = options.query_prompt or ""
+        self._passage_prompt = options.passage_prompt or ""
+        self._cosine = options.similarity == "cosine"
 
     def index(self, corpus: Corpus) -> None:
         """Embed what was never embedded; the rest comes from the cache."""

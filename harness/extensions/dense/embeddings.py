@@ -1,32 +1,40 @@
 """Vectors on disk, so that a text is embedded once, ever: a folder of shards for each model.
 
 A vector's key is the sha256 of its text and prompt. Haystacks, datasets, runs and processes share
-the folders; whoever embeds holds the folder's lock meanwhile, and who reads needs none. A shard
-that is damaged, or that an older version wrote, is removed with a note, and its texts are embedded
-again.
+the folders; whoever embeds holds the folder's lock meanwhile, and who reads needs none.
+
+A shard is an .npy file that grows to 64 MB, with a file of keys beside it. Vectors are written
+first, then their keys: what has no key is not there, so that a process that is killed, or a disk
+that is full, leaves what was complete before. Beside a key is the checksum of its vector, which is
+compared when a process first reads it. A shard that is damaged, or that an older version wrote, is
+removed with a note, and its texts are embedded again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
 import logging
 import os
 import re
 import shutil
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import pairwise
+from math import gcd
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.datasets.prepare import home
 from harness.errors import UsageError, near
 from harness.extensions.dense.exact_search import Rows, Vectors
-from harness.extensions.dense.vector_file import DamagedVectorsError, Keys, KeyTable, VectorShard
-from harness.io.files import disk_errors
+from harness.io.files import disk_errors, write_bytes
 from harness.io.leftovers import discard
 from harness.io.records import Record, decode, write_json_record
 from harness.retrievers.locks import in_turn
@@ -34,12 +42,22 @@ from harness.retrievers.locks import in_turn
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-DTYPES = ("float32", "float16")
+Keys = npt.NDArray[np.uint64]
+"""Shape (n, 2): the first 16 bytes of a sha256."""
 
+DTYPES = ("float32", "float16")
+BYTES = 1 << 26
+"""A shard of this size is full."""
+
+_KEY = np.dtype([("key", "<u8", 2), ("check", "<u8")])
+"""One a vector: its key, and the checksum of the vector."""
+_HEADER = 128
 _MODEL = "model.json"
 _REMEDY = "set HARNESS_HOME to a folder that can be written"
-_MAPPED = 1 << 28
-"""Bytes of shards that are mapped before their pages are let go: these count as memory in use."""
+
+
+class DamagedVectorsError(UsageError):
+    """A shard is not what was written, or was written by another version."""
 
 
 class StoreRecord(Record):
@@ -66,11 +84,142 @@ class CachedVectors:
     damaged: str | None = None
 
 
+class VectorShard:
+    """One file of vectors; other processes may add to it meanwhile."""
+
+    def __init__(self, path: Path, dimension: int, dtype: np.dtype[np.floating]) -> None:
+        """Opens the file. Raises FileNotFoundError where it is gone."""
+        self.path = path
+        self.rows = 0
+        self.capacity = max(1, BYTES // (dimension * dtype.itemsize))
+        self._keys = path.with_suffix(".keys")
+        self._dimension, self._dtype = dimension, dtype
+        self._stride = dimension * dtype.itemsize
+        self._checks = np.zeros(0, np.uint64)
+        self._seen = np.zeros(0, bool)  # whose checksum was compared
+        self._file = os.open(path, os.O_RDONLY)  # can be read also when it is removed
+        weakref.finalize(self, os.close, self._file)
+
+    @classmethod
+    def create(cls, path: Path, dimension: int, dtype: np.dtype[np.floating]) -> VectorShard:
+        """Makes an empty shard."""
+        # New files also where there are some: other processes may have those open.
+        write_bytes(path.with_suffix(".keys"), b"")
+        write_bytes(path, _header(0, dimension, dtype))
+        return cls(path, dimension, dtype)
+
+    def grown(self) -> Keys:
+        """Reads the keys of the rows that came since the last call.
+
+        Raises DamagedVectorsError, and FileNotFoundError where the files are gone.
+        """
+        if self.rows >= self.capacity:
+            return np.zeros((0, 2), np.uint64)
+        with open(self._keys, "rb") as file:
+            file.seek(self.rows * _KEY.itemsize)
+            data = file.read()
+        new = np.frombuffer(data, _KEY, len(data) // _KEY.itemsize)
+        rows = self.rows + len(new)
+        if os.fstat(self._file).st_size < _HEADER + rows * self._stride:
+            raise DamagedVectorsError(f"{self.path}: damaged (its length)")
+        self._checks = np.append(self._checks, new["check"])
+        self._seen = np.append(self._seen, np.zeros(len(new), bool))
+        self.rows = rows
+        return np.ascontiguousarray(new["key"])
+
+    def append(self, keys: Keys, vectors: npt.NDArray[np.floating]) -> int:
+        """Keeps as many vectors as there is room for, and returns how many.
+
+        One process at a time, after `grown`.
+        """
+        n = min(len(keys), self.capacity - self.rows)
+        stored = np.ascontiguousarray(vectors[:n], self._dtype)
+        records = np.zeros(n, _KEY)
+        records["key"], records["check"] = keys[:n], _checksums(stored)
+        with open(self.path, "r+b") as file:
+            file.seek(_HEADER + self.rows * self._stride)
+            file.write(stored.data.cast("B"))
+            file.seek(0)
+            file.write(_header(self.rows + n, self._dimension, self._dtype))
+            file.flush()
+            os.fsync(file.fileno())  # else a power cut could leave keys without vectors
+        with open(self._keys, "r+b") as file:
+            file.truncate(self.rows * _KEY.itemsize)  # less what was cut short
+            file.seek(0, os.SEEK_END)
+            file.write(records.tobytes())
+        return n
+
+    def read(self, rows: Rows) -> npt.NDArray[np.floating]:
+        """Reads vectors, shape (rows, dimension). Raises DamagedVectorsError."""
+        found = np.empty((len(rows), self._dimension), self._dtype)
+        ends = np.flatnonzero(np.diff(rows, prepend=-2, append=-2) != 1)
+        for start, end in pairwise(ends.tolist()):
+            part: Any = found[start:end]
+            at = _HEADER + int(rows[start]) * self._stride
+            if os.preadv(self._file, [part], at) < part.nbytes:
+                raise DamagedVectorsError(f"{self.path}: damaged (its length)")
+        new = np.flatnonzero(~self._seen[rows])
+        if len(new):
+            wrong = rows[new[_checksums(found[new]) != self._checks[rows[new]]]]
+            if len(wrong):
+                raise DamagedVectorsError(f"{self.path}: damaged (row {wrong[0]})")
+            self._seen[rows[new]] = True
+        return found
+
+
+def _checksums(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.uint64]:
+    """The sum of each vector's words, of 8 bytes or of fewer, times odd weights, modulo 2^64: a
+    change of one word always changes it."""
+    words = vectors.view(f"<u{gcd(8, vectors.shape[1] * vectors.itemsize)}")
+    weights = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    checksums: npt.NDArray[np.uint64] = words @ weights
+    return checksums
+
+
+def _header(rows: int, dimension: int, dtype: np.dtype[np.floating]) -> bytes:
+    """That of NumPy's format, which leaves room for more rows."""
+    written = io.BytesIO()
+    shape = {"descr": dtype.str, "fortran_order": False, "shape": (rows, dimension)}
+    np.lib.format.write_array_header_1_0(written, shape)
+    return written.getvalue()
+
+
+class KeyTable:
+    """Keys with their places, looked up by bisection."""
+
+    def __init__(self) -> None:
+        self._first = self._second = np.zeros(0, np.uint64)  # the halves of the keys
+        self._places = np.zeros(0, np.int64)
+
+    def add(self, keys: Keys, places: Rows) -> None:
+        """Take in keys with their places, both of length n."""
+        first = np.append(self._first, keys[:, 0])
+        order = np.argsort(first, kind="stable")  # quick, as most of it is in order
+        self._first = first[order]
+        self._second = np.append(self._second, keys[:, 1])[order]
+        self._places = np.append(self._places, places)[order]
+
+    def find(self, keys: Keys) -> Rows:
+        """The place of each key, -1 where there is none."""
+        found = np.full(len(keys), -1, np.int64)
+        wanted = np.arange(len(keys))
+        at = np.searchsorted(self._first, keys[:, 0])
+        # Two keys of one first half stand next to each other: hardly ever more than one step.
+        while len(wanted):
+            there = at < len(self._first)
+            there[there] = self._first[at[there]] == keys[wanted[there], 0]
+            wanted, at = wanted[there], at[there]
+            same = self._second[at] == keys[wanted, 1]
+            found[wanted[same]] = self._places[at[same]]
+            wanted, at = wanted[~same], at[~same] + 1
+        return found
+
+
 class Store:
     """The vectors of one model at one revision. A place is where one of them lies (int64).
 
     Places hold for this object alone, and as long as it lives: what is cleared meanwhile stays
-    mapped. In memory are 24 to 48 bytes a vector that is kept.
+    open. In memory are 34 bytes a vector that is kept.
     """
 
     def __init__(self, model: str, revision: str, dtype: str = "float32") -> None:
@@ -85,10 +234,7 @@ class Store:
         self._dimension: int | None = None
         self._shards: list[VectorShard] = []
         self._known: dict[tuple[str, int], int] = {}  # name and inode of a shard, its number
-        self._damaged: set[tuple[str, int]] = set()
         self._table = KeyTable()
-        self._mapped = 0
-        self._touched: set[VectorShard] = set()
         self._looking = threading.RLock()
 
     def dimension(self) -> int | None:
@@ -116,31 +262,28 @@ class Store:
                 places = self._table.find(keys)
             return places
 
-    def read(self, places: Rows, into: Vectors, lengths: Vectors | None = None) -> None:
-        """Copy the vectors at `places`, divided by `lengths` of shape (n, 1), into those of `into`.
+    def read(self, places: Rows) -> Vectors:
+        """Reads the vectors at `places`, shape (n, dimension).
 
         Raises DamagedVectorsError after removing a shard that is not what was written; see
         `until_undamaged`.
         """
         if (places < 0).any():
             raise ValueError("-1 is no place: what is not kept cannot be read")
+        vectors = np.empty((len(places), self.dimension() or 0), np.float32)
         numbers, rows = places >> 32, places & 0xFFFFFFFF
         with self._looking:
-            # Nearly always one or two blocks, one after the other.
             for number in np.unique(numbers).tolist():
                 at = np.flatnonzero(numbers == number)
-                by = None if lengths is None else lengths[at]
-                shard = self._shards[number]
                 try:
-                    self._mapped += shard.read(rows[at], into, at, by)
+                    vectors[at] = self._shards[number].read(rows[at])
                 except DamagedVectorsError as error:
-                    self._drop(shard, error)
+                    # Forgets the places of all keys; those of other shards get new ones.
+                    inode = next(one[1] for one, known in self._known.items() if known == number)
+                    self._remove(self._shards[number].path, inode, error)
+                    self._known, self._table = {}, KeyTable()
                     raise
-                self._touched.add(shard)
-                if self._mapped > _MAPPED:
-                    for one in self._touched:
-                        one.release()
-                    self._mapped, self._touched = 0, set()
+        return vectors
 
     def add(self, keys: Keys, vectors: Vectors) -> None:
         """Keep vectors whose keys are not there. Only inside of `alone`.
@@ -171,8 +314,7 @@ class Store:
         """Embed alone, so that no two processes embed one text; the others wait for their turn."""
         with ExitStack() as turn:
             with _writable(self.path):
-                model = self._model
-                turn.enter_context(in_turn(_lock(self.path), f"embeds with {model} too"))
+                turn.enter_context(in_turn(_lock(self.path), f"embeds with {self._model} too"))
             yield
 
     def bytes(self) -> int:
@@ -192,11 +334,8 @@ class Store:
 
     def _look(self) -> None:
         """Take in what was added since, by whomever."""
-        dimension = self.dimension()
         new_keys, new_places = [], []
-        for path, inode in _files(self.path) if dimension else ():
-            if (path.name, inode) in self._damaged:
-                continue
+        for path, inode in _files(self.path) if self.dimension() else ():
             try:
                 number = self._number(path, inode)
                 start = self._shards[number].rows
@@ -206,53 +345,35 @@ class Store:
             except DamagedVectorsError as error:
                 self._remove(path, inode, error)
                 continue
-            if len(keys):
-                new_keys.append(keys)
-                new_places.append((number << 32) + np.arange(start, self._shards[number].rows))
-        if new_keys:
+            new_keys.append(keys)
+            new_places.append((number << 32) + np.arange(start, start + len(keys)))
+        if any(map(len, new_keys)):
             self._table.add(np.concatenate(new_keys), np.concatenate(new_places))
 
     def _number(self, path: Path, inode: int) -> int:
         """The number of a shard, which is opened if it is not known yet."""
-        number = self._known.get((path.name, inode))
-        if number is None:
+        if (path.name, inode) not in self._known:
             self._shards.append(VectorShard(path, self._dimension or 0, self._dtype))
-            number = self._known[path.name, inode] = len(self._shards) - 1
-        return number
-
-    def _drop(self, shard: VectorShard, error: DamagedVectorsError) -> None:
-        """Remove a damaged shard, and forget the places of its keys; others get new places."""
-        number = self._shards.index(shard)
-        name, inode = next(known for known, one in self._known.items() if one == number)
-        self._remove(self.path / name, inode, error)
-        self._known, self._table = {}, KeyTable()
+            self._known[path.name, inode] = len(self._shards) - 1
+        return self._known[path.name, inode]
 
     def _remove(self, path: Path, inode: int, error: DamagedVectorsError) -> None:
         _log.warning(f"note: {error}; its texts are embedded again")
         self._known.pop((path.name, inode), None)
-        try:
+        with disk_errors(self.path.parent, _REMEDY), suppress(FileNotFoundError):
             if path.stat().st_ino == inode:  # else another process has begun a new one
                 path.unlink()
                 path.with_suffix(".keys").unlink(missing_ok=True)
-        except FileNotFoundError:
-            pass
-        except OSError:  # it stays; a file that is gone may hand its inode to the next one
-            self._damaged.add((path.name, inode))
 
     def _last(self) -> VectorShard:
         """The shard that has room, made if there is none."""
         files = _files(self.path)
-        if files:
-            path, inode = files[-1]
-            number = self._known.get((path.name, inode))
-            if number is not None and self._shards[number].rows < self._shards[number].capacity:
-                return self._shards[number]
+        if files and (shard := self._shards[self._number(*files[-1])]).rows < shard.capacity:
+            return shard
         following = int(files[-1][0].stem) + 1 if files else 0
         path = self.path / f"{following:06d}.npy"
-        shard = VectorShard.create(path, self.dimension() or 0, self._dtype)
-        self._shards.append(shard)
-        self._known[path.name, path.stat().st_ino] = len(self._shards) - 1
-        return shard
+        VectorShard.create(path, self.dimension() or 0, self._dtype)
+        return self._shards[self._number(path, path.stat().st_ino)]
 
 
 def until_undamaged(read: Callable[[], T]) -> T:
@@ -278,30 +399,15 @@ def folder() -> Path:
     return home() / "embeddings"
 
 
-def cached_vectors() -> list[CachedVectors]:
-    """The cached vectors of every model, by name."""
-    found = [_kept(path) for path in sorted(folder().glob("*")) if path.is_dir()]
+def cached_vectors(check: bool = False) -> list[CachedVectors]:
+    """The cached vectors of every model, by name; `check`: held against their checksums."""
+    found = [_kept(path, check) for path in sorted(folder().glob("*")) if path.is_dir()]
     return [one for one in found if one.vectors or not one.dimension]
 
 
 def verify() -> list[CachedVectors]:
     """What is kept, every vector of it held against its checksum."""
-    return [replace(one, damaged=_wrong(one.path)) for one in cached_vectors()]
-
-
-def _wrong(path: Path) -> str | None:
-    """The first thing that is wrong with what is kept of a model; None where it is whole."""
-    try:
-        record = _record(path)
-        for file, _ in _files(path):
-            shard = VectorShard(file, record.dimension, np.dtype(record.dtype).newbyteorder("<"))
-            shard.grown()
-            shard.check()
-    except FileNotFoundError:  # cleared in this moment
-        return None
-    except UsageError as error:
-        return str(error)
-    return None
+    return cached_vectors(check=True)
 
 
 def clear(model: str = "") -> list[CachedVectors]:
@@ -322,22 +428,25 @@ def clear(model: str = "") -> list[CachedVectors]:
     return chosen
 
 
-def _kept(path: Path) -> CachedVectors:
-    size = _size(path)
+def _kept(path: Path, check: bool) -> CachedVectors:
+    size, damaged = _size(path), None
     try:
         record = _record(path)
-        dtype = np.dtype(record.dtype)
+        dtype = np.dtype(record.dtype).newbyteorder("<")
         shards = [VectorShard(file, record.dimension, dtype) for file, _ in _files(path)]
         vectors = sum(len(shard.grown()) for shard in shards)
-        return CachedVectors(
-            record.model, record.revision, record.dtype, record.dimension, vectors, size, path
-        )
-    except (UsageError, FileNotFoundError):  # the latter: cleared in this moment
-        return _damaged(path, size)
-
-
-def _damaged(path: Path, size: int) -> CachedVectors:
-    return CachedVectors(path.name.partition("@")[0], "damaged", "", 0, 0, size, path)
+    except (UsageError, FileNotFoundError) as error:  # the latter: cleared in this moment
+        damaged = str(error) if check and isinstance(error, UsageError) else None
+        name = path.name.partition("@")[0]
+        return CachedVectors(name, "damaged", "", 0, 0, size, path, damaged)
+    try:
+        for shard in shards if check else ():
+            shard.read(np.arange(shard.rows))
+    except DamagedVectorsError as error:
+        damaged = str(error)
+    return CachedVectors(
+        record.model, record.revision, record.dtype, record.dimension, vectors, size, path, damaged
+    )
 
 
 def _record(path: Path) -> StoreRecord:

