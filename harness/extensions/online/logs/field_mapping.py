@@ -1,18 +1,21 @@
-"""Maps the fields of log lines to those of a `RetrievalEvent`: default names, and a TOML file.
+"""Converts lines of a log to a `RetrievalEvent`: default names of fields, or those of a TOML file.
 
 docs/reference/toml/log.md describes the file.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from harness.errors import near
+from harness.extensions.online.logs.events import Feedback, RetrievalEvent
 from harness.io.records import Record, read_toml_record
 
 FIELDS: dict[str, tuple[str, ...]] = {
@@ -57,15 +60,7 @@ IN_DOCUMENT = {
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 """Units of durations and of epoch times, in seconds."""
 
-SUFFIXES = {
-    "seconds": "s",
-    "s": "s",
-    "secs": "s",
-    "ms": "ms",
-    "millis": "ms",
-    "us": "us",
-    "ns": "ns",
-}
+SUFFIXES = {"seconds": "s", "secs": "s", "millis": "ms", **dict(zip(UNITS, UNITS, strict=True))}
 """The unit of a duration, by the end of its field's name: behind its last `_`, or all of it."""
 
 Unit = Literal["s", "ms", "us", "ns"]
@@ -139,14 +134,14 @@ def _flat(table: dict[str, object], before: str = "") -> dict[str, object]:
     return flat
 
 
-# -- Dotted paths into JSON: `request.text`, `results[].id`, `choices[0].text` ---------------------
+# -- Dotted paths into JSON: `request.text`, `results[].id` ----------------------------------------
 
 MISSING: Any = object()
 """The value of a path that leads nowhere; None is a null in the line."""
 
 Get = Callable[[Any], Any]
 
-_STEP = re.compile(r"([^\[\]]*)((?:\[\d*\])*)", re.ASCII)
+_PATH = re.compile(r"[^.\[\]]+(\[\])?(\.[^.\[\]]+(\[\])?)*")
 
 
 def compile_path(text: str) -> Get:
@@ -154,61 +149,279 @@ def compile_path(text: str) -> Get:
 
     `a.b` is a field of a field; where an object has a key `a.b`, with the point in it, that is
     taken first (OpenTelemetry names attributes so). `[]` takes each item of a list and gives a list
-    (MISSING for items without the rest), `[0]` the first. Raises ValueError for what is no path.
-    JMESPath, which no dependency brings, takes `a.b` for two keys unless it is quoted.
+    (MISSING for items without the rest). Raises ValueError for what is no path. JMESPath, which no
+    dependency brings, takes `a.b` for two keys unless it is quoted.
     """
-    steps: list[str | int | None] = []
-    rest = text
-    while rest:
-        found = _STEP.match(rest)
-        if found is None or not found[0]:
-            raise ValueError(f"{text!r} is no path; write a.b, a[].b or a[0].b")
-        name, brackets = found[1].strip("."), found[2]
-        if name:
-            steps.append(name)
-        steps += [int(i) if i else None for i in re.findall(r"\[(\d*)\]", brackets)]
-        rest = rest[found.end() :]
-        if rest and not rest.startswith("."):
-            raise ValueError(f"{text!r} is no path; write a.b, a[].b or a[0].b")
-    if not steps:
+    if not text:
         raise ValueError("a path is empty; write the name of a field")
-    if len(steps) == 1 and isinstance(name := steps[0], str):
-        return lambda value: _field(value, name)
-    return lambda value: _at(value, steps)
+    if not _PATH.fullmatch(text):
+        raise ValueError(f"{text!r} is no path; write a.b or a[].b")
+    name, *rest = re.split(r"\[\]\.?", text)
+    return (lambda value: _each(value, name, rest)) if rest else lambda value: _field(value, name)
 
 
-def first_name(text: str) -> str:
-    """The field of the record itself that a path begins with."""
-    return re.split(r"[.\[]", text, maxsplit=1)[0]
-
-
-def _at(value: Any, steps: list[str | int | None]) -> Any:
-    for at, step in enumerate(steps):
-        if step is None:
-            rest = steps[at + 1 :]
-            if not isinstance(value, list):
-                return [] if value is None else MISSING
-            return [_at(one, rest) for one in value] if rest else value
-        if isinstance(step, str):
-            value = _field(value, step)
-        else:
-            value = value[step] if isinstance(value, list) and step < len(value) else MISSING
-        if value is MISSING:
-            break
-    return value
+def _each(value: Any, name: str, rest: list[str]) -> Any:
+    value = _field(value, name) if name else value
+    if not rest or value is MISSING:
+        return value
+    if not isinstance(value, list):
+        return [] if value is None else MISSING
+    return value if rest == [""] else [_each(one, rest[0], rest[1:]) for one in value]
 
 
 def _field(value: Any, name: str) -> Any:
     if not isinstance(value, dict):
         return MISSING
-    found = value.get(name, MISSING)
-    if found is MISSING and "." in name:
-        head, _, tail = name.rpartition(".")
-        while head:
-            inner = value.get(head, MISSING)
-            if inner is not MISSING:
-                found = _field(inner, tail)
-                break
-            head, _, more = head.rpartition(".")
-            tail = f"{more}.{tail}"
-    return found
+    if name in value:
+        return value[name]
+    head = name.rpartition(".")[0]
+    while head and head not in value:  # of two keys that begin a name, the longer one counts
+        head = head.rpartition(".")[0]
+    return _field(value[head], name[len(head) + 1 :]) if head else MISSING
+
+
+# -- Records as requests. Wrong values are errors, never guessed at --------------------------------
+
+_RARE = {"clicked", "rating", "failed", "abstained", "confidence", "request_id"}
+_PLANS = 256  # kinds of lines (by their keys) whose plan is remembered
+_WORDS = {"up": 1.0, "down": 0.0, "thumbs_up": 1.0, "thumbs_down": 0.0}
+
+Plan = dict[str, list[tuple[str, Get]]]
+"""The paths worth trying, by the field of a RetrievalEvent."""
+
+
+class LineError(ValueError):
+    """A line that cannot be read; says why."""
+
+
+class EventReader:
+    """Converts records by one mapping; caches which paths lines of each kind have."""
+
+    def __init__(self, mapping: FieldMapping) -> None:
+        self._mapping = mapping
+        self._where = [(compile_path(p), wanted) for p, wanted in mapping.conditions.items()]
+        paths = FIELDS | {name: (path,) for name, path in mapping.fields.items()}
+        self._fields = {n: [(p, compile_path(p)) for p in mine] for n, mine in paths.items()}
+        self._plans: dict[tuple[str, ...], Plan] = {}
+        self._never = {n: p for n, p in mapping.fields.items() if n not in _RARE}
+        self._example = ""
+        # The unit that the mapping sets is that of its own path.
+        units = mapping if "seconds" in mapping.fields else FieldMapping()
+        self._duration = {path: units.seconds_unit(path) for path in paths["seconds"]}
+
+    def read(self, record: dict[str, object]) -> RetrievalEvent | Feedback | None:
+        """Returns the request or the feedback of a record; None for a line that `where` skips.
+
+        Raises LineError.
+        """
+        if any(get(record) not in wanted for get, wanted in self._where):
+            return None
+        plan = self._plan(record)
+        value = {name: found for name, gets in plan.items() if (found := _look(record, gets))}
+        # A field that is null was returned empty; nothing is known where there is no field.
+        silent = "returned" not in value and "texts" not in value
+        null = silent and any(get(record) is not MISSING for _, get in plan.get("returned", ()))
+        if silent and not null:
+            if "request_id" in value and ("clicked" in value or "rating" in value):
+                return Feedback(
+                    _id(*value["request_id"]),
+                    _ids(*value["clicked"]) if "clicked" in value else None,
+                    _rating(*value["rating"]) if "rating" in value else None,
+                    self._time(value),
+                )
+            if "abstained" not in value and "failed" not in value and "attributes" not in record:
+                path = self._mapping.fields.get("returned")
+                wanted = repr(path) if path else "with the returned documents (returned, ...)"
+                raise LineError(f"no field {wanted}; the line has {_shown(record)}")
+        if self._never:
+            self._never = {n: path for n, path in self._never.items() if n not in value}
+            self._example = self._example or _shown(record)
+        try:
+            return self._event(value, null)
+        except _NothingError as error:
+            raise LineError(f"{error}; the line has {_shown(record)}") from None
+
+    def unused_field(self) -> str:
+        """Names a field of the mapping that no request had so far; empty if all were used.
+
+        Optional fields (clicks, errors) are not missed.
+        """
+        if not self._never or not self._example:
+            return ""
+        name, path = next(iter(self._never.items()))
+        return f"[log.fields] {name} = {path!r} is in no request; the first has {self._example}"
+
+    def _event(self, value: dict[str, tuple[str, object]], null: bool) -> RetrievalEvent:
+        event = RetrievalEvent(time=self._time(value), seconds=self._seconds(value))
+        if "returned" in value:
+            _documents(event, *value["returned"])
+        for name, (path, given) in value.items():
+            if name in _CONVERTERS:
+                setattr(event, name, _CONVERTERS[name](path, given))
+        if null or (event.abstained and "returned" not in value and "texts" not in value):
+            event.returned = ()
+        for what, known in (("scores", event.scores), ("texts", event.texts)):
+            if known is not None and event.returned and len(known) != len(event.returned):
+                raise LineError(f"{len(event.returned)} returned documents, {len(known)} {what}")
+        return event
+
+    def _plan(self, record: dict[str, object]) -> Plan:
+        keys = tuple(record)
+        plan = self._plans.get(keys)
+        if plan is None:
+            begin = {*keys}
+            tried = {
+                name: [one for one in paths if one[0] in begin or _first(one[0]) in begin]
+                for name, paths in self._fields.items()
+            }
+            plan = {name: paths for name, paths in tried.items() if paths}
+            if len(self._plans) < _PLANS:
+                self._plans[keys] = plan
+        return plan
+
+    def _time(self, value: dict[str, tuple[str, object]]) -> float | None:
+        if "time" not in value:
+            return None
+        path, given = value["time"]
+        if isinstance(given, str):
+            try:
+                moment = datetime.fromisoformat(given)
+            except ValueError:
+                raise LineError(f"{path} is no ISO time: {given!r}") from None
+            return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+        number = _number(path, given)
+        if self._mapping.time is not None:
+            return number * UNITS[self._mapping.time]
+        # By its size: each unit covers the years 1973 to 5138.
+        above = (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 0))
+        return number * UNITS[next(unit for unit, least in above if abs(number) >= least)]
+
+    def _seconds(self, value: dict[str, tuple[str, object]]) -> float | None:
+        if "seconds" not in value:
+            return None
+        path, given = value["seconds"]
+        seconds = _number(path, given) * self._duration[path]
+        if seconds < 0:
+            raise LineError(f"{path} is a duration below 0: {given!r}")
+        return seconds
+
+
+class _NothingError(LineError):
+    """A path that leads nowhere in this line."""
+
+
+def _first(path: str) -> str:
+    """The field of the record itself that a path begins with."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
+
+
+def _look(record: dict[str, object], gets: list[tuple[str, Get]]) -> tuple[str, Any] | None:
+    """Returns the first path with a value that is not null, and the value."""
+    for path, get in gets:
+        found = get(record)
+        if found is not MISSING and found is not None:
+            return path, found
+    return None
+
+
+_DOCUMENT = {
+    what: [(_first(name), compile_path(name)) for name in names]
+    for what, names in IN_DOCUMENT.items()
+}
+
+
+def _inner(one: dict[str, object], what: str) -> object:
+    for first, get in _DOCUMENT[what]:
+        if first in one and (found := get(one)) is not MISSING and found is not None:
+            return found
+    return None
+
+
+def _documents(event: RetrievalEvent, path: str, given: object) -> None:
+    """`returned` from a list of ids, or of objects with id, score and text."""
+    items = _list(path, given)
+    if not items or not isinstance(items[0], dict):
+        event.returned = tuple([_id(path, one) for one in items])
+        return
+    ids, scores, texts = [], [], []
+    for i, one in enumerate(items):
+        if not isinstance(one, dict):
+            raise LineError(f"{path}[{i}] is no object, as the first is: {one!r}")
+        ids.append(_inner(one, "id"))
+        scores.append(_inner(one, "score"))
+        texts.append(_inner(one, "text"))
+    without = [i for i, one in enumerate(ids) if one is None]
+    if not without:
+        event.returned = tuple(_id(f"{path}[].id", one) for one in ids)
+    elif len(without) < len(ids) or None in texts:
+        raise LineError(f"{path}[{without[0]}] has no id; it has {_shown(items[without[0]])}")
+    if None not in scores:
+        event.scores = tuple(_number(f"{path}[].score", one) for one in scores)
+    if None not in texts:
+        event.texts = tuple(_id(f"{path}[].text", one) for one in texts)
+
+
+def _list(path: str, given: object) -> list[Any]:
+    if not isinstance(given, list):
+        raise LineError(f"{path} is no list: {given!r}"[:120])
+    return given
+
+
+def _ids(path: str, given: object) -> tuple[str, ...]:
+    items = given if isinstance(given, list) else [given]
+    return tuple(_id(path, _inner(one, "id") if isinstance(one, dict) else one) for one in items)
+
+
+def _id(path: str, given: object) -> str:
+    """A text; whole numbers are ids too."""
+    if isinstance(given, str):
+        return given
+    if type(given) is int:
+        return str(given)
+    if given is MISSING:
+        raise _NothingError(f"nothing is at {path}")
+    raise LineError(f"{path} is neither text nor a whole number: {given!r}"[:120])
+
+
+def _number(path: str, given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise LineError(f"{path} is no number: {given!r}"[:120])
+    number = float(given)
+    if not math.isfinite(number):
+        raise LineError(f"{path} is no finite number: {given!r}")
+    return number
+
+
+def _flag(path: str, given: object) -> bool:
+    if isinstance(given, bool):
+        return given
+    raise LineError(f"{path} is neither true nor false: {given!r}"[:120])
+
+
+def _rating(path: str, given: object) -> float:
+    if isinstance(given, bool):
+        return float(given)
+    if isinstance(given, str) and given.lower() in _WORDS:
+        return _WORDS[given.lower()]
+    return _number(path, given)
+
+
+_TEXTS = ("query", "query_id", "system", "session_id", "user_id", "ability", "request_id")
+_CONVERTERS: dict[str, Callable[[str, object], object]] = {
+    **dict.fromkeys(_TEXTS, _id),
+    "abstained": _flag,
+    "failed": lambda _, given: bool(given),
+    "confidence": _number,
+    "clicked": _ids,
+    "rating": _rating,
+    "scores": lambda path, given: tuple(_number(path, one) for one in _list(path, given)),
+    "texts": lambda path, given: tuple(_id(path, one) for one in _list(path, given)),
+}
+"""Field -> function from its path and value to that of a RetrievalEvent."""
+
+
+def _shown(record: object) -> str:
+    """Names the fields of an object, for a message."""
+    names = [*record] if isinstance(record, dict) else []
+    more = f" and {len(names) - 12} more" if len(names) > 12 else ""
+    return (", ".join(names[:12]) or "no fields") + more

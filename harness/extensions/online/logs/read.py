@@ -16,11 +16,10 @@ import pyarrow as pa
 
 from harness.errors import UsageError
 from harness.extensions.online.logs.events import Feedback, RetrievalEvent
-from harness.extensions.online.logs.field_mapping import FieldMapping
-from harness.extensions.online.logs.lines import EventReader, LineError
+from harness.extensions.online.logs.field_mapping import EventReader, FieldMapping, LineError
 from harness.extensions.online.logs.spans import is_spans, retrievals
 from harness.records.run import LogCounts
-from harness.runfiles.fields import RUN, RUN_LISTS, FieldError
+from harness.runfiles.fields import RUN, RUN_LISTS, FieldError, Fields
 
 _KINDS = (".jsonl", ".ndjson", ".json", ".log")
 PACKED = (".gz", ".zst")
@@ -138,13 +137,9 @@ class LogParser:
 
 
 def _message(error: Exception) -> str:
-    import json
-
-    if isinstance(error, json.JSONDecodeError):  # orjson's is one
+    if isinstance(error, orjson.JSONDecodeError):
         return f"no JSON ({error.msg})"
-    if isinstance(error, KeyError):
-        return f"no field {error}"
-    return str(error) or type(error).__name__
+    return f"no field {error}" if isinstance(error, KeyError) else str(error)
 
 
 def is_request_log(path: Path) -> bool:
@@ -157,18 +152,16 @@ def is_request_log(path: Path) -> bool:
     for at, text in split_objects(block)[0][:_LOOKED_AT]:
         for one in parser.events("", at, text):
             if isinstance(one, RetrievalEvent) and (one.returned or one.texts):
-                return not _is_run([*orjson.loads(text)])
+                return not any(_fits(form, [*orjson.loads(text)]) for form in (RUN, RUN_LISTS))
     return False
 
 
-def _is_run(fields: list[str]) -> bool:
-    for form in (RUN, RUN_LISTS):
-        try:
-            form.read(fields)
-        except FieldError:
-            continue
-        return True
-    return False
+def _fits(form: Fields, fields: list[str]) -> bool:
+    try:
+        form.read(fields)
+    except FieldError:
+        return False
+    return True
 
 
 # -- Files, and the JSON objects in their bytes ----------------------------------------------------
