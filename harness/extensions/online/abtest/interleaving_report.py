@@ -171,29 +171,27 @@ def _lines(report: InterleavingReport) -> Iterator[str]:
     if report.damaged_lines:
         yield from wrap_text(f"note: {damaged_text(report.damaged_lines)}")
     if report.repeated:
-        yield (f"note: {report.repeated} impressions are second ones of a unit; excluded")
+        yield f"note: {report.repeated} impressions are second ones of a unit; excluded"
     if report.failures:
         text = failures_text(plan, report.failures)
         yield from wrap_text(f"note: {text}; an impression in which a system failed is lost by it")
     yield ""
-    rows = [
-        ["impressions", *(f"{n:,}" for n in (report.wins_a, report.wins_b, report.ties))],
-        ["units", *(f"{n:,}" for n in (report.for_a, report.for_b, report.for_none))],
-    ]
-    head = ["won by", "a", "b", "neither"]
-    yield grid(rows, head)
-    yield ""
-    size = f"{100 * report.level:g}%"
+    won = {
+        "impressions": (report.wins_a, report.wins_b, report.ties),
+        "units": (report.for_a, report.for_b, report.for_none),
+    }
+    rows = [[what, *(f"{n:,}" for n in counts)] for what, counts in won.items()]
+    yield from (grid(rows, ["won by", "a", "b", "neither"]), "")
     yield (
         f"preference for a {number(report.preference, sign=True)} (from -0.5, always b, to 0.5); "
         f"detectable {number(report.min_detectable_preference)}"
     )
-    once = format_interval(report.low, report.high)
-    yield f"  looked at once  {size} {once}, p {p_value(report.p)}"
-    yield (
-        f"  at any time     {size} {format_interval(report.anytime_low, report.anytime_high)}, "
-        f"p {p_value(report.anytime_p)}"
-    )
+    for when, low, high, p in (
+        ("looked at once", report.low, report.high, report.p),
+        ("at any time", report.anytime_low, report.anytime_high, report.anytime_p),
+    ):
+        interval = f"{100 * report.level:g}% {format_interval(low, high)}"
+        yield f"  {when:<14}  {interval}, p {p_value(p)}"
     yield ""
     always = (
         "betting (exact)"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from harness.extensions.online.logs.field_mapping import FieldMapping
 from harness.extensions.online.logs.read import Log, read_log
 from harness.io.files import digest, disk_errors, folder_aside
 from harness.io.records import to_plain, write_json_record
-from harness.records.run import ImportedLog, JoinCounts, Measured, Percentiles, QueryCounts
+from harness.records.run import ImportedLog, JoinCounts, Measured, QueryCounts
 from harness.runfiles.rankings import Rankings
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import (
@@ -87,7 +87,12 @@ def import_log(
     name = name or _system(source, asked.values())
     files = {file.name: digest(file) for file in log.files}
     source_record = ImportedLog(
-        sha256=_digest_of_all(files),
+        # Of several files one digest for all.
+        sha256=(
+            next(iter(files.values()))
+            if len(files) == 1
+            else hashlib.sha256("".join(files.values()).encode()).hexdigest()
+        ),
         files=files,
         mapping=to_plain(choices.mapping),
         repeats=choices.repeats,
@@ -120,10 +125,14 @@ def import_log(
     }
     folder = out / folder_name(dataset, name, identity)
     source_record = msgspec.structs.replace(source_record, notes=notes)
-    search_ms = _search_ms(asked)
+    events = asked.values()
+    search_ms = percentiles(np.array([r.seconds for r in events if r.seconds is not None]) * 1000)
+    failed, abstained = (sum(getattr(r, what) for r in events) for what in ("failed", "abstained"))
     record = msgspec.structs.replace(
         import_record(dataset, name, depth, source_record),
-        queries=_outcomes(asked),
+        queries=QueryCounts(
+            asked=len(asked), answered=len(asked) - failed, failed=failed, abstained=abstained
+        ),
         measured=None if search_ms is None else Measured(search_ms=search_ms),
     )
     remedy = "name another folder with --out"
@@ -136,7 +145,6 @@ def import_log(
             write_queries(aside, dataset, ranked, [dataset.query_ids[q] for q in asked], name)
         else:
             write_rankings(rankings, aside, name)
-        events = asked.values()
         write_asked(
             aside,
             [dataset.query_ids[row] for row in asked],
@@ -218,12 +226,6 @@ def _system(source: Path, events: Iterable[RetrievalEvent]) -> str:
     return systems[0] if systems else source.name.partition(".")[0] or "log"
 
 
-def _digest_of_all(files: dict[str, str]) -> str:
-    """Returns one digest for all files, that of the file itself if there is one."""
-    first, *others = files.values()
-    return hashlib.sha256("".join((first, *others)).encode()).hexdigest() if others else first
-
-
 def _warnings(log: Log, joined: JoinCounts, dataset: Dataset) -> list[str]:
     counts = log.counts
     kinds = (
@@ -274,19 +276,6 @@ def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> lis
                 )
             )
     return hits
-
-
-def _outcomes(asked: dict[int, RetrievalEvent]) -> QueryCounts:
-    failed = sum(event.failed for event in asked.values())
-    abstained = sum(event.abstained for event in asked.values())
-    n = len(asked)
-    return QueryCounts(asked=n, answered=n - failed, failed=failed, abstained=abstained)
-
-
-def _search_ms(asked: dict[int, RetrievalEvent]) -> Percentiles | None:
-    """Summarises the durations of the requests that count, as far as the log has them."""
-    times: Sequence[float] = [r.seconds for r in asked.values() if r.seconds is not None]
-    return percentiles(np.array(times) * 1000)
 
 
 # -- Text for people -------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from operator import attrgetter
 from msgspec import structs
 
 from harness.extensions.online.monitor.monitor import SECONDS, Monitor
-from harness.extensions.online.monitor.records import MonitorPage, SliceStats, Snapshot, Totals
+from harness.extensions.online.monitor.records import MonitorPage, Snapshot, Totals
 from harness.extensions.online.monitor.rules import RATES, TIMES
 from harness.io.records import encode, to_plain
 from harness.records.run import LogCounts
@@ -43,7 +43,9 @@ def server(
         if request.method != "GET":
             return None
         if request.path == "/":
-            return Response(monitor_page(state()), HTML)
+            return Response(
+                page(f"{name}: requests", "monitor", to_plain(state()), live=True), HTML
+            )
         if request.path == "/state.json":
             return Response(encode(state()), JSON)
         if request.path == "/metrics":
@@ -51,12 +53,6 @@ def server(
         return None
 
     return local_server.server(answer, port)
-
-
-def monitor_page(data: MonitorPage, *, live: bool = True) -> bytes:
-    """Returns one self-contained page; `live`: it polls its server."""
-    title = f"{data.name}: requests"
-    return page(title, "monitor", to_plain(data), live=live)
 
 
 # -- Numbers for Prometheus ------------------------------------------------------------------------
@@ -94,12 +90,9 @@ def _family(name: str, kind: str, about: str, samples: _Samples) -> Iterator[str
 
 
 def _sample(name: str, labels: Mapping[str, str], value: float) -> str:
-    inner = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
+    escapes = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
+    inner = ",".join(f'{key}="{text.translate(escapes)}"' for key, text in labels.items())
     return f"harness_{name}{f'{{{inner}}}' if inner else ''} {float(value)!r}"
-
-
-def _escaped(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
 def _totals(monitor: Monitor, totals: Totals, counts: LogCounts | None) -> Iterator[str]:
@@ -127,12 +120,13 @@ def _totals(monitor: Monitor, totals: Totals, counts: LogCounts | None) -> Itera
 def _slices(snapshot: Snapshot) -> Iterator[str]:
     """Yields the metrics of the window, by ability."""
 
-    def gauge(name: str, about: str, value: Callable[[SliceStats], float | None]) -> Iterator[str]:
-        samples = [({"ability": one}, value(stats)) for one, stats in snapshot.slices.items()]
+    def gauge(name: str, about: str, value: str) -> Iterator[str]:
+        of = attrgetter(value)
+        samples = [({"ability": one}, of(stats)) for one, stats in snapshot.slices.items()]
         yield from _family(f"window_{name}", "gauge", about, samples)
 
-    yield from gauge("requests", "Requests in the window.", lambda stats: stats.n)
-    yield from gauge("scored_requests", "Requests that scores are over.", lambda s: s.scored)
+    yield from gauge("requests", "Requests in the window.", "n")
+    yield from gauge("scored_requests", "Requests that scores are over.", "scored")
     scores: _Samples = [
         ({"metric": metric, "ability": ability}, value)
         for ability, stats in snapshot.slices.items()
@@ -151,8 +145,7 @@ def _slices(snapshot: Snapshot) -> Iterator[str]:
     about = "Time of a request in the window."
     yield from _family("window_duration_seconds", "gauge", about, times)
     for rate in RATES:
-        value = attrgetter(f"{rate}.value")
-        yield from gauge(f"{rate}_ratio", f"Share of requests: {rate}.", value)
+        yield from gauge(f"{rate}_ratio", f"Share of requests: {rate}.", f"{rate}.value")
 
 
 def _others(snapshot: Snapshot) -> Iterator[str]:
