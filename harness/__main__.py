@@ -15,7 +15,7 @@ from typing import NoReturn
 
 from harness.cli.parser import build_parser
 from harness.errors import FileUnavailableError, HarnessError, UsageError, require_names
-from harness.io.leftovers import sweep
+from harness.io.files import sweep
 from harness.io.masking import without_forms
 from harness.io.printed import printed
 

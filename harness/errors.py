@@ -117,6 +117,10 @@ def install(extra: str) -> str:
     )
 
 
+class WorkerDiedError(RunError):
+    """Raised when a worker process dies before it has finished its work."""
+
+
 class ResponseMismatchError(RunError):
     """Raised when responses may belong to other queries; they are discarded."""
 

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 from harness.errors import UsageError
 from harness.extensions.integrations.memories.session_feed import line, role
-from harness.io.leftovers import TemporaryFolder
+from harness.io.files import TemporaryFolder
 from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.corpus import is_handle

@@ -60,7 +60,7 @@ def main(options: argparse.Namespace) -> int:
     dataset = dataset_of_run(folder, source=options.source)
     embed = None
     if options.semantic:
-        from harness.io.entry_points import provided
+        from harness.io.plugins import provided
 
         embed = provided("text_vectors")("harness analyze --semantic")
     found = analyze(folder, dataset, options.k, errata=options.errata, embed=embed)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.options import add_inner
 from harness.cli.output import add_output, plain, print_json
 from harness.errors import UsageError
-from harness.io.entry_points import provided, provided_or_none
+from harness.io.plugins import provided, provided_or_none
 
 if TYPE_CHECKING:
     from harness.retrievers.index_cache import CachedIndex

@@ -58,7 +58,7 @@ class InstalledCommand:
         """
         if twice := self._declared_twice():
             raise UsageError(f"command {self.name!r}: {twice}; uninstall one of them")
-        from harness.io.entry_points import failure, load
+        from harness.io.plugins import failure, load
 
         (entry,) = self.entry_points
         loaded = load(entry, "command")
@@ -69,7 +69,7 @@ class InstalledCommand:
     def _declared_twice(self) -> str:
         if len(self.entry_points) == 1:
             return ""
-        from harness.io.entry_points import package_of
+        from harness.io.plugins import package_of
 
         packages = " and ".join(map(package_of, self.entry_points))
         return f"two packages declare it, {packages}"

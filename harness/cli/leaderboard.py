@@ -55,7 +55,7 @@ def main(options: argparse.Namespace) -> int:
     if options.json:
         refuse(options, "with --json", format="terminal")
     if options.verb == "add":
-        from harness.io.entry_points import provided
+        from harness.io.plugins import provided
 
         if not options.path:
             raise UsageError("leaderboard add PATH: name the folder of the run")

@@ -98,8 +98,8 @@ def _history_in(path: Path) -> Path | None:
 def _write_history(options: argparse.Namespace, history: Path) -> int:
     """Lines over time; no text of a dataset is in them, so `--share` changes nothing."""
     from harness.cli.summary_notes import size
-    from harness.io.entry_points import provided
     from harness.io.files import disk_errors, write_bytes
+    from harness.io.plugins import provided
 
     refuse(options, "for a history", "source", "plugin", ranks=10)
     page: bytes = provided("history_page")(history)

@@ -32,7 +32,7 @@ from harness.cli.published import PublishedOptions, folder_of_published, form_of
 from harness.cli.score_sources import score_sources
 from harness.cli.settings_options import add_options
 from harness.errors import UsageError
-from harness.io.entry_points import provided
+from harness.io.plugins import provided
 
 if TYPE_CHECKING:
     from harness.datasets.reader import Dataset

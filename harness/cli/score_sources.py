@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import Protocol
 
-from harness.io import entry_points
+from harness.io import plugins
 
 GROUP = "harness.score_sources"
 
@@ -48,4 +48,4 @@ class ScoreSource(Protocol):
 @cache
 def score_sources() -> tuple[ScoreSource, ...]:
     """Return the installed sources, by name. Raises PluginError for one that cannot be imported."""
-    return tuple(entry_points.load_all(GROUP, "score source"))
+    return tuple(plugins.load_all(GROUP, "score source"))

@@ -25,7 +25,7 @@ from harness.cli.run_single import check, file_keys, known, run_one
 from harness.cli.settings_options import apply_table
 from harness.cli.timeout import in_time
 from harness.errors import HarnessError, PluginError, RunError, TimedOutError, UsageError
-from harness.io.entry_points import provided, provided_or_none
+from harness.io.plugins import provided, provided_or_none
 from harness.runs.folder.run_folder import empty_haystacks
 
 if TYPE_CHECKING:

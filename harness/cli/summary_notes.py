@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from harness.io.entry_points import provided_or_none
+from harness.io.plugins import provided_or_none
 from harness.scoring.grid import digits
 
 if TYPE_CHECKING:

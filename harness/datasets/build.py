@@ -17,8 +17,7 @@ from harness.datasets.manifest import Manifest, RawFile
 from harness.datasets.progress import progress
 from harness.datasets.writer import DatasetWriter
 from harness.errors import FileUnavailableError, require_names
-from harness.io.files import digest, folder_aside, replace_folder
-from harness.io.leftovers import sweep
+from harness.io.files import digest, folder_aside, replace_folder, sweep
 
 _log = logging.getLogger(__name__)
 

@@ -11,8 +11,7 @@ from typing import Any
 
 from harness.datasets.download import downloads_folder
 from harness.errors import UsageError
-from harness.io.files import digest
-from harness.io.leftovers import TemporaryFolder
+from harness.io.files import TemporaryFolder, digest
 from harness.runfiles.tables import Frame, as_table
 
 ROLES = ("documents", "queries", "qrels", "changes")

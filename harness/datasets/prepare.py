@@ -16,8 +16,7 @@ from harness.datasets.reader import Dataset
 from harness.datasets.registry import find
 from harness.errors import UsageError, near, require_names
 from harness.io.checksums import DamagedError
-from harness.io.files import disk_errors
-from harness.io.leftovers import sweep, sweep_below
+from harness.io.files import disk_errors, sweep, sweep_below
 
 if TYPE_CHECKING:
     from harness.runfiles.tables import Frame

@@ -11,7 +11,7 @@ from importlib import import_module
 
 from harness.datasets.adapter import Adapter, Variant, by_name
 from harness.errors import UsageError, near
-from harness.io import entry_points
+from harness.io import plugins
 
 ENTRY_POINTS = "harness.adapters"
 
@@ -46,7 +46,7 @@ def register_adapter(family: str) -> Callable[[type[Adapter]], type[Adapter]]:
 
 def families() -> list[str]:
     """All known families: those that come with the harness, then others, sorted."""
-    others = {*_registered, *entry_points.names(ENTRY_POINTS)}
+    others = {*_registered, *plugins.names(ENTRY_POINTS)}
     return [*BUILT_IN, *sorted(others - set(BUILT_IN))]
 
 
@@ -55,9 +55,9 @@ def adapter(family: str) -> Adapter:
     if family in BUILT_IN and family not in _registered:
         import_module(BUILT_IN[family])
     if family not in _registered:
-        entry = entry_points.find(ENTRY_POINTS, family)
+        entry = plugins.find(ENTRY_POINTS, family)
         if entry is not None:
-            _registered.setdefault(family, entry_points.load(entry, "adapter"))
+            _registered.setdefault(family, plugins.load(entry, "adapter"))
     if family not in _registered:
         raise UsageError(f"unknown dataset {family!r}{near(family, families())}")
     return _registered[family]()

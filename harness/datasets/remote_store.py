@@ -28,8 +28,7 @@ from harness.datasets.manifest import Manifest
 from harness.datasets.prepare import home
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.io.files import disk_errors, folder_aside
-from harness.io.leftovers import sweep
+from harness.io.files import disk_errors, folder_aside, sweep
 from harness.io.records import decode
 
 VARIABLE = "HARNESS_SHARED"

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from harness.datasets.reader import Dataset
 from harness.errors import HarnessError
-from harness.io.entry_points import failure, load
-from harness.io.plugins import FAILURES, raised_at
+from harness.io.plugins import FAILURES, failure, load, raised_at
 from harness.reports.material import Material, Texts
 from harness.reports.records import ReportSection
 

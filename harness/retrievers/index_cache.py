@@ -27,8 +27,14 @@ from harness.io.checksums import (
     read_with_checksums,
     write_with_checksums,
 )
-from harness.io.files import disk_errors, folder_aside, replace_folder
-from harness.io.leftovers import TemporaryFolder, discard, sweep
+from harness.io.files import (
+    TemporaryFolder,
+    discard,
+    disk_errors,
+    folder_aside,
+    replace_folder,
+    sweep,
+)
 from harness.io.records import Record
 from harness.retrievers.contract import Corpus
 from harness.retrievers.locks import locked

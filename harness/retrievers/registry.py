@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HarnessError, PluginError, RunError, UsageError, near
-from harness.io import entry_points
+from harness.io import plugins
 from harness.io.files import not_finite
 from harness.io.masking import filled_in, refuse_in, refuse_text
 from harness.io.plugins import (
@@ -198,7 +198,7 @@ def sibling_file(name: str) -> Path | None:
     """`mine.py` of this folder for a `mine` that is no built-in, installed or registered name."""
     file = Path(f"{name}.py")
     known = name in BUILT_IN or name in registered or len(file.parts) > 1 or ":" in name
-    if known or not file.is_file() or entry_points.find(ENTRY_POINTS, name):
+    if known or not file.is_file() or plugins.find(ENTRY_POINTS, name):
         return None
     return file
 
@@ -219,8 +219,8 @@ def find(name: str) -> Callable[..., Any]:
     """
     if name in BUILT_IN:
         return _attribute(BUILT_IN[name])
-    if (entry := entry_points.find(ENTRY_POINTS, name)) is not None:
-        loaded: Callable[..., Any] = entry_points.load(entry, "retriever")
+    if (entry := plugins.find(ENTRY_POINTS, name)) is not None:
+        loaded: Callable[..., Any] = plugins.load(entry, "retriever")
         return loaded
     if name in registered:
         return registered[name]
@@ -244,19 +244,19 @@ def find(name: str) -> Callable[..., Any]:
 
 def is_ours(name: str) -> bool:
     """Return whether a name is a retriever of this distribution, in the core or an extension."""
-    entry = None if name in BUILT_IN else entry_points.find(ENTRY_POINTS, name)
-    return name in BUILT_IN or (entry is not None and entry_points.is_ours(entry))
+    entry = None if name in BUILT_IN else plugins.find(ENTRY_POINTS, name)
+    return name in BUILT_IN or (entry is not None and plugins.is_ours(entry))
 
 
 def plugin_entry_point(name: str) -> EntryPoint | None:
     """Return the entry point by which another package adds a retriever; None without one."""
-    entry = None if name in BUILT_IN else entry_points.find(ENTRY_POINTS, name)
-    return None if entry is None or entry_points.is_ours(entry) else entry
+    entry = None if name in BUILT_IN else plugins.find(ENTRY_POINTS, name)
+    return None if entry is None or plugins.is_ours(entry) else entry
 
 
 def names() -> list[str]:
     """Return the names of all retrievers that need no path, sorted."""
-    return sorted({*BUILT_IN, *entry_points.names(ENTRY_POINTS), *registered})
+    return sorted({*BUILT_IN, *plugins.names(ENTRY_POINTS), *registered})
 
 
 def _attribute(path: str) -> Callable[..., Any]:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from harness.io import entry_points
+from harness.io import plugins
 from harness.retrievers.contract import Retriever
 
 
@@ -28,10 +28,10 @@ def wrapper_for(thing: object) -> Callable[..., Retriever] | None:
     """Returns what builds a retriever from a third-party object; None for other objects, and where
     no installed package takes such."""
     kind = kind_of(thing)
-    entry = entry_points.find("harness.retrievers", kind.retriever) if kind is not None else None
+    entry = plugins.find("harness.retrievers", kind.retriever) if kind is not None else None
     if kind is None or entry is None:
         return None
-    return partial(entry_points.load(entry, "retriever"), **{kind.parameter: thing})
+    return partial(plugins.load(entry, "retriever"), **{kind.parameter: thing})
 
 
 def kind_of(thing: object) -> Kind | None:

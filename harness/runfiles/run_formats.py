@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from harness.errors import UsageError, near
-from harness.io import entry_points
+from harness.io import plugins
 from harness.runfiles.raw import read_bytes
 
 ENTRY_POINTS = "harness.run_formats"
@@ -103,7 +103,7 @@ def register_run_format(name: str) -> Callable[[type[RunFormat]], type[RunFormat
 
 def formats() -> list[str]:
     """Return the names of all known formats."""
-    known = entry_points.names(ENTRY_POINTS)
+    known = plugins.names(ENTRY_POINTS)
     return [*known, *sorted(set(_registered) - set(known))]
 
 
@@ -111,10 +111,10 @@ def run_format(name: str) -> RunFormat:
     """Return the format of that name. Raises UsageError, with the near names, without one."""
     if name in _registered:
         return _registered[name]()
-    entry = entry_points.find(ENTRY_POINTS, name)
+    entry = plugins.find(ENTRY_POINTS, name)
     if entry is None:
         raise UsageError(f"unknown --format {name!r}{near(name, formats())}")
-    form: type[RunFormat] = entry_points.load(entry, "run format")
+    form: type[RunFormat] = plugins.load(entry, "run format")
     return form()
 
 

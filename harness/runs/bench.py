@@ -1,31 +1,118 @@
-"""What a worker holds: one retriever, the haystack that it was given, and what it has used."""
+"""What a worker holds: a retriever, its haystack and its usage; reads what the retriever gave."""
 
 from __future__ import annotations
 
+import logging
 import os
+import sys
+import traceback
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 from weakref import WeakKeyDictionary
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 
 from harness.datasets.reader import Dataset
-from harness.errors import HarnessError
+from harness.errors import HarnessError, ResponseMismatchError, shortened
+from harness.io.masking import all_without_known, masked, masked_in
+from harness.io.plugins import FAILURES, raised_at
 from harness.records.run import Params
-from harness.retrievers.contract import Retriever
+from harness.retrievers.calls import awaited, close
+from harness.retrievers.contract import Hit, Result, Retriever
+from harness.retrievers.outputs import (
+    NotAnAnswerError,
+    as_result,
+    confidence_of,
+    hits_in_order,
+    in_order,
+    own_answer,
+    padding,
+    scores_of,
+    well_formed,
+)
 from harness.retrievers.timing import Clock
-from harness.runs.guards import CallTimeoutError, InlineCalls, plain_report, report_counts
-from harness.runs.results import WorkResult
+from harness.runs.results import QueryResult, ResultHit, WorkResult
 from harness.runs.usage import Counts, counts_in, usage_delta
 from harness.runs.view import BlindedCorpus
 
 if TYPE_CHECKING:
     from harness.runs.timeouts import CallThread
 
+
+_log = logging.getLogger(__name__)
+
 T = TypeVar("T")
+
+_LONGEST_TRACE = 40_000  # characters
+
+
+class CallTimeoutError(Exception):
+    """Raised when a call exceeds its time limit."""
+
+
+class InlineCalls:
+    """Makes calls in the caller's thread, without a limit; `CallThread` is the other way."""
+
+    stuck = False
+
+    def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
+        """Return what it returns. Raises what it raises."""
+        return work()
+
+
+class ToldError(Exception):
+    """An error in another process, with its `trace` there."""
+
+    def __init__(self, trace: str, rate_limit: float | None = None) -> None:
+        """`rate_limit`: where it was a refusal for the rate, seconds to wait, as there was said."""
+        super().__init__(trace)
+        self.trace = trace
+        if rate_limit is not None:
+            self.status, self.headers = 429, {"Retry-After": rate_limit}
+
+
+def trace() -> str:
+    """Return the trace of the error that is being handled, as text that files can hold, and without
+    the secrets that a service or a package may have put into it."""
+    error = sys.exception()
+    said = error.trace if isinstance(error, ToldError) else traceback.format_exc()
+    return shortened(masked(well_formed(said)), _LONGEST_TRACE)
+
+
+def close_quietly(retriever: Retriever) -> None:
+    """Close it; all its answers are there by then, so that a failure to is said and no more.
+    Raises ResponseMismatchError where they may be those to other questions."""
+    try:
+        close(retriever)
+    except ResponseMismatchError:
+        raise
+    except FAILURES as error:
+        _log.warning(f"note: the retriever's close() failed: {raised_at(error)}")
+
+
+def report_counts(retriever: Retriever) -> Counts:
+    """Return the counts in a system's report; empty where it has none or fails to give it."""
+    report = getattr(retriever, "report", None)
+    return counts_in(plain_report(report)) if callable(report) else {}
+
+
+def plain_report(report: Callable[[], Any]) -> Params:
+    """Return what the system says of itself as plain JSON values without secrets, or the trace of
+    its failure to."""
+    import orjson
+
+    options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
+    try:
+        plain = orjson.loads(orjson.dumps(dict(awaited(report())), default=str, option=options))
+        return cast(Params, masked_in(plain))
+    except FAILURES:
+        return {"error": trace()}
+
 
 SECONDS_A_REPORT = 1.0
 """Between two reports of the system, beside the last."""
@@ -171,3 +258,84 @@ def seconds_of(retriever: Retriever, clock: Clock) -> float:
     if isinstance(retriever, ProcessRetriever) and retriever.seconds is not None:
         return retriever.seconds
     return clock.seconds
+
+
+def to_query_result(
+    bench: Bench, query: int, found: Any, seconds: float, k: int, exclude_self: bool
+) -> QueryResult:
+    """Return what a retriever gave for a query, as at most k rows of the documents or texts, or as
+    its error.
+
+    `exclude_self`: the document that is the query itself is left out.
+    """
+    answer = QueryResult(query, seconds=seconds)
+    own = int(bench.dataset.rows_with_query_id[query]) if exclude_self else None
+    try:
+        result = as_result(found)
+        if result.hits is None:
+            _put_documents(bench, answer, result, k, own)
+            answer.padding = padding(found)
+        else:
+            _put_hits(bench, answer, result, k, own)
+        answer.abstained = bool(result.abstain)
+        answer.answer = own_answer(result)
+        answer.confidence = confidence_of(result)
+    except NotAnAnswerError as error:
+        said = f"{name_of(bench.retriever)}: {error}"
+        return QueryResult(query, error=said, seconds=seconds)
+    except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
+        return QueryResult(query, error=trace(), seconds=seconds)
+    return answer
+
+
+def gold_of(bench: Bench, query: int) -> npt.NDArray[np.int64]:
+    """Return positions of a query's gold documents: best grade first, and of those the newest."""
+    judged = bench.dataset.qrels()
+    mine = (judged.query == query) & (judged.grade >= 1) & (judged.document >= 0)
+    grade = dict(zip(judged.document[mine].tolist(), judged.grade[mine].tolist(), strict=True))
+    positions = bench.view.gold_positions(list(grade))
+    grades = np.array([grade[row] for row in bench.view.rows[positions].tolist()], np.int64)
+    # Positions rise with time.
+    return positions[np.lexsort((-positions, -grades))]
+
+
+def _returns_dataset_ids(bench: Bench) -> bool:
+    return bool(getattr(bench.retriever, "returns_dataset_ids", False))
+
+
+def _put_documents(
+    bench: Bench, answer: QueryResult, result: Result, k: int, own: int | None
+) -> None:
+    ids = _returns_dataset_ids(bench)
+    positions = bench.view.positions(result.ids, returns_dataset_ids=ids)
+    scores = scores_of(result.scores, len(positions))
+    positions, scores, answer.sorted_by_score, answer.duplicates = in_order(positions, scores)
+    answer.beyond_k = max(0, len(positions) - (k if own is None else k + 1))
+    rows = bench.view.rows[positions]
+    if own is not None:
+        other = rows != own
+        rows, scores = rows[other], None if scores is None else scores[other]
+    answer.rows = np.ascontiguousarray(rows[:k], np.int32)
+    answer.scores = None if scores is None else np.ascontiguousarray(scores[:k], np.float64)
+
+
+def _put_hits(bench: Bench, answer: QueryResult, result: Result, k: int, own: int | None) -> None:
+    """Put the texts of a system of its own; documents are looked for after the run."""
+    hits, answer.sorted_by_score = hits_in_order(result.hits or ())
+    answer.beyond_k = max(0, len(hits) - k)
+    answer.hits = [_hit(bench, hit, own) for hit in hits[:k]]
+    # A service may repeat what it was sent, and runs hold the texts that it gives.
+    texts = all_without_known(hit.text for hit in answer.hits)
+    for one, text in zip(answer.hits, texts, strict=True):
+        one.text = text
+
+
+def _hit(bench: Bench, hit: Hit, own: int | None) -> ResultHit:
+    """Convert a hit: its sources to rows of the document table, without the query's own."""
+    ids = _returns_dataset_ids(bench)
+    positions, unknown = bench.view.known(hit.sources, returns_dataset_ids=ids)
+    rows = [row for row in bench.view.rows[positions].tolist() if row != own]
+    if not isinstance(hit.text, str):
+        raise TypeError(f"the text of a hit must be a text, not {type(hit.text).__name__}")
+    score = None if hit.score is None else float(hit.score)
+    return ResultHit(well_formed(hit.text), rows, unknown, score)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.datasets.reader import Dataset
-from harness.io import entry_points
+from harness.io import plugins
 from harness.records.run import ClusterRecord
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import RetrieverSpec
@@ -85,9 +85,9 @@ def find_executor(name: str) -> ExecutorFactory:
     for a package that fails to import."""
     if name == PROCESSES:
         return local_processes
-    entry = entry_points.find(EXECUTORS, name)
+    entry = plugins.find(EXECUTORS, name)
     assert entry is not None, "settings refuse other names"
-    found: ExecutorFactory = entry_points.load(entry, "executor")
+    found: ExecutorFactory = plugins.load(entry, "executor")
     return found
 
 

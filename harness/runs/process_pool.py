@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import pickle
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 
-from harness.errors import HarnessError, ResponseMismatchError, UsageError
-from harness.runs.processes import WorkerDiedError, end_with_parent, exit_if_forked
+from harness.errors import HarnessError, ResponseMismatchError, UsageError, WorkerDiedError
+from harness.io.plugins import exit_if_forked
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.worker import Worker
 
@@ -130,7 +132,7 @@ def _serve(worker: Worker, channel: Connection) -> None:
     import signal
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
-    end_with_parent()
+    _end_with_parent()
     own = os.getpid()
     while True:
         try:
@@ -151,3 +153,17 @@ def _serve(worker: Worker, channel: Connection) -> None:
                 channel.send(error)
         except ConnectionError:
             return
+
+
+def _end_with_parent() -> None:
+    """From now on, end this process when the one that started it is gone, however it went: who
+    works for a process that was killed would work on for hours."""
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        return
+
+    def wait() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()

@@ -6,8 +6,9 @@ import inspect
 import os
 import platform
 import shlex
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
 from itertools import chain
 from pathlib import Path
@@ -18,7 +19,7 @@ from harness.datasets.reader import Dataset
 from harness.io.masking import masked_in
 from harness.io.plugins import PLUGIN_MODULE, iter_strings
 from harness.io.records import to_plain
-from harness.records.run import Machine, Params, PeakMemory, RetrieverRecord
+from harness.records.run import GitState, Machine, Params, PeakMemory, RetrieverRecord
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import (
     FunctionRetriever,
@@ -32,6 +33,7 @@ from harness.retrievers.sources import digests, file_of, module_files
 if TYPE_CHECKING:
     from harness.runs.messages import RetrieverDescription
     from harness.runs.settings import Settings
+
 
 _PACKAGES = ("numpy", "pyarrow", "orjson", "PyStemmer")
 
@@ -249,3 +251,65 @@ def _version(thing: Any, code: Any) -> str | None:
         return None  # a file of somebody's own; to look through all that is installed takes 0.2 s
     packages = metadata.packages_distributions().get(top)
     return metadata.version(packages[0]) if packages else None
+
+
+_SETTINGS = {
+    "core.fsmonitor": "false",  # a command, or a daemon
+    "core.hooksPath": os.devnull,
+    "core.untrackedCache": "false",  # written by a hook's leave
+    "status.submoduleSummary": "false",  # asks each submodule
+    "submodule.recurse": "false",
+    "protocol.allow": "never",  # what a partial clone lacks is not fetched, by no transport
+    "safe.bareRepository": "explicit",  # a folder that only looks like a repository is none
+}
+"""Over the settings of a repository: each of these can run a command on `status` otherwise."""
+
+_OF_A_FILTER = {"clean": "", "smudge": "", "process": "", "required": "false"}
+_SECONDS = 10
+
+
+def git_state() -> GitState | None:
+    """Return the commit of the working folder, and whether it has changes; None outside a checkout.
+
+    A repository may come from anywhere, and its configuration can name commands: a monitor of
+    files, hooks, filters of contents. None is run. So a file of a filter (git LFS) counts as
+    changed where git, to know better, would have to filter it; within submodules nobody looks, only
+    at which commit they are.
+    """
+    try:
+        safe = dict(_SETTINGS)
+        for name in _git(safe, "config", "--null", "--name-only", "--list").split("\0"):
+            section, _, key = name.rpartition(".")
+            if section.lower().startswith("filter.") and key in _OF_A_FILTER:
+                safe |= {f"{section}.{one}": value for one, value in _OF_A_FILTER.items()}
+        status = ("status", "--porcelain", "--ignore-submodules=dirty")
+        commit = _git(safe, "rev-parse", "HEAD")
+        return GitState(commit=commit, changed=bool(_git(safe, *status)))
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return None
+
+
+def _git(settings: Mapping[str, str], *arguments: str) -> str:
+    """Return what git says under these settings, which stand above all of its files'."""
+    given = {"GIT_CONFIG_COUNT": str(len(settings))}
+    for n, (name, value) in enumerate(settings.items()):
+        given |= {f"GIT_CONFIG_KEY_{n}": name, f"GIT_CONFIG_VALUE_{n}": value}
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith("GIT_CONFIG_")},
+        **given,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_NO_LAZY_FETCH": "1",
+        "GIT_NO_REPLACE_OBJECTS": "1",
+        "GIT_OPTIONAL_LOCKS": "0",  # the index is read, never written: no hook after it
+        "GIT_TERMINAL_PROMPT": "0",
+    }
+    return subprocess.run(
+        ["git", "--no-pager", *arguments],
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        encoding="utf-8",
+        errors="surrogateescape",
+        check=True,
+        timeout=_SECONDS,
+    ).stdout.strip("\n")

@@ -29,12 +29,16 @@ from harness.records.run import (
 )
 from harness.runs.executors import Execution
 from harness.runs.folder.checkpoint import Checkpoint
-from harness.runs.folder.queries import percentiles, write_asked
-from harness.runs.folder.rankings import Ranking, as_rankings, write_rankings
+from harness.runs.folder.rankings import (
+    Ranking,
+    as_rankings,
+    percentiles,
+    write_asked,
+    write_rankings,
+)
 from harness.runs.folder.run_folder import dataset_ref, write_record
 from harness.runs.folder.store import CHECKPOINT, OWN_ANSWERS, RETRIED, RunStore
-from harness.runs.git import git_state
-from harness.runs.provenance import machine, peak_memory, repeat_command, versions
+from harness.runs.provenance import git_state, machine, peak_memory, repeat_command, versions
 from harness.runs.request import RunRequest
 from harness.runs.results import QueryResult, WorkResult
 from harness.runs.usage import Prices, add_counts, usage_delta, usage_record

@@ -11,18 +11,17 @@ from time import perf_counter
 
 from harness.datasets.progress import progress
 from harness.datasets.reader import Dataset
-from harness.errors import RunError
+from harness.errors import RunError, WorkerDiedError
 from harness.io.files import disk_errors
 from harness.io.plugins import FAILURES, preserve_process_state
 from harness.io.records import write_json_record
 from harness.records.run import PhaseSeconds, RunStart
 from harness.retrievers.calls import release
+from harness.runs.bench import close_quietly
 from harness.runs.executors import Execution, Workload, execution_of
 from harness.runs.folder.checkpoint import Checkpoint
 from harness.runs.folder.run_folder import RunFolder, empty_haystacks, note_in
 from harness.runs.folder.store import CHECKPOINT, Mode, RunStore, remove_empty
-from harness.runs.guards import close_quietly
-from harness.runs.processes import WorkerDiedError
 from harness.runs.record import RunOutcome, write_errors, write_run
 from harness.runs.request import RunRequest, Tested
 from harness.runs.results import WorkResult

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
-from harness.io import entry_points
+from harness.io import plugins
 from harness.io.masking import refuse_text
 from harness.records.settings import check_settings, setting
 
@@ -171,6 +171,6 @@ class Settings:
             raise UsageError(
                 f"--isolate needs sandboxes on this machine: leave out --backend {self.backend}"
             )
-        names = sorted({PROCESSES, *entry_points.names(EXECUTORS)})
+        names = sorted({PROCESSES, *plugins.names(EXECUTORS)})
         if self.backend not in names:
             raise UsageError(f"--backend must be {' or '.join(names)}, not {self.backend!r}")

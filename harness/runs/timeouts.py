@@ -18,7 +18,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from harness.retrievers.timing import current
-from harness.runs.guards import CallTimeoutError
+from harness.runs.bench import CallTimeoutError
 
 T = TypeVar("T")
 P = TypeVar("P")

@@ -25,16 +25,21 @@ from harness.retrievers.timing import Clock, timed
 from harness.runs.bench import (
     SECONDS_A_REPORT,
     Bench,
+    CallTimeoutError,
+    InlineCalls,
     ProcessRetriever,
     Watch,
     account_of,
+    close_quietly,
+    gold_of,
     name_of,
     number_of,
     put_report,
+    report_counts,
     seconds_of,
+    to_query_result,
+    trace,
 )
-from harness.runs.guards import CallTimeoutError, InlineCalls, close_quietly, report_counts, trace
-from harness.runs.outputs import gold_of, to_query_result
 from harness.runs.results import QueryResult, WorkItem, WorkResult
 from harness.runs.settings import Limits
 from harness.runs.usage import Counts, usage_delta

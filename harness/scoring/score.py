@@ -16,7 +16,7 @@ import harness
 from harness.datasets.progress import progress
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.io.entry_points import provided, provided_or_none
+from harness.io.plugins import provided, provided_or_none
 from harness.records.scores import (
     ProtocolResult,
     ScorableQueries,

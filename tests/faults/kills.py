@@ -13,7 +13,7 @@ from typing import Any
 from forked import counted, ended, timed
 from scenarios import RUN, Scenario, named, prepare, scenarios
 
-from harness.io.leftovers import _NAME
+from harness.io.files import _NAME
 
 
 def two_runs(place: Path) -> Path:

@@ -10,7 +10,7 @@ from harness.datasets.prepare import open_dataset, open_prepared
 from harness.datasets.reader import Dataset
 from harness.datasets.verify import verify as verify_content
 from harness.errors import UsageError
-from harness.io.leftovers import TemporaryFolder
+from harness.io.files import TemporaryFolder
 from harness.records.scores import ChangesResult, KnowledgeUpdateResult
 from reference import changes, sections
 from reference.blocks import SESSIONS, Block, Material, Values, answer_values

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hostile_repositories import WAYS, clean_repository, hostile_repository
 
-from harness.runs.git import git_state
+from harness.runs.provenance import git_state
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -223,7 +223,7 @@ def test_what_an_edited_helper_or_an_unknown_setting_took_in_is_another_ingestio
 def test_items_of_one_haystack_in_two_processes_take_it_in_once(
     home: Path, bill: Bill, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.runs.plan.QUERIES_PER_ITEM", 5)
+    monkeypatch.setattr("harness.runs.request.QUERIES_PER_ITEM", 5)
     documents = [{"id": f"n{i}", "text": f"note {i} of {tmp_path.name}"} for i in range(40)]
     queries = [{"id": f"q{i}", "text": f"note {i}"} for i in range(40)]
     gold = {f"q{i}": [f"n{i}"] for i in range(40)}

@@ -29,7 +29,7 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs.executors import InProcess
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.store import Mode
-from harness.runs.plan import choose_queries
+from harness.runs.request import choose_queries
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.run import run
 from harness.runs.settings import Settings

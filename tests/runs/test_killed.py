@@ -14,8 +14,7 @@ import pytest
 from polling import wait_until
 
 import harness as package_itself
-from harness.io.files import folder_aside, write_bytes
-from harness.io.leftovers import lock_of, sweep
+from harness.io.files import folder_aside, lock_of, sweep, write_bytes
 
 SLOW = """
 import os, time
@@ -158,7 +157,7 @@ def test_every_temporary_folder_of_the_package_is_locked_by_its_process() -> Non
 def test_what_a_killed_submission_leaves_is_swept(tmp_path: Path) -> None:
     code = (
         "import os, sys; from pathlib import Path; "
-        "from harness.io.leftovers import TemporaryFolder; "
+        "from harness.io.files import TemporaryFolder; "
         "made = TemporaryFolder('add', Path(sys.argv[1])); os._exit(9)"
     )
     subprocess.run([sys.executable, "-c", code, tmp_path], check=False)

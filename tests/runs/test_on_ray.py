@@ -20,7 +20,7 @@ from polling import HANGS, wait_until
 
 from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
-from harness.errors import UsageError
+from harness.errors import UsageError, WorkerDiedError
 from harness.extensions.cluster import ray_executor
 from harness.extensions.cluster.ray_executor import (
     SHARD,
@@ -33,7 +33,6 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.store import Mode
-from harness.runs.processes import WorkerDiedError
 from harness.runs.provenance import versions
 from harness.runs.run import run
 from harness.runs.settings import Settings

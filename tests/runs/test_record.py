@@ -24,7 +24,7 @@ from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
 from harness.runs.folder.store import Mode
-from harness.runs.plan import choose_queries, work_items
+from harness.runs.request import choose_queries, work_items
 from harness.runs.run import run
 from harness.runs.settings import Settings
 

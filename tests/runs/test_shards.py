@@ -30,7 +30,7 @@ from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.bm25 import retriever as bm25
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.guards import ToldError
+from harness.runs.bench import ToldError
 from harness.runs.run import run
 from harness.runs.view import BlindedCorpus
 

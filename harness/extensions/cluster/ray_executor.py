@@ -23,7 +23,7 @@ from msgspec.structs import replace
 
 from harness.datasets.progress import progress
 from harness.datasets.remote_store import VARIABLE, DatasetLocation
-from harness.errors import HarnessError, UsageError
+from harness.errors import HarnessError, UsageError, WorkerDiedError
 from harness.extensions.cluster.shards import (
     Shard,
     add_reports,
@@ -36,9 +36,8 @@ from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.extras import need
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.executors import Execution, InProcess, Workload
-from harness.runs.plan import QUERIES_PER_ITEM
-from harness.runs.processes import WorkerDiedError
 from harness.runs.provenance import file_digests, versions
+from harness.runs.request import QUERIES_PER_ITEM
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.worker import Worker
 

@@ -25,7 +25,7 @@ from harness.retrievers.contract import Question, Result, Retriever
 from harness.retrievers.corpus import CorpusShard
 from harness.retrievers.outputs import as_result, in_order, scores_of, within
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.guards import ToldError, close_quietly, plain_report, trace
+from harness.runs.bench import ToldError, close_quietly, plain_report, trace
 from harness.runs.usage import COUNTS
 
 T = TypeVar("T")

@@ -34,8 +34,7 @@ import numpy.typing as npt
 from harness.datasets.prepare import home
 from harness.errors import UsageError, near
 from harness.extensions.dense.exact_search import Rows, Vectors
-from harness.io.files import disk_errors, write_bytes
-from harness.io.leftovers import discard
+from harness.io.files import discard, disk_errors, write_bytes
 from harness.io.records import Record, decode, write_json_record
 from harness.retrievers.locks import in_turn
 

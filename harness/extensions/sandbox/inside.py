@@ -14,7 +14,7 @@ import sys
 from typing import IO, Any
 
 from harness.errors import HarnessError, ResponseMismatchError, UsageError
-from harness.io.plugins import FAILURES
+from harness.io.plugins import FAILURES, exit_if_forked
 from harness.io.records import convert
 from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
@@ -24,7 +24,7 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import rate_limit
 from harness.retrievers.timing import Clock, timed
 from harness.runs import messages
-from harness.runs.guards import close_quietly, plain_report, trace
+from harness.runs.bench import close_quietly, plain_report, trace
 from harness.runs.messages import (
     BuildRequest,
     Ended,
@@ -39,7 +39,6 @@ from harness.runs.messages import (
     SearchReply,
     SearchRequest,
 )
-from harness.runs.processes import exit_if_forked
 from harness.runs.provenance import retriever_record
 
 _log = logging.getLogger(__name__)

@@ -28,8 +28,7 @@ from harness.records.run import Params, RetrieverRecord
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs import messages
-from harness.runs.bench import ProcessRetriever
-from harness.runs.guards import ToldError
+from harness.runs.bench import ProcessRetriever, ToldError
 from harness.runs.messages import (
     BuildRequest,
     Ended,

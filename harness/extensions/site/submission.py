@@ -22,8 +22,7 @@ from harness.analysis.board.validate import check_answered, check_asked, check_m
 from harness.datasets.prepare import open_dataset, open_prepared
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.io.files import replace_folder
-from harness.io.leftovers import TemporaryFolder
+from harness.io.files import TemporaryFolder, replace_folder
 from harness.io.records import read_json_record
 from harness.records.scores import ScoreReport
 from harness.records.submission import Submission, read_submission

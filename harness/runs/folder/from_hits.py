@@ -12,8 +12,8 @@ import numpy as np
 
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.io.entry_points import provided
 from harness.io.files import disk_errors, folder_aside
+from harness.io.plugins import provided
 from harness.records.run import HitsRecord, MatchingRecord
 from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.rankings import Ranking, as_rankings, write_rankings

@@ -30,8 +30,7 @@ from harness.runfiles.jsonl import holds_queries
 from harness.runfiles.rankings import Rankings, read_rankings
 from harness.runfiles.raw import read_bytes, read_lines
 from harness.runs.folder.from_hits import resolve_into, write_queries
-from harness.runs.folder.queries import write_asked
-from harness.runs.folder.rankings import write_rankings
+from harness.runs.folder.rankings import write_asked, write_rankings
 from harness.runs.folder.run_folder import dataset_ref, folder_name, write_record
 from harness.runs.folder.store import OURS
 from harness.schema import Ability

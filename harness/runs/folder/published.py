@@ -33,8 +33,7 @@ from harness.runs.folder.imported import (
     unasked_rows,
 )
 from harness.runs.folder.joined import Joined, counted_notes, join
-from harness.runs.folder.queries import write_asked
-from harness.runs.folder.rankings import write_rankings
+from harness.runs.folder.rankings import write_asked, write_rankings
 from harness.runs.folder.run_folder import write_record
 from harness.scoring.matching.hits import TextHit
 from harness.scoring.resolve import resolve

@@ -13,8 +13,8 @@ from msgspec.structs import replace as msgspec_replace
 
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.io.entry_points import provided
 from harness.io.files import disk_errors, write_bytes
+from harness.io.plugins import provided
 from harness.io.records import write_json_record
 from harness.records.run import MatchingRecord
 from harness.records.scores import ScoreReport

@@ -22,8 +22,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.io.checksums import read_with_checksums
-from harness.io.files import folder_aside
-from harness.io.leftovers import discard
+from harness.io.files import discard, folder_aside
 from harness.records.run import RunRecord
 
 RUN_RECORD = "run.json"

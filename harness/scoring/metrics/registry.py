@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from harness.errors import UsageError, near
-from harness.io import entry_points
+from harness.io import plugins
 from harness.scoring.arrays import Ints, Values
 from harness.scoring.metrics.counted import COUNTED
 from harness.scoring.metrics.definition import MetricDefinition
@@ -35,9 +35,9 @@ def find_metric(name: str) -> MetricDefinition | None:
     """
     name = ALIASES.get(name, name)
     if name not in METRICS:
-        entry = entry_points.find(ENTRY_POINTS, name)
+        entry = plugins.find(ENTRY_POINTS, name)
         if entry is not None:
-            found = entry_points.load(entry, "metric")
+            found = plugins.load(entry, "metric")
             if not isinstance(found, MetricDefinition) or found.name != name:
                 raise UsageError(
                     f"{entry.value} must be a harness.MetricDefinition named {name!r}, not "
@@ -49,7 +49,7 @@ def find_metric(name: str) -> MetricDefinition | None:
 
 def unknown_metric(text: str, name: str) -> UsageError:
     """Returns the error for a metric that is not known, with the near names."""
-    others = entry_points.names(ENTRY_POINTS)
+    others = plugins.names(ENTRY_POINTS)
     return UsageError(f"unknown metric {text!r}{near(name, [*METRICS, *ALIASES, *others])}")
 
 

@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import Any
 
 from harness.errors import HarnessError, UsageError
-from harness.io.entry_points import provided_or_none
+from harness.io.plugins import provided_or_none
 from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Retriever

@@ -84,7 +84,7 @@ def _import_labels(options: argparse.Namespace, folders: Sequence[AnswersFolder]
         write_human_labels,
     )
     from harness.extensions.answers.answering.judging import score_folder
-    from harness.io.entry_points import provided
+    from harness.io.plugins import provided
     from harness.runs.folder.answers_folder import dataset_of_all
 
     model_options = ["judge", "judge_source", "repeat", "model", "endpoint", "concurrency"]

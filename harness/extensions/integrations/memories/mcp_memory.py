@@ -15,7 +15,7 @@ from harness.errors import RunError, UsageError
 from harness.extensions.integrations.memories import mcp_forms as forms
 from harness.extensions.integrations.memories.mcp_forms import ToolCall
 from harness.extensions.integrations.memories.mcp_session import TOKEN, Session, at, started
-from harness.io.leftovers import TemporaryFolder
+from harness.io.files import TemporaryFolder
 from harness.io.masking import masked
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.environments import revision

@@ -12,7 +12,7 @@ from typing import IO, Any
 
 from harness.errors import RunError
 from harness.extensions.integrations.memories.mcp_forms import ToolSchema
-from harness.io.leftovers import TemporaryFolder
+from harness.io.files import TemporaryFolder
 from harness.io.masking import from_environment, masked
 from harness.io.records import convert
 

@@ -14,7 +14,7 @@ from harness.errors import UsageError
 from harness.extensions.integrations.memories.endpoint_memory import MINILM, EndpointMemory
 from harness.extensions.integrations.memories.mem0_parts import Embedding, Extractor, say_once
 from harness.extensions.integrations.memories.session_feed import Batch, batches, line, role
-from harness.io.leftovers import TemporaryFolder
+from harness.io.files import TemporaryFolder
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.extras import there
 

@@ -14,7 +14,7 @@ from harness.errors import near
 from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.minilm import MiniLM
 from harness.extensions.integrations.stores.vector_store import Found, VectorStore, numbered_rows
-from harness.io.leftovers import TemporaryFolder
+from harness.io.files import TemporaryFolder
 from harness.io.masking import from_environment, refuse_address
 
 INDEXES = ("none", "ivf_flat", "ivf_pq", "ivf_hnsw_sq")

@@ -36,8 +36,7 @@ from harness.runs.folder.imported import (
     say,
     unasked_rows,
 )
-from harness.runs.folder.queries import percentiles, write_asked
-from harness.runs.folder.rankings import write_rankings
+from harness.runs.folder.rankings import percentiles, write_asked, write_rankings
 from harness.runs.folder.run_folder import folder_name, write_record
 from harness.runs.folder.store import OURS
 from harness.scoring.matching.found import Matching

@@ -18,7 +18,7 @@ from msgspec import structs
 from harness.cli.options import parameters
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError, near
-from harness.io.leftovers import TemporaryFolder
+from harness.io.files import TemporaryFolder
 from harness.records.output import Output, OutputPart
 
 if TYPE_CHECKING:
