@@ -117,6 +117,10 @@ def install(extra: str) -> str:
     )
 
 
+class CallTimeoutError(Exception):
+    """Raised when a call of a retriever exceeds its time limit; it becomes a result of the run."""
+
+
 class WorkerDiedError(RunError):
     """Raised when a worker process dies before it has finished its work."""
 

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.datasets.reader import Dataset
-from harness.errors import HarnessError, ResponseMismatchError, shortened
+from harness.errors import CallTimeoutError, HarnessError, ResponseMismatchError, shortened
 from harness.io.masking import all_without_known, masked, masked_in
 from harness.io.plugins import FAILURES, raised_at
 from harness.records.run import Params
@@ -49,10 +49,6 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 _LONGEST_TRACE = 40_000  # characters
-
-
-class CallTimeoutError(Exception):
-    """Raised when a call exceeds its time limit."""
 
 
 class InlineCalls:

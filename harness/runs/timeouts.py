@@ -17,8 +17,8 @@ from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
+from harness.errors import CallTimeoutError
 from harness.retrievers.timing import current
-from harness.runs.bench import CallTimeoutError
 
 T = TypeVar("T")
 P = TypeVar("P")

@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Protocol
 
 from harness.datasets.reader import Dataset
-from harness.errors import HarnessError, RunError
+from harness.errors import CallTimeoutError, HarnessError, RunError
 from harness.io.plugins import FAILURES
 from harness.retrievers import calls
 from harness.retrievers.baselines import Oracle
@@ -25,7 +25,6 @@ from harness.retrievers.timing import Clock, timed
 from harness.runs.bench import (
     SECONDS_A_REPORT,
     Bench,
-    CallTimeoutError,
     InlineCalls,
     ProcessRetriever,
     Watch,
