@@ -13,14 +13,11 @@ from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation, AnnotationLog
 from harness.extensions.labelling.consensus import Conflict, consensus
 from harness.extensions.labelling.project import CONSTRUCTION
-from harness.extensions.labelling.session import JudgingSession
-from harness.extensions.labelling.views import (
-    AnnotatorNote,
-    ConflictEvidence,
+from harness.extensions.labelling.session import (
     Item,
     ItemView,
+    JudgingSession,
     Mode,
-    Vote,
     document_view,
 )
 
@@ -87,10 +84,10 @@ class Adjudication(JudgingSession):
         shared = super().view(item)
         return replace(
             shared,
-            votes=[Vote(annotator=name, value=value) for name, value in conflict.votes.items()],
+            votes=[{"annotator": name, "value": value} for name, value in conflict.votes.items()],
             evidence=self._evidence(item.query) if item.kind == "unanswerable" else [],
             notes=[
-                AnnotatorNote(annotator=name, note=own.notes[pair])
+                {"annotator": name, "note": own.notes[pair]}
                 for name, own in self._annotators.items()
                 if pair in own.notes
             ],
@@ -100,17 +97,18 @@ class Adjudication(JudgingSession):
             choices=[conflict.kind],
         )
 
-    def _evidence(self, query: str) -> list[ConflictEvidence]:
+    def _evidence(self, query: str) -> list[dict[str, object]]:
         """Returns the documents that an annotator graded as relevant, with all grades."""
-        found = []
+        found: list[dict[str, object]] = []
         for candidate in self.project.candidates[query]:
             pair = (query, candidate.document)
-            votes = [
-                Vote(annotator=name, value=own.grades[pair])
+            grades = {
+                name: own.grades[pair]
                 for name, own in self._annotators.items()
                 if pair in own.grades
-            ]
-            if any(int(vote.value or 0) >= self.relevance_level for vote in votes):
+            }
+            if any(grade >= self.relevance_level for grade in grades.values()):
+                votes = [{"annotator": name, "value": grade} for name, grade in grades.items()]
                 document = document_view(self.project.document(*pair))
-                found.append(ConflictEvidence(document=document, votes=votes))
+                found.append({"document": document, "votes": votes})
         return found

@@ -186,17 +186,14 @@ class AnnotationLog:
 
     current: Annotations
     lines: list[Annotation]
-    _read: int  # bytes that were read
-    _number: int  # lines that were read
-    _open_end: bool  # the last of them has no line end yet
-    _torn: bool  # a line after them was cut off
 
     def __init__(self, path: Path) -> None:
         """Reads the file. Raises UsageError, naming the line, for a damaged one."""
         self.path = path
-        self._reset()
+        self.current, self.lines = Annotations(), []
+        self._whole = b""  # what counts of the file
         self.refresh()
-        if self._torn:
+        if path.exists() and path.stat().st_size > len(self._whole):
             _log.warning("%s: its last line was cut off and is dropped", path)
 
     def append(self, *lines: Annotation) -> None:
@@ -210,9 +207,9 @@ class AnnotationLog:
             time = datetime.now(UTC).isoformat(timespec="milliseconds")
             data = b"".join(encode(replace(line, time=time)) + b"\n" for line in lines)
             with open(self.path, "r+b" if self.path.exists() else "xb") as file:
-                file.truncate(self._read)  # removes a line that was cut off
-                file.seek(self._read)
-                file.write(b"\n" + data if self._open_end else data)
+                file.truncate(len(self._whole))  # removes a line that was cut off
+                file.seek(len(self._whole))
+                file.write(data if self._whole.endswith(b"\n") or not self._whole else b"\n" + data)
                 file.flush()
                 os.fsync(file.fileno())
             if new:
@@ -220,47 +217,22 @@ class AnnotationLog:
             self.refresh()
 
     def refresh(self) -> None:
-        """Reads the lines that this process or another one added."""
-        try:
-            size = self.path.stat().st_size
-        except FileNotFoundError:
-            size = 0
-        if size < self._read:  # the file was edited
-            self._reset()
-        if size == self._read:
+        """Reads the file again where this process or another one changed it."""
+        data = self.path.read_bytes() if self.path.exists() else b""
+        if data == self._whole:
             return
-        with open(self.path, "rb") as file:
-            file.seek(self._read)
-            data = file.read()
-        *whole, rest = data.split(b"\n")
-        for line in whole:
-            if line or not self._open_end:  # else it is the end of a line that was read before
-                self._add(line)
-            self._read += len(line) + 1
-            self._open_end = False
-        self._torn = bool(rest) and not self._add_rest(rest)
-
-    def _add(self, data: bytes) -> None:
-        self._number += 1
-        if not data.strip():
-            return
-        where = f"{self.path}, line {self._number}"
-        line = decode(data, Annotation, where, "correct the line or delete it")
-        self.current.add(line)
-        self.lines.append(line)
-
-    def _add_rest(self, data: bytes) -> bool:
-        """Adds the text after the last line end, if it is a whole line that lacks only its end."""
-        try:
-            decode(data, Annotation, str(self.path))
-        except UsageError:
-            return False
-        self._add(data)
-        self._read += len(data)
-        self._open_end = True
-        return True
-
-    def _reset(self) -> None:
-        self.current, self.lines = Annotations(), []
-        self._read, self._number = 0, 0
-        self._open_end, self._torn = False, False
+        self.current, self.lines, self._whole = Annotations(), [], data
+        texts = data.split(b"\n")
+        for number, text in enumerate(texts, 1):
+            if not text.strip():
+                continue
+            where = f"{self.path}, line {number}"
+            try:
+                line = decode(text, Annotation, where, "correct the line or delete it")
+            except UsageError:
+                if number < len(texts):
+                    raise
+                self._whole = data.removesuffix(text)
+                break
+            self.current.add(line)
+            self.lines.append(line)

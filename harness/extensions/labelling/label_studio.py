@@ -21,21 +21,19 @@ from harness.extensions.labelling.annotations import (
     KINDS,
     Annotation,
     Annotations,
-    Kind,
     Scale,
-    Value,
 )
 from harness.extensions.labelling.project import Project, annotator_name
 from harness.extensions.labelling.reports import ImportReport
-from harness.extensions.labelling.session import worklist
-from harness.extensions.labelling.views import (
+from harness.extensions.labelling.session import (
     DocumentView,
     Item,
     context,
     document_view,
     format_time,
+    reference,
+    worklist,
 )
-from harness.extensions.labelling.views import reference as reference_of
 from harness.io.files import folder_aside, write_bytes
 from harness.io.records import Record, convert, decode, encode
 
@@ -48,12 +46,10 @@ class StudioResult(Record, forbid_unknown_fields=False):
     """What an annotator entered in one control: `choices` of a list, or the `text` of a note."""
 
     from_name: str
-    to_name: str
-    type: str
     value: dict[str, object]
 
 
-class StudioAnnotation(Record, forbid_unknown_fields=False, omit_defaults=False):
+class StudioAnnotation(Record, forbid_unknown_fields=False):
     """An annotator's results of a task; `completed_by` is a user's number or record."""
 
     result: list[StudioResult]
@@ -73,37 +69,27 @@ class TaskData(Record, forbid_unknown_fields=False, omit_defaults=False):
     reference: str = ""
 
 
-class StudioTask(Record, forbid_unknown_fields=False, omit_defaults=False):
+class StudioTask(Record, forbid_unknown_fields=False):
     """A task with the annotations of it."""
 
     data: TaskData
     annotations: list[StudioAnnotation] = msgspec.field(default_factory=list)
 
 
-def export_tasks(folder: Path, out: Path, *, annotations: bool = False) -> int:
+def export_tasks(folder: Path, out: Path) -> int:
     """Writes `tasks.json` and `config.xml` to the folder `out`; returns the number of tasks.
 
-    `annotations` includes those that were made so far, which annotators would see. Raises
-    UsageError for a folder that is not a project, and an `out` that contains something else.
+    Raises UsageError for a folder that is not a project, and an `out` that contains something else.
     """
     project = Project.read(folder)
     if out.exists() and not (out / TASKS).is_file() and (out.is_file() or any(out.iterdir())):
         raise UsageError(f"--out {out}: contains something else; name a new folder")
-    items = worklist(project, "", Annotations(), ())
-    made = project.annotations() if annotations else {}
-    seen: set[str] = set()
-    tasks = []
-    for item in items:
-        found = [
-            StudioAnnotation(result=results, completed_by={"email": name})
-            for name, own in made.items()
-            if (results := _results(own, item, of_query=item.query not in seen))
-        ]
-        seen.add(item.query)
-        tasks.append(StudioTask(data=_data(project, item), annotations=found))
+    tasks = [
+        {"id": number, "data": _data(project, item), "annotations": []}
+        for number, item in enumerate(worklist(project, "", Annotations(), ()), 1)
+    ]
     with folder_aside(out) as aside:
-        data = [{"id": number, **msgspec.to_builtins(one)} for number, one in enumerate(tasks, 1)]
-        write_bytes(aside / TASKS, encode(data, indent=True))
+        write_bytes(aside / TASKS, encode(tasks, indent=True))
         write_bytes(aside / CONFIG, config(project.scale).encode())
     return len(tasks)
 
@@ -190,35 +176,13 @@ def _data(project: Project, item: Item) -> TaskData:
         document=document,
         before="\n".join(map(_text, around.before)),
         after="\n".join(map(_text, around.after)),
-        reference=reference_of(project, item.query) or "",
+        reference=reference(project, item.query) or "",
     )
 
 
 def _text(view: DocumentView) -> str:
     about = " · ".join(filter(None, (view.timestamp, view.speaker, view.session)))
     return "\n".join(filter(None, (view.title, about, view.text)))
-
-
-def _results(own: Annotations, item: Item, *, of_query: bool) -> list[StudioResult]:
-    """An annotator's values of an item; `of_query` includes those of the whole query."""
-    pair = (item.query, item.document)
-    values: dict[Kind, Value] = {"note": own.notes.get(pair)}
-    if item.document is not None:
-        values["grade"] = own.grades.get((item.query, item.document))
-    if of_query:
-        values["ability"] = own.abilities.get(item.query)
-        values["unanswerable"] = own.unanswerable.get(item.query)
-    return [_result(kind, values[kind]) for kind in KINDS if values.get(kind) is not None]
-
-
-def _result(kind: Kind, value: Value) -> StudioResult:
-    if kind == "note":
-        return StudioResult(
-            from_name=kind, to_name="document", type="textarea", value={"text": [value]}
-        )
-    chosen = _ANSWERABLE[value] if isinstance(value, bool) else str(value)
-    target = "document" if kind == "grade" else "query"
-    return StudioResult(from_name=kind, to_name=target, type="choices", value={"choices": [chosen]})
 
 
 def _lines(

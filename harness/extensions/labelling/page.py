@@ -12,22 +12,19 @@ import os
 from http import HTTPStatus
 from http.server import ThreadingHTTPServer
 from threading import Lock
+from typing import Any
 from urllib.parse import parse_qs
 
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import ABILITY_KEYS, ABILITY_MEANINGS
-from harness.extensions.labelling.session import JudgingSession
-from harness.extensions.labelling.views import (
-    AbilityChoice,
-    GradeChoice,
+from harness.extensions.labelling.session import (
     Item,
     ItemView,
     JudgeRequest,
-    NothingLeft,
+    JudgingSession,
     SessionId,
-    SessionInfo,
 )
-from harness.io.records import Record, convert, encode, to_plain
+from harness.io.records import convert, encode, to_plain
 from harness.reports import html, local_server
 from harness.reports.local_server import JSON, Request, Response, as_text
 
@@ -35,8 +32,9 @@ from harness.reports.local_server import JSON, Request, Response, as_text
 def server(session: JudgingSession, port: int) -> ThreadingHTTPServer:
     """Returns a server of one session on 127.0.0.1. Raises OSError for a port that is taken."""
     lock = Lock()
-    info = session_info(session)
-    whole = label_page(info)
+    own, info = session_id(session), session_info(session)
+    verb = "Adjudicate" if session.mode == "adjudicate" else "Label"
+    whole = html.page(f"{verb} {info['name']}", "label", info, live=True)
 
     def answer(request: Request) -> Response | None:
         with lock:
@@ -46,47 +44,41 @@ def server(session: JudgingSession, port: int) -> ThreadingHTTPServer:
                 session.refresh()
                 return _json(_view(session, _item(request.query)))
             if (request.method, request.path) == ("POST", "/judge"):
-                return _judge(session, info.session, request.body)
+                return _judge(session, own, request.body)
             return None
 
     return local_server.server(answer, port)
 
 
-def label_page(info: SessionInfo) -> bytes:
-    """Returns the HTML."""
-    verb = "Adjudicate" if info.session.mode == "adjudicate" else "Label"
-    return html.page(f"{verb} {info.name}", "label", to_plain(info), live=True)
+def session_id(session: JudgingSession) -> SessionId:
+    """Returns what identifies a session among all that were served on this port."""
+    folder = str(session.folder.resolve())
+    project = hashlib.sha256(folder.encode()).hexdigest()[:16]
+    return SessionId(project=project, annotator=session.annotator, mode=session.mode)
 
 
-def session_info(session: JudgingSession) -> SessionInfo:
-    """Returns what does not change while the page is open."""
-    folder = session.folder.resolve()
-    return SessionInfo(
-        session=SessionId(
-            project=hashlib.sha256(str(folder).encode()).hexdigest()[:16],
-            annotator=session.annotator,
-            mode=session.mode,
-        ),
-        name=folder.name,
-        folder=str(session.folder),
-        target=session.scale.target,
-        relevance_level=session.relevance_level,
-        next_command=session.scale.next_command(session.folder),
-        grades=[
-            GradeChoice(
-                grade=grade,
-                name=name,
-                meaning=meaning,
-                effect=session.scale.effect(grade, session.relevance_level),
-            )
-            for grade, (name, meaning) in session.scale.meanings.items()
-        ],
-        abilities=[
-            AbilityChoice(key=key, name=name, meaning=ABILITY_MEANINGS[name])
-            for key, name in ABILITY_KEYS.items()
-            if session.scale.target == "document"
-        ],
-    )
+def session_info(session: JudgingSession) -> dict[str, Any]:
+    """Returns what does not change while the page is open: the session, the grades and abilities to
+    choose from, with the key of each ability, and the command that follows."""
+    scale, level = session.scale, session.relevance_level
+    grades = [
+        {"grade": grade, "name": name, "meaning": about, "effect": scale.effect(grade, level)}
+        for grade, (name, about) in scale.meanings.items()
+    ]
+    abilities = [
+        {"key": key, "name": name, "meaning": ABILITY_MEANINGS[name]}
+        for key, name in ABILITY_KEYS.items()
+    ]
+    return {
+        "session": to_plain(session_id(session)),
+        "name": session.folder.resolve().name,
+        "folder": str(session.folder),
+        "target": scale.target,
+        "relevance_level": level,
+        "next_command": scale.next_command(session.folder),
+        "grades": grades,
+        "abilities": abilities if scale.target == "document" else [],
+    }
 
 
 def _judge(session: JudgingSession, own: SessionId, body: object) -> Response:
@@ -110,7 +102,7 @@ def _judge(session: JudgingSession, own: SessionId, body: object) -> Response:
         return as_text(words, HTTPStatus.INSUFFICIENT_STORAGE)
     session.refresh()
     view = _view(session, item)
-    if isinstance(view, ItemView) and request.advance:
+    if view is not None and request.advance:
         # A mark that contradicts earlier grades is answered with a warning, at the same item.
         warned = request.annotation.kind == "unanswerable" and view.warning
         if not warned:
@@ -118,11 +110,11 @@ def _judge(session: JudgingSession, own: SessionId, body: object) -> Response:
     return _json(view)
 
 
-def _view(session: JudgingSession, item: Item | None) -> ItemView | NothingLeft:
+def _view(session: JudgingSession, item: Item | None) -> ItemView | None:
     """Returns the view of an item; of the one to continue at where the session has no such item."""
     if item is None or not session.has(item):
         item = session.current_item()
-    return NothingLeft(done=0, total=0) if item is None else session.view(item)
+    return None if item is None else session.view(item)
 
 
 def _item(query: str) -> Item | None:
@@ -134,5 +126,6 @@ def _item(query: str) -> Item | None:
         return None
 
 
-def _json(record: Record) -> Response:
-    return Response(encode(record), JSON)
+def _json(view: ItemView | None) -> Response:
+    """Returns a view as JSON; a view of nothing where no item is left."""
+    return Response(encode({"done": 0, "total": 0} if view is None else view), JSON)

@@ -16,7 +16,9 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Literal
 
+import msgspec
 from msgspec.structs import replace
 
 from harness.errors import UsageError
@@ -28,16 +30,105 @@ from harness.extensions.labelling.annotations import (
     Scale,
 )
 from harness.extensions.labelling.project import CONSTRUCTION, Project, annotator_name
-from harness.extensions.labelling.views import (
-    CandidateGrade,
-    Item,
-    ItemView,
-    Mode,
-    context,
-    document_view,
-    format_time,
-    reference,
-)
+from harness.extensions.labelling.records import LabelDocument
+from harness.io.records import Record
+from harness.schema import Ability, as_datetime
+
+Mode = Literal["annotate", "adjudicate"]
+
+CONTEXT_TURNS = 2
+"""How many turns are shown before and after the one that is judged."""
+
+
+class Item(Record):
+    """What is judged at once: a document for a query, or a query that has no candidate.
+
+    In adjudication `kind` says which of its annotations are in conflict.
+    """
+
+    query: str
+    document: str | None = None
+    kind: Kind | None = None
+
+
+class DocumentView(Record):
+    """What is shown of a document."""
+
+    text: str
+    title: str | None = None
+    timestamp: str | None = None
+    speaker: str | None = None
+    session: str | None = None
+
+
+class TurnContext(Record):
+    """The turns before and after a document in its session."""
+
+    before: list[DocumentView]
+    after: list[DocumentView]
+
+
+class ItemView(Record):
+    """Everything that is shown of an item; nothing of systems and ranks.
+
+    `number` is that of the query, or of the conflict. `grade`, `ability` and `unanswerable` are the
+    annotator's, or the resolution. `given_ability` is the query's own. `candidates` have `item` and
+    `grade`, `votes` `annotator` and `value`, `notes` `annotator` and `note`; `evidence` are the
+    relevant documents of a conflict, each with `document` and `votes`.
+    """
+
+    item: Item
+    text: str
+    asked_at: str | None
+    reference: str | None
+    document: DocumentView | None
+    context: TurnContext
+    grade: int | None
+    ability: Ability | None
+    given_ability: Ability | None
+    unanswerable: bool | None
+    number: int
+    done: int
+    total: int
+    previous: Item
+    next: Item
+    next_open: Item
+    can_undo: bool
+    choices: list[Kind]
+    # Annotation alone:
+    queries: int = 0
+    candidates: list[dict[str, object]] = msgspec.field(default_factory=list)
+    position: int = 0
+    note: str = ""
+    warning: str = ""
+    # Adjudication alone:
+    votes: list[dict[str, object]] = msgspec.field(default_factory=list)
+    evidence: list[dict[str, object]] = msgspec.field(default_factory=list)
+    notes: list[dict[str, str]] = msgspec.field(default_factory=list)
+
+
+# -- Messages of the page --------------------------------------------------------------------------
+
+
+class SessionId(Record):
+    """Identifies a session, so that an old tab cannot write to another one on the same port."""
+
+    project: str
+    annotator: str
+    mode: Mode
+
+
+class JudgeRequest(Record):
+    """An annotation, or `undo`; `advance` asks for the next open item in reply."""
+
+    session: SessionId
+    item: Item | None = None
+    annotation: Annotation | None = None
+    undo: bool = False
+    advance: bool = False
+
+
+# -- Order of work ---------------------------------------------------------------------------------
 
 
 def query_order(project: Project) -> list[str]:
@@ -97,6 +188,9 @@ def is_done(item: Item, annotations: Annotations) -> bool:
 def _sort_key(seed: int, *names: str) -> bytes:
     """Returns a pseudo-random sort key."""
     return hashlib.blake2b("\0".join((str(seed), *names)).encode(), digest_size=8).digest()
+
+
+# -- Sessions --------------------------------------------------------------------------------------
 
 
 class JudgingSession(ABC):
@@ -296,7 +390,7 @@ class AnnotationSession(JudgingSession):
             super().view(item),
             note=own.notes.get((item.query, item.document), ""),
             candidates=[
-                CandidateGrade(item=one, grade=own.grades.get((one.query, one.document or "")))
+                {"item": one, "grade": own.grades.get((one.query, one.document or ""))}
                 for one in of_query
             ],
             position=of_query.index(item),
@@ -331,3 +425,50 @@ class AnnotationSession(JudgingSession):
         names = ("label.json", "pool.jsonl", "annotations/construction.jsonl")
         paths = [self.folder / name for name in names]
         return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
+
+
+# -- Views of documents and queries ----------------------------------------------------------------
+
+
+def document_view(document: LabelDocument) -> DocumentView:
+    """Returns what is shown of a document."""
+    return DocumentView(
+        text=document.text,
+        title=document.title or None,
+        timestamp=format_time(document.timestamp),
+        speaker=document.speaker or None,
+        session=document.session or None,
+    )
+
+
+def context(project: Project, item: Item) -> TurnContext:
+    """Returns the turns around a document in its session; empty where it names no session.
+
+    It does not mark which of them are candidates or were judged.
+    """
+    if item.document is None:
+        return TurnContext(before=[], after=[])
+    turns = project.session(project.document(item.query, item.document))
+    at = next((i for i, one in enumerate(turns) if one.id == item.document), 0)
+    before, after = turns[max(at - CONTEXT_TURNS, 0) : at], turns[at + 1 : at + 1 + CONTEXT_TURNS]
+    return TurnContext(before=[*map(document_view, before)], after=[*map(document_view, after)])
+
+
+def reference(project: Project, query: str) -> str | None:
+    """Returns the reference that answers are compared with; None where documents are judged."""
+    if project.scale.target != "answer":
+        return None
+    answers = project.query[query].answers
+    return " / ".join(answers) if answers else "nothing that was said answers this: to decline"
+
+
+def format_time(value: int | str | None) -> str | None:
+    """Formats seconds since 1970 as date and time; a text stays as it is."""
+    if value is None or value == "":
+        return None
+    if isinstance(value, int):
+        try:
+            return as_datetime(value).isoformat(" ", "minutes")
+        except (ValueError, OverflowError, OSError):
+            return str(value)
+    return value.replace("T", " ")

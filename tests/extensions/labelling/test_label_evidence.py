@@ -20,10 +20,9 @@ from harness.extensions.labelling.records import (
     LabelSettings,
     PooledSystem,
 )
-from harness.extensions.labelling.session import AnnotationSession
+from harness.extensions.labelling.session import AnnotationSession, Item, TurnContext
 from harness.extensions.labelling.start import StartOptions, start
 from harness.extensions.labelling.status import status
-from harness.extensions.labelling.views import Item, TurnContext
 from harness.io.records import to_plain
 from harness.schema import Ability
 
@@ -47,8 +46,8 @@ def test_each_grade_says_whether_it_counts(project: Project) -> None:
         if least is not None:
             with_threshold(project, least)
         session = AnnotationSession(project.folder, "ann")
-        grades = session_info(session).grades
-        yes = [one.grade for one in grades if one.effect == "counts as evidence"]
+        grades = session_info(session)["grades"]
+        yes = [one["grade"] for one in grades if one["effect"] == "counts as evidence"]
         assert yes == counting
 
 

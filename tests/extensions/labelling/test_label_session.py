@@ -10,8 +10,7 @@ from harness.extensions.labelling.adjudication import Adjudication
 from harness.extensions.labelling.annotations import Annotation, Kind
 from harness.extensions.labelling.project import CONSTRUCTION, Project
 from harness.extensions.labelling.records import Candidate, LabelDocument
-from harness.extensions.labelling.session import AnnotationSession
-from harness.extensions.labelling.views import Item, Vote
+from harness.extensions.labelling.session import AnnotationSession, Item
 from harness.schema import Ability
 
 
@@ -173,10 +172,10 @@ def test_conflicts_are_shown_side_by_side_and_resolved(project: Project) -> None
         item("q2", None, "ability"),
     }
     view = adjudication.view(item("q1", "d1", "grade"))
-    assert view.votes == [Vote(annotator="ann", value=0), Vote(annotator="bob", value=2)]
-    assert adjudication.view(item("q3", None, "unanswerable")).evidence[0].votes == [
-        Vote(annotator="ann", value=0),
-        Vote(annotator="bob", value=1),
+    assert view.votes == [{"annotator": "ann", "value": 0}, {"annotator": "bob", "value": 2}]
+    assert adjudication.view(item("q3", None, "unanswerable")).evidence[0]["votes"] == [
+        {"annotator": "ann", "value": 0},
+        {"annotator": "bob", "value": 1},
     ]
     with pytest.raises(UsageError, match="no such conflict"):
         adjudication.annotate(grade("q2", "d2", 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -69,25 +68,29 @@ def test_tasks_are_blind_and_fit_the_interface(project: Project, tmp_path: Path)
     assert {one.get("toName") for one in controls} <= shown
 
 
-def test_a_round_trip_keeps_every_annotation(project: Project, tmp_path: Path) -> None:
-    before = shutil.copytree(project.folder, tmp_path / "copy")
-    for name, grade in (("ann", 0), ("bob.b", 3)):
-        project.annotation_log(name).append(
-            *(Annotation(query=c.query, document=c.document, grade=grade) for c in project.pool),
-            Annotation(query="q2", ability=Ability.TEMPORAL),
-            Annotation(query="q3", unanswerable=grade == 0),
-            Annotation(query="q1", document="d1", note="at <seven> & late"),
-        )
-    export_tasks(project.folder, tmp_path / "out", annotations=True)
-    made = import_tasks(tmp_path / "out" / "tasks.json", before)
-    assert made.added == {"ann": 9, "bob.b": 9}
-    copy = Project.read(before)
-    for name in ("ann", "bob.b"):
-        mine, theirs = (one.annotation_log(name).current for one in (project, copy))
-        assert (mine.grades, mine.notes) == (theirs.grades, theirs.notes)
-        assert (mine.abilities, mine.unanswerable) == (theirs.abilities, theirs.unanswerable)
-    again = import_tasks(tmp_path / "out" / "tasks.json", before)
-    assert again.added == {"ann": 0, "bob.b": 0}
+def test_every_kind_of_annotation_comes_back_and_once(project: Project, tmp_path: Path) -> None:
+    export_tasks(project.folder, tmp_path / "out")
+    first, second, *_ = read(tmp_path / "out")
+    note = {"from_name": "note", "value": {"text": ["at <seven> & late"]}}
+    tasks = [
+        as_exported(first, choice("grade", "3"), note, by={"email": "bob.b@example.org"}),
+        as_exported(
+            second,
+            choice("ability", "temporal", "query"),
+            choice("unanswerable", "can be answered", "query"),
+            by={"email": "bob.b@example.org"},
+        ),
+    ]
+    path = tmp_path / "export.json"
+    path.write_bytes(orjson.dumps(tasks))
+    assert import_tasks(path, project.folder).added == {"bob.b": 4}
+    found = project.annotation_log("bob.b").current
+    pair = (first["data"]["query_id"], first["data"]["document_id"])
+    assert (found.grades, found.notes) == ({pair: 3}, {pair: "at <seven> & late"})
+    query = second["data"]["query_id"]
+    assert found.abilities == {query: Ability.TEMPORAL}
+    assert found.unanswerable == {query: False}
+    assert import_tasks(path, project.folder).added == {"bob.b": 0}
 
 
 def test_what_label_studio_exports_is_imported(project: Project, tmp_path: Path) -> None:

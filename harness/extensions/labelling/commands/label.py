@@ -171,11 +171,6 @@ def _add_export(verbs: Verbs) -> None:
         help="dataset, or tasks and a labelling interface for Label Studio (dataset)",
     )
     add(
-        "--annotations",
-        action="store_true",
-        help="with --format label-studio: also the annotations so far, which annotators would see",
-    )
-    add(
         "--conflicts",
         default="refuse",
         choices=("refuse", "lower", "higher"),
@@ -426,8 +421,6 @@ def call_export(options: argparse.Namespace) -> int:
     out = Path(options.out).expanduser() if options.out else folder / options.format
     if options.format == "label-studio":
         return _export_tasks(folder, out, options)
-    if options.annotations:
-        raise UsageError("--annotations needs --format label-studio")
     with disk_errors(out.parent, _REMEDY):
         made = export(folder, out, conflicts=options.conflicts, unfinished=options.unfinished)
     counts = made.counts
@@ -452,7 +445,7 @@ def _export_tasks(folder: Path, out: Path, options: argparse.Namespace) -> int:
     if options.unfinished or options.conflicts != "refuse":
         raise UsageError("--unfinished and --conflicts are of the dataset; leave them out")
     with disk_errors(out.parent, _REMEDY):
-        n = export_tasks(folder, out, annotations=options.annotations)
+        n = export_tasks(folder, out)
     if options.json:
         print_json(TasksReport(folder=str(out), tasks=n))
     elif not options.quiet:
