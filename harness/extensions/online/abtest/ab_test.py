@@ -10,7 +10,7 @@ from datetime import datetime
 from numbers import Real
 from os import PathLike
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 import msgspec
 
@@ -36,7 +36,6 @@ from harness.extensions.online.abtest.plan import (
     Impression,
     Interleaved,
     Observation,
-    PlanOptions,
     as_unit_id,
     team_draft,
 )
@@ -83,7 +82,7 @@ class ABTest:
         name: str | None = None,
         log: str | PathLike[str] | None = None,
         metrics: Mapping[str, Bounds] | Iterable[str] = (),
-        **options: Unpack[PlanOptions],
+        **options: Any,
     ) -> None:
         labels = (_label(a, "a"), _label(b, "b"))
         if labels[0] == labels[1] and callable(a) and callable(b):
@@ -260,8 +259,6 @@ class ABTest:
             raise UsageError(f'metrics must be a mapping such as {{"click": 1}}, not {metrics!r}')
         values: dict[str, float] = {}
         for name, value in metrics.items():
-            if not isinstance(name, str) or not name:
-                raise UsageError(f"a metric's name must be text, not {name!r}")
             if value is None:
                 continue
             if not isinstance(value, Real) or not math.isfinite(value):

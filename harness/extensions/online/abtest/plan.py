@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -141,18 +141,6 @@ Bounds = tuple[float, float] | None
 _NAME = r"^(?=.*\S)[^\x00-\x1f\x7f]{1,200}\Z"
 Line = Annotated[str, Meta(pattern=_NAME)]
 """A text of one line that is not empty."""
-
-
-class PlanOptions(TypedDict, total=False):
-    """Arguments of an A/B test that have a default in its plan; see `ABTestPlan`."""
-
-    salt: str
-    randomization_unit: str
-    one_observation_per_unit: bool
-    interleave: bool
-    min_effects: Mapping[str, float] | None
-    on_failure: Mapping[str, float | None] | None
-    expected_n: int
 
 
 class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):

@@ -144,7 +144,8 @@ def _once(options: argparse.Namespace, tailer: LogTailer, delivered: list[Alert]
     snapshot = monitor.snapshot()
     if options.json:
         values = structs.asdict(snapshot)
-        print_json(MonitorOutput(**values, log=counts, notes=tailer.notes))
+        name = Path(options.log).name
+        print_json(MonitorOutput(**values, name=name, log=counts, notes=tailer.notes))
     elif not options.quiet:
         for alert in snapshot.alerts:  # active since an earlier start
             if alert not in delivered:

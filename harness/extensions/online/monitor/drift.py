@@ -57,7 +57,10 @@ class Drift:
         self._per_block = max(1, window // BLOCKS)
         self.measurable = len(words) >= MINIMUM
         self._labelled = words
-        self.unseen_level = _unseen_level(words)
+        # The share of labelled queries with a word that no other of them has.
+        holders = Counter(word for one in words for word in set(one))
+        unique = [any(holders[word] == 1 for word in one) for one in words]
+        self.unseen_level = sum(unique) / len(words) if len(words) > 1 else None
         self._splits = self._halves(seed) if self.measurable else []
         self._levels: dict[int, float] = {}
         # One row a block: counts of words; in the last columns all requests, queries that are not
@@ -165,14 +168,6 @@ def _divergence(a: Counts, b: Counts) -> float:
 def _entropy(p: npt.NDArray[np.float64]) -> float:
     there = p[p > 0]
     return float(-(there * np.log2(there)).sum())
-
-
-def _unseen_level(words: Sequence[Sequence[str]]) -> float | None:
-    """Share of queries with a word that no other of them has."""
-    if len(words) < 2:
-        return None
-    holders = Counter(word for one in words for word in set(one))
-    return sum(any(holders[word] == 1 for word in one) for one in words) / len(words)
 
 
 def _hash(word: str) -> int:

@@ -10,7 +10,7 @@ from operator import attrgetter
 from msgspec import structs
 
 from harness.extensions.online.monitor.monitor import SECONDS, Monitor
-from harness.extensions.online.monitor.records import MonitorPage, Snapshot, Totals
+from harness.extensions.online.monitor.records import MonitorOutput, Snapshot, Totals
 from harness.extensions.online.monitor.rules import RATES, TIMES
 from harness.io.records import encode, to_plain
 from harness.records.run import LogCounts
@@ -34,10 +34,10 @@ def server(
     Raises OSError for a port that is in use. No answer has the text of a query.
     """
 
-    def state() -> MonitorPage:
+    def state() -> MonitorOutput:
         log = counts and replace(counts, first_error=counts.first_error_location)
         snapshot = structs.asdict(monitor.snapshot())
-        return MonitorPage(**snapshot, name=name, log=log, notes=notes())
+        return MonitorOutput(**snapshot, name=name, log=log, notes=notes())
 
     def answer(request: Request) -> Response | None:
         if request.method != "GET":

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from msgspec import UNSET, UnsetType
-
 from harness.extensions.online.logs.events import FeedbackStats, RateStats
 from harness.io.records import Record
 from harness.records.output import Output
@@ -201,14 +199,7 @@ class Snapshot(WindowStats):
 
 
 class MonitorOutput(Output, Snapshot, tag="harness.monitor/1"):
-    """harness monitor: the state of the window; without --once one now and then, without `log`."""
-
-    log: LogCounts | UnsetType = UNSET
-    notes: list[str] | UnsetType = UNSET
-
-
-class MonitorPage(Snapshot):
-    """Data of the page, and /state.json."""
+    """harness monitor --once --json: the state of the window; also data of the page."""
 
     name: str
     log: LogCounts | None

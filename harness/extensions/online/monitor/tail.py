@@ -80,7 +80,13 @@ class LogTailer:
         elif not self.path.is_dir():
             for one in self._siblings():
                 if one != self.path:
-                    self._known[_key(one.stat())] = _read_already(one)
+                    key = _key(one.stat())
+                    head, size = self._head(key, one)
+                    end = _END if one.suffix in PACKED else size
+                    found = head or b""
+                    self._known[key] = LogFile(
+                        one.name, end, 1, len(found), _digest(found), size, True
+                    )
 
     @property
     def counts(self) -> LogCounts:
@@ -322,17 +328,6 @@ def _key(stat: os.stat_result) -> _Key:
 
 def _digest(head: bytes) -> str:
     return hashlib.sha256(head).hexdigest()
-
-
-def _read_already(path: Path) -> LogFile:
-    """Describes a file as one that was read to its end."""
-    try:
-        head = next(read_blocks(path), b"")[:_HEAD]
-    except UsageError:
-        head = b""
-    size = path.stat().st_size
-    offset = _END if path.suffix in PACKED else size
-    return LogFile(path.name, offset, 1, len(head), _digest(head), size, True)
 
 
 def _blocks_from(
