@@ -17,16 +17,14 @@ is found by halving.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.stats.clusters import Values
+from harness.stats.clusters import Ints, Values
 
 SHARES = np.geomspace(0.004, 0.98, 16)
 _STEP = 1e-6  # of the bounds' distance: to this the ends of an interval are found, then outwards
-_TOGETHER = 8  # factors multiplied before one logarithm is taken
 
 
 def betting_p(values: npt.ArrayLike, null: float, bounds: tuple[float, float] = (0, 1)) -> Values:
@@ -53,10 +51,7 @@ def betting_interval(
     if not 0 < level < 1:
         raise ValueError(f"level {level} must be between 0 and 1")
     x, _ = _scaled(values, sum(bounds) / 2, bounds)
-    kinds, counts = np.unique(x, return_counts=True)
-    times = counts.astype(np.float64)
-    if len(kinds) * 10 > x.size:  # nothing gained by counting
-        kinds, times = x.ravel(), np.empty(0)
+    kinds, times = np.unique(x, return_counts=True)
     limit = math.log(2 / (1 - level))
     low = _last_refuted(kinds, times, limit)
     high = 1 - _last_refuted(1 - kinds, times, limit)
@@ -91,37 +86,6 @@ def balanced(
     return entries, (-reach, reach)
 
 
-@dataclass
-class Bets:
-    """The betting p of a stream that is still coming in, in constant memory.
-
-    Plain numbers: `dataclasses.asdict` writes it to JSON and `Bets(**record)` reads it again.
-    `p` is the least so far; `above` and `below` are the logarithms of what each share has grown to.
-    Raises ValueError for a null that is not between the bounds.
-    """
-
-    null: float
-    low: float = 0.0
-    high: float = 1.0
-    n: int = 0
-    p: float = 1.0
-    above: list[float] = field(default_factory=lambda: [0.0] * len(SHARES))
-    below: list[float] = field(default_factory=lambda: [0.0] * len(SHARES))
-
-    def __post_init__(self) -> None:
-        _scaled([], self.null, (self.low, self.high))
-
-    def add(self, value: float) -> float:
-        """Take in one value; gives p. Raises ValueError for a value outside the bounds."""
-        x, m = _scaled([value], self.null, (self.low, self.high))
-        above = np.array(self.above) + np.log1p(SHARES * (x[0] / m - 1))
-        below = np.array(self.below) + np.log1p(SHARES * ((1 - x[0]) / (1 - m) - 1))
-        self.n, self.above, self.below = self.n + 1, above.tolist(), below.tolist()
-        richer = max(np.logaddexp.reduce(above), np.logaddexp.reduce(below))
-        self.p = min(self.p, float(_p(richer - math.log(len(SHARES)))))
-        return self.p
-
-
 def _scaled(
     values: npt.ArrayLike, null: float, bounds: tuple[float, float]
 ) -> tuple[Values, float]:
@@ -152,7 +116,7 @@ def _p(log_wealth: npt.ArrayLike) -> Values:
     return np.exp(np.minimum(math.log(2) - np.asarray(log_wealth, np.float64), 0.0))
 
 
-def _last_refuted(x: Values, times: Values, limit: float) -> float:
+def _last_refuted(x: Values, times: Ints, limit: float) -> float:
     """The largest mean, to within a step below, against which betting on above has `limit`."""
     # Not SciPy's bisect, which may end on either side of the root: the interval would not be exact.
     low, high = 0.0, 1.0
@@ -165,19 +129,7 @@ def _last_refuted(x: Values, times: Values, limit: float) -> float:
     return low
 
 
-def _final(x: Values, times: Values, m: float) -> float:
-    """Logarithm of the last capital; `times` says how often each value came, empty for once."""
-    ratio = x / m
-    if times.size:
-        logs = [float(times @ np.log1p(share * (ratio - 1))) for share in SHARES]
-    else:
-        # A sum of logarithms, of which there are fewer when some factors are multiplied before:
-        # each is from 0.02 to 1 / m, a million, so that eight of them stay far from the limits.
-        left = len(ratio) % _TOGETHER
-        blocks = ratio[left:].reshape(_TOGETHER, -1)
-        logs = [
-            float(np.log1p(share * (ratio[:left] - 1)).sum())
-            + float(np.log(np.prod(1 - share + share * blocks, axis=0)).sum())
-            for share in SHARES
-        ]
+def _final(x: Values, times: Ints, m: float) -> float:
+    """Logarithm of the last capital; `times` says how often each value came."""
+    logs = [float(times @ np.log1p(share * (x / m - 1))) for share in SHARES]
     return float(np.logaddexp.reduce(logs)) - math.log(len(SHARES))

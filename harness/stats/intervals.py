@@ -7,8 +7,7 @@
 * Values with other bounds, or none: t.
 
 With clusters, standard error and degrees of freedom are CR2's (see `Clusters`), for few, many and
-unequal clusters alike. `bootstrap` (percentile, whole clusters resampled) is there for those who
-ask for it.
+unequal clusters alike.
 
 Why: simulated coverage, in `tests/benchmarks/coverage.md`, and what it says of each method's worst
 case. Where it may fail by more than two points an interval is called approximate, by rules that the
@@ -25,20 +24,18 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.stats.clusters import Clusters, Values, to_clusters
-from harness.stats.resampling import bootstrap_means
 
 FEW_CLUSTERS = 40
 FEW_UNLIKE = 10
 FEW_UNLIKE_T = 30
 FEW_EVENTS = 5
 FEW_EVENTS_T = 25
-METHODS = ("auto", "bootstrap", "t")
 METHOD_NAMES = {
     "korn-graubard": "Korn-Graubard",
     "clopper-pearson": "Clopper-Pearson",
     "t": "t",
-    "bootstrap": "percentile bootstrap",
-    "wilson": "Wilson's score",  # in files of older versions
+    "bootstrap": "percentile bootstrap",  # this and the next: in files of older versions
+    "wilson": "Wilson's score",
 }
 """What each method is called where people read it."""
 
@@ -49,8 +46,8 @@ class MeanInterval:
 
     `n` observations in `clusters` (each its own where not `clustered`), which tell as much as
     `effective` clusters of equal size. `method` is a key of `METHOD_NAMES`, or `none` (then low and
-    high are NaN). `resamples` is 0 where there were none. `approximate` warns that the true
-    coverage may be off by more than two points, and `note` says why.
+    high are NaN). `approximate` warns that the true coverage may be off by more than two points,
+    and `note` says why.
     """
 
     value: float
@@ -62,7 +59,6 @@ class MeanInterval:
     clustered: bool
     level: float
     method: str
-    resamples: int
     approximate: bool
     note: str
 
@@ -74,7 +70,7 @@ class MeanInterval:
         said = f"{METHOD_NAMES[self.method]} over {counted(self.clusters, self.clustered)}"
         if self.clusters - self.effective >= 0.5:
             said += f", which tell as much as {self.effective:.1f} of equal size"
-        return said + (f", {self.resamples} resamples" if self.resamples else "")
+        return said
 
 
 def mean_intervals(
@@ -82,55 +78,35 @@ def mean_intervals(
     clusters: npt.ArrayLike | None = None,
     *,
     level: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
     bounds: tuple[float, float] | None = None,
-    method: str = "auto",
 ) -> list[MeanInterval]:
     """The mean over observations of each metric with its interval.
 
     `bounds` are the least and the greatest value that an observation can have: t intervals are cut
-    there, and for (0, 1) the methods for such values are taken. `method` overrules that choice;
-    `resamples` and `seed` are the bootstrap's. A metric's interval is the same alone or beside
-    others. The mean over clusters: `cluster_intervals(to_clusters(values, clusters).by_cluster())`.
-    Raises ValueError.
+    there, and for (0, 1) the methods for such values are taken. A metric's interval is the same
+    alone or beside others. The mean over clusters:
+    `cluster_intervals(to_clusters(values, clusters).by_cluster())`. Raises ValueError.
     """
-    return cluster_intervals(
-        to_clusters(values, clusters),
-        level=level,
-        resamples=resamples,
-        seed=seed,
-        bounds=bounds,
-        method=method,
-    )
+    return cluster_intervals(to_clusters(values, clusters), level=level, bounds=bounds)
 
 
 def cluster_intervals(
     clusters: Clusters,
     *,
     level: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
     bounds: tuple[float, float] | None = None,
-    method: str = "auto",
 ) -> list[MeanInterval]:
     """As `mean_intervals`, of observations that are gathered into clusters already."""
-    if not 0 < level < 1 or resamples < 1 or method not in METHODS:
-        raise ValueError(f"bad level {level}, resamples {resamples} or method {method!r}")
-    methods = _methods(method, clusters, shares=bounds == (0, 1))
+    if not 0 < level < 1:
+        raise ValueError(f"level {level} must be between 0 and 1")
+    methods = _methods(clusters, shares=bounds == (0, 1))
     means, errors, df = clusters.means, clusters.standard_errors, clusters.degrees
     low, high = np.full((2, len(methods)), np.nan)
-    if (at := methods == "bootstrap").any():
-        chosen = Clusters(clusters.sums[:, at], clusters.counts[:, at], clusters.clustered)
-        ends = [(1 - level) / 2, (1 + level) / 2]
-        low[at], high[at] = np.quantile(bootstrap_means(chosen, resamples, seed), ends, axis=0)
     if (at := methods == "t").any():
         reach = _t_quantiles((1 + level) / 2, df[at]) * errors[at]
         least, most = bounds or (-np.inf, np.inf)
-        low[at], high[at] = (
-            np.maximum(means[at] - reach, least),
-            np.minimum(means[at] + reach, most),
-        )
+        low[at] = np.maximum(means[at] - reach, least)
+        high[at] = np.minimum(means[at] + reach, most)
     if (at := methods == "clopper-pearson").any():
         low[at], high[at] = share_interval(means[at], clusters.n[at], level)
     if (at := methods == "korn-graubard").any():
@@ -152,7 +128,6 @@ def cluster_intervals(
                 clustered=clusters.clustered,
                 level=level,
                 method=name,
-                resamples=resamples if name == "bootstrap" else 0,
                 approximate=bool(note),
                 note=note,
             )
@@ -225,12 +200,12 @@ def _t_quantiles(p: float, df: npt.ArrayLike) -> Values:
     return np.asarray(stdtrit(df, p), np.float64)
 
 
-def _methods(wanted: str, clusters: Clusters, *, shares: bool) -> npt.NDArray[np.str_]:
+def _methods(clusters: Clusters, *, shares: bool) -> npt.NDArray[np.str_]:
     """The method of each metric, shape (metrics,)."""
     sums, counts, absent = clusters.sums, clusters.counts, ~clusters.present
     g = clusters.present.sum(axis=0)
-    chosen = np.full(len(g), "t" if wanted == "auto" else wanted, dtype="<U15")
-    if wanted == "auto" and shares:
+    chosen = np.full(len(g), "t", dtype="<U15")
+    if shares:
         inside = ((sums >= 0) & (sums <= counts * (1 + 1e-9)) | absent).all(axis=0)
         chosen[inside] = "korn-graubard"
         if not clusters.clustered:

@@ -79,7 +79,7 @@ def compare_paired(
     options: Resampling = {**RESAMPLING, **resampling}
     first, second, differences = _paired(a, b)
     grouped = to_clusters(differences, clusters)
-    intervals = cluster_intervals(grouped, bounds=bounds, **options)
+    intervals = cluster_intervals(grouped, level=options["level"], bounds=bounds)
     tests = sign_flip_test(grouped, options["resamples"], options["seed"])
     powers = power_of(differences, clusters, level=options["level"], power=power)
     both = ~np.isnan(differences)

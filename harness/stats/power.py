@@ -1,6 +1,6 @@
 """What a design can show: smallest detectable difference, and how many clusters a wanted one takes.
 
-* `power_of` and `paired_power`: the same observations under two systems.
+* `power_of`: the same observations under two systems.
 * `UnpairedPower`: two groups of different units, looked at once or at any time.
 * `clusters_for_half_width`: no difference, but one mean whose interval is to be narrow.
 
@@ -42,42 +42,6 @@ class PairedPower:
     level: float
     power: float
     detectable: float
-
-    def clusters_needed(self, difference: float) -> int | None:
-        """Clusters as large as these that would show `difference`.
-
-        None where the spread is unknown. Raises ValueError for a difference of 0, and for one that
-        more than `MOST` would show.
-        """
-        if not difference or math.isnan(difference):
-            raise ValueError("the wanted difference must not be 0")
-        if math.isnan(self.detectable):
-            return None
-
-        def shows(clusters: int) -> bool:
-            # So many times as many clusters of the same sizes; clusters - 1 for equal ones.
-            degrees = clusters * (self.degrees + 1) / self.clusters - 1
-            error = self.standard_error * math.sqrt(self.clusters / clusters)
-            return _reach(degrees, self.level, self.power) * error <= abs(difference)
-
-        return _first(shows)
-
-    def observations_needed(self, difference: float) -> int | None:
-        """Observations that would show `difference`, in clusters as large as these."""
-        clusters = self.clusters_needed(difference)
-        return None if clusters is None else math.ceil(clusters * self.n / self.clusters)
-
-
-def paired_power(
-    a: npt.ArrayLike,
-    b: npt.ArrayLike,
-    clusters: npt.ArrayLike | None = None,
-    *,
-    level: float = 0.95,
-    power: float = 0.8,
-) -> list[PairedPower]:
-    """Power of comparing `a` with `b`, pair by pair, one record a metric; see `power_of`."""
-    return power_of(as_columns(a) - as_columns(b), clusters, level=level, power=power)
 
 
 def power_of(

@@ -1,11 +1,10 @@
-"""Resampling of clusters, all metrics at once: the bootstrap of a mean, and the tests by exchange.
+"""Tests by exchange of clusters, all metrics at once.
 
-* `bootstrap_means`: clusters drawn with replacement.
 * `sign_flip_test`: the paired randomisation test, signs of differences flipped.
 * `permutation_test`: two groups, clusters dealt anew.
 
-Not SciPy's `bootstrap` and `permutation_test`: for 6,980 queries and 8 metrics they take 5.5 and
-190 times as long (`tests/benchmarks/resampling.py`).
+Not SciPy's `permutation_test`: for 6,980 queries and 8 metrics it takes 190 times as long
+(`tests/benchmarks/resampling.py`).
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ import numpy.typing as npt
 
 from harness.stats.clusters import Clusters, Values
 
-# Draws, and signs or places in a deal, handled at once: small enough for the processor's cache.
-_DRAWS = 1 << 16
+# Signs, or places in a deal, handled at once: small enough for the processor's cache.
 _BLOCK = 1 << 18
 # Sums of the same numbers in another order differ in their last digits; an exchange that gives the
 # observed sum, or t, again must count as at least as extreme.
@@ -34,44 +32,8 @@ _ONE_THREAD = 1 << 19
 _COLUMNS = 16
 
 
-def bootstrap_means(clusters: Clusters, resamples: int, seed: int) -> Values:
-    """Means of `resamples` samples of the clusters with replacement, shape (resamples, metrics).
-
-    A resample is a count for each cluster; counts times sums, over counts times counts, are the
-    means of every metric by matrix products (Davison & Hinkley 1997, Bootstrap Methods, section 2.4
-    for ratios, 3.8 for whole clusters). A metric's resamples are drawn from the clusters that have
-    it, by a generator of its own: its result does not depend on what other metrics stand beside it.
-    """
-    out = np.full((resamples, clusters.sums.shape[1]), np.nan)
-    for columns in _same_clusters(clusters):
-        here = clusters.present[:, columns[0]]
-        if not here.any():
-            continue
-        sums, counts = clusters.sums[here][:, columns], clusters.counts[here][:, columns]
-        single = bool((counts == 1).all())
-        at = 0
-        for drawn in _random_draws(len(sums), resamples, seed):
-            weight = len(sums) if single else product(drawn, counts)
-            out[at : at + len(drawn), columns] = product(drawn, sums) / weight
-            at += len(drawn)
-    return out
-
-
-def _random_draws(n: int, resamples: int, seed: int) -> Iterator[Values]:
-    """How often each of `n` clusters is drawn, in blocks of shape (rows, n)."""
-    generator = np.random.default_rng(seed)
-    rows = min(resamples, max(1, _DRAWS // n))
-    offsets = n * np.arange(rows)[:, None]
-    for start in range(0, resamples, rows):
-        size = min(rows, resamples - start)
-        drawn = generator.integers(0, n, (size, n))
-        drawn += offsets[:size]
-        counts = np.bincount(drawn.ravel(), minlength=size * n)
-        yield counts.reshape(size, n).astype(np.float64)
-
-
 class Resampling(TypedDict, total=False):
-    """Options of intervals and tests: their level, and the number and seed of resamples."""
+    """The level of intervals, and the number and seed of the resamples of tests."""
 
     level: float
     resamples: int

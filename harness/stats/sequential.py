@@ -19,8 +19,7 @@ claimed 5% is 10 to 12%. In the difference of two streams the skew cancels: 0 to
 20 to 30% more units there than the mixture, and is then exact.
 
 Below them stands what the mixture needs to know: the mean and its standard error after each
-observation of a stored stream (`running_mean`, `running_clustered`) and, in three numbers, of one
-that is still coming in (`Moments`).
+observation of a stored stream (`running_mean`, `running_clustered`).
 """
 
 from __future__ import annotations
@@ -270,41 +269,6 @@ def running_clustered(
         squares = _residual(ss, units, mean)
         error = np.where(units > 1, np.sqrt(squares / (units - 1.0) / units), np.nan)
     return Running(units.astype(np.int64), mean + centre, error)
-
-
-@dataclass
-class Moments:
-    """Count, mean and sum of squared deviations of what came so far (Welford 1962).
-
-    Plain numbers: `dataclasses.asdict` writes it to JSON and `Moments(**record)` reads it again.
-    """
-
-    n: int = 0
-    mean: float = 0.0
-    squares: float = 0.0
-
-    def add(self, values: npt.ArrayLike) -> None:
-        """Take in one value or many (Chan, Golub & LeVeque 1979). Raises ValueError for NaN."""
-        new = np.atleast_1d(np.asarray(values, np.float64))
-        if not np.isfinite(new).all():
-            raise ValueError("values must be finite numbers")
-        if not new.size:
-            return
-        mean = float(new.mean())
-        shift, total = mean - self.mean, self.n + new.size
-        self.squares += float(((new - mean) ** 2).sum()) + shift**2 * self.n * new.size / total
-        self.mean += shift * new.size / total
-        self.n = total
-
-    @property
-    def variance(self) -> float:
-        """Unbiased variance of the observations; NaN for fewer than two."""
-        return self.squares / (self.n - 1) if self.n > 1 else math.nan
-
-    @property
-    def standard_error(self) -> float:
-        """Standard error of the mean; NaN for fewer than two observations."""
-        return math.sqrt(self.variance / self.n) if self.n > 1 else math.nan
 
 
 def _finite(values: npt.ArrayLike) -> Values:

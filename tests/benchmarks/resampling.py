@@ -1,4 +1,4 @@
-"""Times the bootstrap and the randomisation test beside SciPy and ranx, in one run.
+"""Times the randomisation test beside SciPy and ranx, in one run.
 
     python tests/benchmarks/resampling.py [--repeat 3] [--queries 6980] [--metrics 8]
 
@@ -17,21 +17,11 @@ from collections.abc import Callable
 import numpy as np
 
 from harness.stats.clusters import Values, to_clusters
-from harness.stats.intervals import mean_intervals
 from harness.stats.paired import compare_paired
 from harness.stats.resampling import sign_flip_test
 
 RESAMPLES = 10_000
 Way = Callable[[Values, Values], object]
-
-
-def scipy_bootstrap(a: Values, b: Values) -> object:
-    """All metrics in one call, percentile."""
-    from scipy.stats import bootstrap
-
-    return bootstrap(
-        (a,), np.mean, n_resamples=RESAMPLES, axis=0, method="percentile", batch=10
-    ).confidence_interval
 
 
 def scipy_randomisation(a: Values, b: Values) -> object:
@@ -64,12 +54,6 @@ def over_conversations(a: Values, b: Values) -> object:
     return compare_paired(a, b, np.arange(len(a)) % 10, resamples=RESAMPLES)
 
 
-BOOTSTRAP: dict[str, Way] = {
-    "harness: mean_intervals": lambda a, b: mean_intervals(
-        a, resamples=RESAMPLES, method="bootstrap"
-    ),
-    "scipy.stats.bootstrap": scipy_bootstrap,
-}
 RANDOMISATION: dict[str, Way] = {
     "harness: sign_flip_test": lambda a, b: sign_flip_test(to_clusters(a - b), RESAMPLES, 0),
     "scipy.stats.permutation_test": scipy_randomisation,
@@ -109,7 +93,7 @@ def main() -> None:
         f"medians of {options.repeat}\n"
     )
     print("| | seconds | times the harness's |\n|---|---:|---:|")
-    for ways in (BOOTSTRAP, RANDOMISATION, WHOLE):
+    for ways in (RANDOMISATION, WHOLE):
         first = None
         for name, way in ways.items():
             taken = seconds(way, a, b, options.repeat)

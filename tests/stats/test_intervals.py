@@ -90,50 +90,6 @@ def test_students_t_where_a_table_or_a_closed_form_has_it() -> None:
             t_quantile(p, 5)
 
 
-def test_the_bootstrap_is_scipys_within_monte_carlo_error() -> None:
-    values = np.random.default_rng(1).beta(0.5, 1.5, (120, 3))
-    peer = stats.bootstrap(
-        (values,), np.mean, axis=0, method="percentile", n_resamples=20_000, rng=2
-    )
-    for at, mine in enumerate(mean_intervals(values, resamples=20_000, seed=3, method="bootstrap")):
-        assert mine.method == "bootstrap"
-        assert mine.value == pytest.approx(values[:, at].mean())
-        # The end of a 95% interval has a Monte Carlo error of about 0.02 standard errors here.
-        tolerance = 0.08 * peer.standard_error[at]
-        assert mine.low == pytest.approx(peer.confidence_interval.low[at], abs=tolerance)
-        assert mine.high == pytest.approx(peer.confidence_interval.high[at], abs=tolerance)
-
-
-def test_the_cluster_bootstrap_draws_whole_clusters_and_weighs_them_by_size() -> None:
-    generator = np.random.default_rng(4)
-    sizes = generator.integers(1, 30, 60)
-    labels = np.repeat(np.arange(60), sizes)
-    values = generator.random(len(labels)) + np.repeat(generator.random(60), sizes)
-    assert mean_intervals(values, labels)[0].effective == pytest.approx(
-        sizes.sum() ** 2 / (sizes**2).sum()
-    )
-    sums, counts = np.bincount(labels, values), np.bincount(labels).astype(float)
-    peer = stats.bootstrap(
-        (sums, counts),
-        lambda s, c, axis: s.sum(axis=axis) / c.sum(axis=axis),
-        paired=True,
-        method="percentile",
-        n_resamples=20_000,
-        rng=5,
-    )
-    [mine] = mean_intervals(values, labels, resamples=20_000, method="bootstrap")
-    assert (mine.method, mine.clusters, mine.n, mine.approximate) == (
-        "bootstrap",
-        60,
-        len(labels),
-        False,
-    )
-    assert mine.value == pytest.approx(values.mean())
-    tolerance = 0.08 * float(peer.standard_error)
-    assert mine.low == pytest.approx(peer.confidence_interval.low, abs=tolerance)
-    assert mine.high == pytest.approx(peer.confidence_interval.high, abs=tolerance)
-
-
 def by_matrices(values: Values, labels: Values) -> tuple[float, float]:
     """(standard error, degrees of freedom): CR2 of a regression on a constant, as it is defined.
 
@@ -252,15 +208,13 @@ def test_one_haystack_that_holds_nearly_everything_is_held_and_called_rough(
     )
 
 
-def test_ten_conversations_of_locomos_sizes_are_held_and_not_by_the_bootstrap() -> None:
+def test_ten_conversations_of_locomos_sizes_are_held() -> None:
     units = conversations(np.random.default_rng(8), 2000, icc=0.05)
     chosen = cluster_intervals(units, bounds=(0, 1))
     assert {i.method for i in chosen} == {"korn-graubard"}
     assert chosen[0].note == "only 10 clusters"
     # Monte Carlo error of 2,000 data sets: 0.5 points at 95%, 0.7 at 89%.
     assert 0.93 <= coverage(chosen, 0.5) <= 0.97
-    booted = cluster_intervals(units, method="bootstrap", resamples=1000)
-    assert coverage(booted, 0.5) < 0.92
 
 
 def test_events_are_the_rarer_of_zeros_and_ones_and_n_over_the_squared_skewness() -> None:
@@ -309,22 +263,16 @@ def test_low_means_of_reciprocal_ranks_are_held_or_called_rough(n: int, zeros: f
         assert not any(one.approximate for one in found)
 
 
-def test_the_same_seed_gives_the_same_interval_alone_or_beside_other_metrics() -> None:
+def test_an_interval_is_the_same_alone_or_beside_other_metrics() -> None:
     generator = np.random.default_rng(11)
     values = generator.random((300, 4))
     values[generator.random((300, 4)) < 0.3] = np.nan
-    for method in ("auto", "bootstrap"):
-        chosen = {"bounds": (0, 1), "method": method}
-        together = mean_intervals(values, seed=12, **chosen)
-        assert together == mean_intervals(values, seed=12, **chosen)
-        differs = together != mean_intervals(values, seed=13, **chosen)
-        assert differs == (method == "bootstrap")
-        for at in range(4):
-            [alone] = mean_intervals(values[:, at], seed=12, **chosen)
-            assert (alone.low, alone.high) == pytest.approx((together[at].low, together[at].high))
-            scored = values[~np.isnan(values[:, at]), at]
-            [without] = mean_intervals(scored, seed=12, **chosen)
-            assert (without.low, without.high) == pytest.approx((alone.low, alone.high))
+    together = mean_intervals(values, bounds=(0, 1))
+    for at in range(4):
+        [alone] = mean_intervals(values[:, at], bounds=(0, 1))
+        assert (alone.low, alone.high) == pytest.approx((together[at].low, together[at].high))
+        [without] = mean_intervals(values[~np.isnan(values[:, at]), at], bounds=(0, 1))
+        assert (without.low, without.high) == pytest.approx((alone.low, alone.high))
 
 
 def test_names_of_clusters_do_not_matter() -> None:

@@ -98,8 +98,7 @@ def test_neither_order_nor_names_of_clusters_matter(
     again = compare_paired(a[order], b[order], names[clusters][order])
     for one, two in zip(forth, again, strict=True):
         # Up to 12 clusters: a cluster t and an exact test, in which nothing is drawn.
-        if one.difference.method != "bootstrap":
-            assert close(numbers(one), numbers(two))
+        assert close(numbers(one), numbers(two))
 
 
 def test_a_difference_is_seen_better_in_pairs_and_less_well_where_clusters_share_it() -> None:

@@ -40,6 +40,6 @@ class Options:
     equivalence: float | None = setting(
         None, "test for a difference below MARGIN", metavar="MARGIN"
     )
-    resamples: int = setting(10_000, "of the randomisation test and of intervals", metavar="N")
+    resamples: int = setting(10_000, "of the randomisation test", metavar="N")
     seed: int = setting(0, "of the resamples")
     force: bool = setting(False, "compare only within groups")

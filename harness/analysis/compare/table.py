@@ -70,7 +70,7 @@ def table(
     if options.average == "haystacks":
         # Each haystack is one observation, and nothing below has to know more.
         matrices, clusters = [_by_haystack(matrix, labels) for matrix in matrices], None
-    means = [mean_intervals(m, clusters, bounds=(0, 1), **arguments) for m in matrices]
+    means = [mean_intervals(m, clusters, level=options.level, bounds=(0, 1)) for m in matrices]
     found = {
         (a, b): compare_paired(
             matrices[a], matrices[b], clusters, bounds=(-1, 1), power=options.power, **arguments

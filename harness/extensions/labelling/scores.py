@@ -104,7 +104,7 @@ def scores(
 def _system(name: str, units: Clusters, judged: float | None, half_width: float) -> SystemStatus:
     # A single query shows no spread.
     n = int(units.present.sum())
-    (interval,) = cluster_intervals(units, bounds=(0, 1), method="auto" if n >= 2 else "t")
+    (interval,) = cluster_intervals(units, bounds=(0, 1) if n >= 2 else None)
     g = int(units.present[:, 0].sum())
     try:
         error = float(units.standard_errors[0])
