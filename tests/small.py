@@ -18,9 +18,9 @@ from harness.datasets.manifest import Manifest, RawFile
 from harness.datasets.reader import Dataset
 from harness.datasets.writer import DatasetWriter
 from harness.runfiles.rankings import Rankings, read_rankings
+from harness.scoring.evaluate import from_dict
 from harness.scoring.metrics import Metric
-from harness.scoring.qrels import Qrels, from_dict
-from harness.scoring.ranks import Ranked, Ties, rank_judged
+from harness.scoring.ranks import Qrels, Ranked, Ties, rank_judged
 
 Fill = Callable[[DatasetWriter], object]
 Fills = list[Fill]

@@ -52,7 +52,7 @@ def test_imports_go_one_way_and_never_in_a_circle() -> None:
         ("analysis/verify/metrics.py", "harness.scoring.metrics", "Verification of"),
         ("runfiles/rankings.py", "harness.stats.clusters", "Verification of"),
         (
-            "scoring/cells.py",
+            "scoring/results.py",
             "harness.extensions.answers.scoring.text_metrics",
             "Imports go down the layers",
         ),
@@ -63,8 +63,8 @@ def test_imports_go_one_way_and_never_in_a_circle() -> None:
         ),
         ("reports/html.py", "harness.reports.report", "No files import each other in a circle"),
         pytest.param(
-            "scoring/matching/found.py",
-            "harness.scoring.matching.hits",
+            "scoring/matching/words.py",
+            "harness.scoring.matching.matcher",
             "No files import each other in a circle",
             marks=pytest.mark.slow,
         ),

@@ -56,15 +56,15 @@ def retrievers() -> str:
 
 def aliases() -> str:
     """Names that other tools use, and ours."""
-    from harness.scoring.metrics.registry import ALIASES
+    from harness.scoring.metrics import ALIASES
 
     return table(("name", "is"), [(f"`{name}`", f"`{ours}`") for name, ours in ALIASES.items()])
 
 
 def metrics(*heading: str) -> str:
     """The metrics of a section, with formula and source."""
+    from harness.scoring.metrics import METRICS
     from harness.scoring.metrics.described import DESCRIBED
-    from harness.scoring.metrics.registry import METRICS
 
     rows = [
         (f"`{one.name}`", one.formula, one.unit, one.source, one.elsewhere)

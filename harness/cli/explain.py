@@ -18,8 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print part by part, then the metric's formula and the protocol's rules."""
-    from harness.scoring.protocols import PROTOCOLS
-    from harness.scoring.signature import Signature
+    from harness.scoring.protocols import PROTOCOLS, Signature
 
     signature = Signature.parse(options.signature)
     formula, rules = signature.formula, signature.rules

@@ -30,8 +30,8 @@ from harness.records.scores import (
 )
 from harness.schema import Ability
 from harness.scoring.grid import digits, grid
+from harness.scoring.results import counted
 from harness.scoring.scores import main_protocol
-from harness.scoring.uncertainty import counted
 
 Line = tuple[str, str]
 """A title, and what is said."""

@@ -47,7 +47,7 @@ def main(options: argparse.Namespace) -> int:
     from harness.analysis.board.table import table
     from harness.io.records import read_json_record
     from harness.reports.board import write_board
-    from harness.scoring.uncertainty import counted
+    from harness.scoring.results import counted
 
     results = Path(options.results)
     if options.verb is None:
@@ -97,7 +97,7 @@ def say_broken(broken: Mapping[str, str]) -> int:
 def say_unscored(options: argparse.Namespace, results: Path) -> list[str]:
     """The runs that are on no board, having no scores; they are said."""
     from harness.analysis.board.leaderboard import unscored
-    from harness.scoring.uncertainty import counted
+    from harness.scoring.results import counted
 
     without = unscored(results)
     if without and not options.quiet:

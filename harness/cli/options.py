@@ -97,7 +97,7 @@ def matching(options: argparse.Namespace) -> Any:
     """`Matching` from `MatchingOptions`; None where none is given."""
     if options.match_f1 is None and options.match_semantic is None:
         return None
-    from harness.scoring.matching.found import Matching
+    from harness.scoring.matching.matcher import Matching
 
     if options.match_f1 is None:
         return Matching(semantic=options.match_semantic)

@@ -192,7 +192,7 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     """trec_eval's table, from two files."""
     from harness.scoring.evaluate import evaluate
     from harness.scoring.ranks import Ties
-    from harness.scoring.uncertainty import counted
+    from harness.scoring.results import counted
 
     metrics = options.metrics or "ndcg@10,mrr@10,map,recall@1,recall@10,recall@100,precision@10"
     if options.ties is not None and options.ties not in list(Ties):

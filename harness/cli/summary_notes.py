@@ -81,7 +81,7 @@ def _approximate(record: RunRecord) -> list[str]:
 
 def hits(report: ScoreReport) -> Line | None:
     """By which way texts of the system's own became documents."""
-    from harness.scoring.uncertainty import counted
+    from harness.scoring.results import counted
 
     found = report.hits
     if not found:
@@ -161,8 +161,8 @@ _OTHERS = (
 def head(report: ScoreReport, record: RunRecord, *, params: bool = True) -> str:
     """The lines above a table: what was run on which data, and how many queries."""
     from harness.datasets.manifest import IDS_ONLY
-    from harness.scoring.returned import depth_message
-    from harness.scoring.uncertainty import counted
+    from harness.scoring.results import counted
+    from harness.scoring.scores import depth_message
 
     d, q = report.dataset, report.queries
     given = record.retriever.params

@@ -146,7 +146,7 @@ def _shown(found: Sweep, options: argparse.Namespace) -> str:
 
 def _held_out(found: Sweep, chosen: Chosen) -> str:
     from harness.analysis.sweep.settings import said
-    from harness.scoring.uncertainty import named
+    from harness.scoring.results import named
 
     held: Any = chosen.held_out
     best = found.tried[chosen.place]

@@ -27,8 +27,8 @@ from harness.records.run import RunRecord
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
 from harness.scoring.grid import digits, grid, terminal_width
+from harness.scoring.results import counted
 from harness.scoring.scores import main_metrics, main_protocol
-from harness.scoring.uncertainty import counted
 
 Results = dict[str, MetricResult]
 

@@ -25,14 +25,12 @@ from harness.reports.records import (
 from harness.schema import Ability
 from harness.scoring.abstention import risk_coverage, sureness
 from harness.scoring.arrays import Flags, Values
-from harness.scoring.budget import BUDGETS, TokenBudget
-from harness.scoring.cells import Column, Results, document_columns
-from harness.scoring.haystacks import haystack_sizes, held
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import protocol
-from harness.scoring.qrels import from_dataset
-from harness.scoring.ranks import Ties, rank_judged
-from harness.scoring.uncertainty import with_intervals
+from harness.scoring.ranks import Ties, from_dataset, rank_judged
+from harness.scoring.resolve import haystack_sizes, held
+from harness.scoring.results import Column, Results, document_columns, with_intervals
+from harness.scoring.tokens import BUDGETS, TokenBudget
 
 FAMILIES = ("recall", "precision", "f1", "hit", "recall_all", "ndcg")
 """Metrics that are drawn against k; the first two are what a k is chosen by."""

@@ -96,8 +96,8 @@ def _packed(name: str, data: object) -> str:
 
 def _glossary() -> str:
     """What each metric means, by name, as glossary.js reads it."""
+    from harness.scoring.metrics import METRICS
     from harness.scoring.metrics.described import DESCRIBED
-    from harness.scoring.metrics.registry import METRICS
 
     meanings = {one.name: one.about for one in (*DESCRIBED, *METRICS.values())}
     text = json.dumps(meanings, ensure_ascii=False).replace("<", "\\u003c")

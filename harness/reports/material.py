@@ -19,12 +19,11 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import query_outcomes
 from harness.schema import as_datetime
 from harness.scoring.arrays import Flags, Ints, Values
-from harness.scoring.budget import token_counts
-from harness.scoring.matching.hits import TextHit, read_hits
-from harness.scoring.qrels import from_dataset
-from harness.scoring.ranks import Ranked, Ties, rank_judged
+from harness.scoring.matching.matcher import TextHit, read_hits
+from harness.scoring.ranks import Ranked, Ties, from_dataset, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
-from harness.scoring.slices import QueryStatus, slices
+from harness.scoring.results import QueryStatus, slices
+from harness.scoring.tokens import token_counts
 
 T = TypeVar("T")
 

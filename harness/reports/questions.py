@@ -23,7 +23,7 @@ from harness.reports.records import (
 from harness.runfiles.raw import read_lines
 from harness.runs.folder.run_folder import scores_by_query
 from harness.scoring.arrays import Flags, Values
-from harness.scoring.matching.hits import by_query
+from harness.scoring.matching.matcher import by_query
 from harness.scoring.ranks import NOT_RETRIEVED
 from harness.stats.paired import outcomes
 

@@ -26,10 +26,8 @@ from harness.reports.questions import questions
 from harness.reports.records import PairResult, ReportData, ReportProtocol, ReportRun, ReportSlice
 from harness.reports.sections import ReportContext, added_sections
 from harness.schema import Ability
-from harness.scoring.protocols import PROTOCOLS
-from harness.scoring.returned import depth_message
-from harness.scoring.scores import main_metrics
-from harness.scoring.signature import digest
+from harness.scoring.protocols import PROTOCOLS, digest
+from harness.scoring.scores import depth_message, main_metrics
 
 SHOWN = 10
 """Places of each ranking that a page shows, unless told otherwise."""

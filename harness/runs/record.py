@@ -44,7 +44,7 @@ from harness.runs.results import QueryResult, WorkResult
 from harness.runs.usage import Prices, add_counts, usage_delta, usage_record
 
 if TYPE_CHECKING:
-    from harness.scoring.matching.hits import TextHit
+    from harness.scoring.matching.matcher import TextHit
 
 _NAMED = 5
 """Haystacks that a record names of those in which nothing was found."""
@@ -105,7 +105,7 @@ def _rankings(answers: Sequence[QueryResult]) -> list[Ranking]:
 
 def _hits(answer: QueryResult) -> list[TextHit]:
     """Return an answer as hits; one that gave documents has a hit without a text for each."""
-    from harness.scoring.matching.hits import TextHit
+    from harness.scoring.matching.matcher import TextHit
 
     if answer.hits is None:
         scores = [None] * len(answer.rows) if answer.scores is None else answer.scores.tolist()

@@ -13,7 +13,7 @@ from harness.records.settings import check_settings, setting
 
 if TYPE_CHECKING:
     from harness.runs.usage import Prices
-    from harness.scoring.matching.found import Matching
+    from harness.scoring.matching.matcher import Matching
 
 PROCESSES = "processes"
 """The executor of processes on this machine."""

@@ -22,10 +22,9 @@ from harness.datasets.reader import ChangedRow, Dataset
 from harness.records.scores import ChangesResult
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Ints, Values, mean, ratio
-from harness.scoring.haystacks import haystack_sizes
-from harness.scoring.metrics.probability import none_found
+from harness.scoring.metrics.definition import none_found
 from harness.scoring.ranks import NOT_RETRIEVED
-from harness.scoring.resolve import Resolved
+from harness.scoring.resolve import Resolved, haystack_sizes
 
 
 @dataclass(frozen=True)

@@ -8,26 +8,25 @@ trec_eval up to 9.0.8 and pytrec_eval compare scores as float32, trec_eval 10 as
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.errors import UsageError, require_ids
 from harness.runfiles.arrow import integers, take, to_numpy
 from harness.runfiles.pairs import RankedPairs, hashes
 from harness.runfiles.rankings import Rankings, best_first
 from harness.scoring.arrays import Ints
-from harness.scoring.qrels import Qrels, QrelsDict
 
-_DOCUMENT = "in the run, of query {!r}, the document"
+if TYPE_CHECKING:
+    from harness.datasets.reader import Dataset
+
 NOT_RETRIEVED = np.iinfo(np.int64).max
 """The rank of a judged document that was not returned: behind every cut-off."""
 
@@ -38,6 +37,55 @@ class Ties(StrEnum):
     TREC = "trec"  # float32, then id descending: trec_eval 9, pytrec_eval
     TREC64 = "trec64"  # float64, then id descending: trec_eval 10
     ORDER = "order"  # float64, then as returned
+
+
+QrelsDict = Mapping[str, Mapping[str, int]]
+"""Judgements in memory, as pytrec_eval has them: query id -> document id -> grade."""
+
+
+@dataclass(frozen=True)
+class Qrels:
+    """Judgements of n queries as columns of length m, sorted by query.
+
+    `query` holds indices into `query_ids`, `evidence_id` codes of the pieces of evidence (rows with
+    the same code carry the same piece; by default each row is its own).
+    """
+
+    query_ids: Sequence[str]
+    query: npt.NDArray[np.int32]
+    document: pa.Array
+    grade: npt.NDArray[np.int32]
+    evidence_id: npt.NDArray[np.int32]
+
+    @cached_property
+    def first_of_document(self) -> npt.NDArray[np.bool_]:
+        """True for one judgement of each document of a query: the first of its highest grade.
+
+        A document stands more than once where it carries several pieces of evidence.
+        """
+        first = np.zeros(len(self.query), bool)
+        pairs = self.query.astype(np.int64) << 32 | self.document_code
+        order = np.lexsort((-self.grade, pairs))
+        first[order[np.diff(pairs[order], prepend=-1) != 0]] = True
+        return first
+
+    @cached_property
+    def document_code(self) -> npt.NDArray[np.int64]:
+        """A number for each judgement's document: equal ids, equal numbers."""
+        return to_numpy(self.document.dictionary_encode().indices).astype(np.int64)
+
+    @property
+    def n(self) -> int:
+        """Number of queries."""
+        return len(self.query_ids)
+
+
+def from_dataset(dataset: Dataset, key: str = "default") -> Qrels:
+    """One answer key of a dataset; every query of the dataset is there, judged or not."""
+    judged = dataset.qrels(key)
+    return Qrels(
+        dataset.query_ids, judged.query, judged.document_id, judged.grade, judged.evidence_id
+    )
 
 
 @dataclass(frozen=True)
@@ -144,20 +192,31 @@ class QrelsIndex:
         once = np.flatnonzero(np.diff(which, prepend=-1) != 0)
         return row[once], judgement[which[once]]
 
-    def gather(self, parts: Iterable[Ranks]) -> Ranked:
-        """All judgements, from the places in each part of a run."""
-        qrels = self._qrels
-        m = len(qrels.query)
-        rank = np.full(m, NOT_RETRIEVED)
-        above, tied = rank.copy(), np.zeros(m, np.int64)
-        returned, answered = np.zeros(qrels.n, np.int64), np.zeros(qrels.n, bool)
-        for part in parts:
-            rank[part.judgement] = part.rank
-            above[part.judgement] = part.above
-            tied[part.judgement] = part.tied
-            returned[part.query] = part.returned
-            answered[part.query] = True
-        return _ranked(qrels, returned, answered, rank, above, tied)
+
+def gather_ranks(qrels: Qrels, parts: Iterable[Ranks]) -> Ranked:
+    """Returns the ranks of all judgements, from those in each part of a run."""
+    m = len(qrels.query)
+    rank = np.full(m, NOT_RETRIEVED)
+    above, tied = rank.copy(), np.zeros(m, np.int64)
+    returned, answered = np.zeros(qrels.n, np.int64), np.zeros(qrels.n, bool)
+    for part in parts:
+        rank[part.judgement] = part.rank
+        above[part.judgement] = part.above
+        tied[part.judgement] = part.tied
+        returned[part.query] = part.returned
+        answered[part.query] = True
+    return Ranked(
+        returned,
+        answered,
+        qrels.query,
+        qrels.grade,
+        qrels.evidence_id,
+        qrels.document_code,
+        qrels.first_of_document,
+        rank,
+        above,
+        tied,
+    )
 
 
 def rank_judged(rankings: Rankings, qrels: Qrels, ties: Ties = Ties.TREC) -> Ranked:
@@ -167,9 +226,8 @@ def rank_judged(rankings: Rankings, qrels: Qrels, ties: Ties = Ties.TREC) -> Ran
     `answered`. A document returned twice counts where it stands first; see rankings.duplicates.
     """
     rankings = best_first(rankings)
-    judged = QrelsIndex(qrels)
     pairs = RankedPairs(rankings.query, rankings.document)
-    return judged.gather([judged.places(rankings, pairs, ties)])
+    return gather_ranks(qrels, [QrelsIndex(qrels).places(rankings, pairs, ties)])
 
 
 def in_order(rankings: Rankings, ties: Ties) -> Rankings:
@@ -223,108 +281,3 @@ def _tie_ranks(rankings: Rankings, row: Ints, first: Ints, size: Ints, above: In
     place[order] = np.arange(len(members)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     mine = (np.cumsum(sizes) - sizes)[which] + row - first
     return np.asarray(above + 1 + place[mine])
-
-
-@np.errstate(over="ignore")  # see of_width
-def rank_dicts(
-    run: Mapping[str, Mapping[str, float]], qrels: QrelsDict, columns: Qrels, ties: Ties = Ties.TREC
-) -> Ranked:
-    """The same as `rank_judged` for dictionaries, without making columns of the run first.
-
-    `columns` is `qrels` as columns; under `Ties.ORDER` the order of the dictionary is the order in
-    which equals were returned. Raises UsageError for a ranking of another form, scores that are
-    none, and ids that are no text where a judged document was not found or has an equal.
-    """
-    width = np.float32 if ties is Ties.TREC else np.float64
-    m = len(columns.query)
-    rank = np.full(m, NOT_RETRIEVED)
-    above, tied = rank.copy(), np.zeros(m, np.int64)
-    returned, answered = np.zeros(columns.n, np.int64), np.zeros(columns.n, bool)
-    start = 0
-    for i, (query, judged) in enumerate(qrels.items()):
-        found = run.get(query)
-        if found is not None:
-            if not isinstance(found, Mapping):
-                raise UsageError(
-                    f"the run's ranking of query {query!r} is {type(found).__name__}, where "
-                    "{document: score} is needed"
-                )
-            returned[i], answered[i] = len(found), True
-            scores = _scores(found, width, query)
-            # NaN, and so unequal to itself, if any score is: infinity squared is infinity.
-            length = scores.dot(scores)
-            if length != length:
-                odd = list(found.items())[int(np.flatnonzero(np.isnan(scores))[0])]
-                raise UsageError(
-                    f"the run cannot be ranked: query {query!r} has a NaN score ({odd[1]!r}, of "
-                    f"document {odd[0]!r})"
-                )
-            checked = False
-            for j, document in enumerate(judged, start):
-                score = found.get(document)
-                if score is None:
-                    # Looking at all ids takes as long as all the rest: only where it may be 1
-                    # that was returned for "1".
-                    if not checked:
-                        require_ids([*found], _DOCUMENT.format(query))
-                        checked = True
-                    continue
-                at = width(score)
-                higher, equal = np.count_nonzero(scores > at), np.count_nonzero(scores == at)
-                above[j], tied[j], rank[j] = higher, equal, higher + 1
-                if equal > 1:
-                    rank[j] += _equals_ahead(found, query, document, width, ties)
-        start += len(judged)
-    return _ranked(columns, returned, answered, rank, above, tied)
-
-
-def _scores(
-    found: Mapping[str, float], width: type[np.floating[Any]], query: str
-) -> npt.NDArray[Any]:
-    """All scores of a query, of that width. Raises UsageError for what is no number."""
-    code = "f" if width is np.float32 else "d"
-    try:
-        # A sixth faster than fromiter, which is most of the time that dictionaries take.
-        return np.frombuffer(struct.pack(f"{len(found)}{code}", *found.values()), width)
-    except (OverflowError, struct.error):  # beyond float32, or of a type that fromiter may take
-        pass
-    try:
-        return np.fromiter(found.values(), width, len(found))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise UsageError(
-            f"the run has a score for query {query!r} that is no number of 64 bits ({error})"
-        ) from None
-
-
-def _equals_ahead(
-    found: Mapping[str, float], query: str, document: str, width: type[np.floating[Any]], ties: Ties
-) -> int:
-    """How many documents of the same score stand above `document`."""
-    at = width(found[document])
-    equals = [d for d, score in found.items() if width(score) == at]
-    require_ids(equals, _DOCUMENT.format(query))
-    if ties is Ties.ORDER:
-        return equals.index(document)
-    return sum(d > document for d in equals)
-
-
-def _ranked(
-    qrels: Qrels,
-    returned: Ints,
-    answered: npt.NDArray[np.bool_],
-    rank: Ints,
-    above: Ints,
-    tied: Ints,
-) -> Ranked:
-    return Ranked(
-        returned,
-        answered,
-        qrels.query,
-        qrels.grade,
-        qrels.evidence_id,
-        qrels.document_code,
-        qrels.first_of_document,
-        rank,
-        above,
-        tied,
-    )

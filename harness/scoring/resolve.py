@@ -1,4 +1,4 @@
-"""Rankings laid beside a dataset: which query and which document each row is."""
+"""Finds which query and which document of a dataset each row of a ranking is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from harness.datasets.reader import Dataset
 from harness.runfiles.rankings import Rankings, best_first, duplicates, without
-from harness.scoring.arrays import Ints
+from harness.scoring.arrays import Flags, Ints
 
 _DIGITS = 9  # of ids that are looked up as numbers
 _SPREAD = 4  # numbers a document, of which a table is made
@@ -125,3 +125,33 @@ def _numbers(ids: pa.Array) -> Ints:
         return np.full(len(ids), -1)
     digits = ids if pc.all(plain).as_py() else pc.if_else(plain, ids, None)
     return np.asarray(pc.fill_null(digits.cast(pa.int64()), -1).to_numpy(), np.int64)
+
+
+UNKNOWN_SIZE = 1 << 31
+"""Larger than any haystack: of datasets of ids alone, whose haystacks nobody knows."""
+
+
+def haystack_sizes(dataset: Dataset) -> Ints:
+    """Documents in the haystack of each query; shape (n,)."""
+    if dataset.manifest.ids_only:
+        return np.full(dataset.n_queries, UNKNOWN_SIZE)
+    sizes = np.array([dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))], np.int64)
+    sizes = sizes[dataset.query_haystack]
+    if dataset.manifest.exclude_self:
+        sizes = sizes - (dataset.rows_with_query_id >= 0)
+    return sizes
+
+
+def held(dataset: Dataset, query: npt.NDArray[np.int32], document: npt.NDArray[np.int32]) -> Flags:
+    """Whether a ranking can hold each document, (m,): the haystack of its query does, and it is not
+    the query's own where that is left out."""
+    there = document >= 0
+    haystack = dataset.query_haystack[query]
+    order = np.argsort(haystack, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(haystack[order])) + 1):
+        one = int(haystack[rows[0]]) if len(rows) else 0
+        if len(rows) and dataset.haystack_size(one) < len(dataset.documents):
+            there[rows] &= np.isin(document[rows], dataset.haystack_rows(one))
+    if dataset.manifest.exclude_self:
+        there &= document != dataset.rows_with_query_id[query]
+    return there

@@ -29,26 +29,25 @@ from harness.runfiles.rankings import Rankings, Run, read_rankings, without_quer
 from harness.schema import Ability
 from harness.scoring import protocols as named
 from harness.scoring.arrays import Ints
-from harness.scoring.cells import (
+from harness.scoring.bounds import stable_depth
+from harness.scoring.metrics import Metric
+from harness.scoring.protocols import ANSWERS, Choices, Protocol, Signature, digest
+from harness.scoring.ranks import Ranked, Ties, from_dataset, in_order, rank_judged
+from harness.scoring.resolve import Resolved, cleaned, haystack_sizes, held, resolve
+from harness.scoring.results import (
     Column,
     MetricWarnings,
+    QueryStatus,
     document_columns,
     query_table,
+    returned_stats,
     slice_results,
+    slices,
+    with_intervals,
+    with_macro_category,
 )
-from harness.scoring.depth import stable_depth
-from harness.scoring.haystacks import haystack_sizes, held
-from harness.scoring.metrics import Metric
-from harness.scoring.protocols import ANSWERS, Choices, Protocol
-from harness.scoring.qrels import from_dataset
-from harness.scoring.ranks import Ranked, Ties, in_order, rank_judged
-from harness.scoring.resolve import Resolved, cleaned, resolve
-from harness.scoring.returned import returned_stats, unreached_message
-from harness.scoring.scores import Scores
+from harness.scoring.scores import Scores, unreached_message
 from harness.scoring.sections import Sections
-from harness.scoring.signature import Signature, digest
-from harness.scoring.slices import QueryStatus, slices
-from harness.scoring.uncertainty import with_intervals, with_macro_category
 
 if TYPE_CHECKING:
     from harness.runfiles.tables import Frame
@@ -168,8 +167,7 @@ class _Scorer:
         self, protocol: Protocol, ranked: Ranked, scored: Flags, present: Flags, ties: Ties
     ) -> None:
         """Score turn rankings at session level too."""
-        from harness.scoring.session_level import SessionLevel
-        from harness.scoring.session_scores import session_columns
+        from harness.scoring.sessions import SessionLevel, session_columns
 
         dataset, resolved = self._dataset, self._resolved
         if ties is not Ties.ORDER:
@@ -260,7 +258,7 @@ class _Scorer:
         return sorted({*own, *self._choices.ks}) or [1]
 
     def _stable_depth(self, ties: Ties) -> Ints:
-        """Down to which rank deeper rankings would be the same; (n,), see depth.py."""
+        """Down to which rank deeper rankings would be the same; (n,)."""
         results = None
         if self._answered.texts is not None:
             results = np.array([len(texts) for texts in self._answered.texts], np.int64)

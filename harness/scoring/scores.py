@@ -7,7 +7,7 @@ interval, random baseline, upper bound and signature. The rest of this file look
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from harness.errors import UsageError, near
-from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
+from harness.records.scores import MetricResult, ProtocolResult, ReturnedStats, ScoreReport
 from harness.schema import Ability
 from harness.scoring.grid import digits
 
@@ -197,3 +197,39 @@ def main_metrics(
     if not found:
         found = [name for name in MAIN_OF_ANSWERS if name in metrics][:1]
     return list(dict.fromkeys([*found, *(name for name in asked if name in metrics)]))
+
+
+def depth_message(returned: ReturnedStats | None, depth: int, *, requested: bool) -> str:
+    """Says how deep rankings are: `100 documents deep` where all were returned that could be.
+
+    `requested`: `depth` is what the system was asked for. Of rankings that were imported nobody
+    knows that, and `depth` is the most that one could hold.
+    """
+    if returned is None:
+        return f"at most {depth} documents deep"
+    if not returned.shorter:
+        return f"{depth} documents deep"
+    asked = "asked" if requested else "at most"
+    return f"{figures(returned, 'documents deep')}, of {depth} {asked}"
+
+
+def unreached_message(returned: ReturnedStats | None, metrics: Iterable[str] | None = None) -> str:
+    """Names the cut-offs that exceed what was returned, as a sentence; empty for none.
+
+    `metrics`: only their cut-offs (None: all that were scored).
+    """
+    cutoffs = returned.unreached_cutoffs if returned else []
+    if metrics is not None:
+        cuts = {name.rpartition("@")[2] for name in metrics}
+        cutoffs = [cutoff for cutoff in cutoffs if str(cutoff) in cuts]
+    if returned is None or not cutoffs:
+        return ""
+    return (
+        f"k = {', '.join(map(str, cutoffs))}: beyond what came ({figures(returned, 'documents')}; "
+        "over a tenth of the rankings end before k)"
+    )
+
+
+def figures(returned: ReturnedStats, what: str) -> str:
+    """`6.5 documents on average, 5 at least`."""
+    return f"{returned.mean:.1f} {what} on average, {returned.min} at least"

@@ -18,14 +18,20 @@ from harness.records.scores import (
 from harness.runfiles.rankings import Rankings
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Ints, Values, count_by, mean, ratio
-from harness.scoring.budget import BUDGETS, TOKENIZER, TokenBudget, TokenCounts, token_summary
-from harness.scoring.haystacks import haystack_sizes, held
 from harness.scoring.metrics import Metric
-from harness.scoring.metrics.probability import none_found
-from harness.scoring.random_baseline_budget import ORDERS, recall_random_baseline
+from harness.scoring.metrics.definition import none_found
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
-from harness.scoring.resolve import Resolved
-from harness.scoring.slices import QueryStatus
+from harness.scoring.resolve import Resolved, haystack_sizes, held
+from harness.scoring.results import QueryStatus
+from harness.scoring.tokens import (
+    BUDGETS,
+    ORDERS,
+    TOKENIZER,
+    TokenBudget,
+    TokenCounts,
+    recall_random_baseline,
+    token_summary,
+)
 
 Template = Callable[[str], str]
 """Returns the signature that the numbers of a protocol share, by its name and version."""

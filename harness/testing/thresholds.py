@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import UsageError, near
-from harness.scoring.metrics import Metric
-from harness.scoring.metrics.registry import ALIASES, METRICS, find_metric
+from harness.scoring.metrics import ALIASES, METRICS, Metric, find_metric
 from harness.scoring.protocols import ANSWERS
 from harness.testing import PlainCheck
 

@@ -24,8 +24,8 @@ from pathlib import Path
 from tabulate import tabulate
 
 from harness import open_dataset
-from harness.scoring.matching.found import Match, Matching, Way
-from harness.scoring.matching.matcher import Matcher
+from harness.scoring.matching.matcher import Match, Matcher, Matching
+from harness.scoring.matching.words import Way
 from tests.benchmarks.measure import median, timed
 from tests.scoring.matching.rewrites import KINDS, REPHRASED, Talk, Turn, words
 

@@ -21,8 +21,7 @@ from harness.runfiles.rankings import read_rankings
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.metrics import Metric
-from harness.scoring.qrels import from_dataset
-from harness.scoring.ranks import Ties, rank_judged
+from harness.scoring.ranks import Ties, from_dataset, rank_judged
 from harness.scoring.resolve import resolve
 from harness.stats.correlation import correlations
 

@@ -11,8 +11,8 @@ import pytest
 from browsers import launched
 
 from harness.reports.html import ASSETS, modules, page
+from harness.scoring.metrics import METRICS
 from harness.scoring.metrics.described import DESCRIBED
-from harness.scoring.metrics.registry import METRICS
 
 PAGES = sorted(path.parent.name for path in ASSETS.glob("*/*.html"))
 NAME = re.compile(r"^(?:async )?(?:class|const|function|let) (\w+)", re.MULTILINE)

@@ -16,8 +16,7 @@ from harness.datasets.prepare import open_dataset
 from harness.errors import UsageError
 from harness.runfiles import raw
 from harness.runfiles.rankings import read_rankings
-from harness.scoring.evaluate import evaluate
-from harness.scoring.qrels import read_qrels
+from harness.scoring.evaluate import evaluate, read_qrels
 
 _FORMS = {form.name: form for form in forms()}
 _SCORED = {name for name in _FORMS if name.startswith(("score", "published"))}

@@ -11,9 +11,8 @@ from harness.datasets.prepare import open_dataset
 from harness.records.scores import MetricResult
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run
-from harness.scoring.protocols import Choices
+from harness.scoring.protocols import Choices, Signature
 from harness.scoring.scores import Scores
-from harness.scoring.signature import Signature
 
 pytestmark = pytest.mark.extensions
 

@@ -14,10 +14,10 @@ from small import lists, one_corpus, prepared
 from harness.datasets.writer import DatasetWriter
 from harness.records.scores import TokenSummary
 from harness.schema import Ability
-from harness.scoring.budget import TokenCounts, token_counts
 from harness.scoring.protocols import Choices
+from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
-from harness.scoring.slices import QueryStatus
+from harness.scoring.tokens import TokenCounts, token_counts
 
 TOKEN = re.compile(rb"[\w\x80-\xff]+|[!-~]")
 texts = st.text(st.sampled_from("ab1_ .,'\t\n\x00\x1f\x7fé東🦊-") | st.characters(codec="utf-8"))
@@ -48,7 +48,7 @@ def test_tokens_are_what_the_regular_expression_finds_in_the_bytes(
 def test_many_documents_are_counted_block_by_block_alike(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("harness.scoring.budget._LET_GO", 1000)  # of the file's pages, in the midst
+    monkeypatch.setattr("harness.scoring.tokens._LET_GO", 1000)  # of the file's pages, in the midst
 
     def fill(out: DatasetWriter) -> None:
         for i in range(40_000):

@@ -11,13 +11,13 @@ import pytest
 from small import lists, one_corpus
 
 from harness.runfiles.rankings import Rankings
-from harness.scoring.depth import depth_sensitive, stable_depth
+from harness.scoring.bounds import depth_sensitive, stable_depth
+from harness.scoring.evaluate import from_dict
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
-from harness.scoring.qrels import from_dict
 from harness.scoring.ranks import Ties, rank_judged
+from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
-from harness.scoring.slices import QueryStatus
 
 NAMES = [
     *("recall@2", "hit@3", "recall_all@4", "precision@5", "precision_returned@5", "f1@3"),

@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 from small import ranked, value
 
 from harness.errors import UsageError
-from harness.scoring.metrics import Metric, parse_metrics
+from harness.scoring.metrics import ALIASES, METRICS, Metric, parse_metrics
 from harness.scoring.metrics.described import DESCRIBED, OF_ANSWERS
-from harness.scoring.metrics.registry import ALIASES, METRICS
 
 
 @given(st.sampled_from(sorted(METRICS)), st.none() | st.integers(1, 10**9), st.integers(1, 99))

@@ -11,11 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.runfiles.rankings import best_first, read_rankings
-from harness.scoring.evaluate import evaluate
-from harness.scoring.metrics import Metric
-from harness.scoring.metrics.registry import METRICS
-from harness.scoring.qrels import from_dict
-from harness.scoring.ranks import Ties, in_order, rank_dicts, rank_judged
+from harness.scoring.evaluate import evaluate, from_dict, rank_dicts
+from harness.scoring.metrics import METRICS, Metric
+from harness.scoring.ranks import Ties, in_order, rank_judged
 
 NAMES = [f"{name}@3" if METRICS[name].needs_cutoff else name for name in METRICS]
 IDS = ["a", "B", "b", "é", "10", "9", "日本"]

@@ -9,11 +9,10 @@ import pytest
 from small import one_corpus
 
 from harness.runfiles.rankings import read_rankings
-from harness.scoring.metrics import Metric
-from harness.scoring.metrics.registry import METRICS
+from harness.scoring.evaluate import from_dict, rank_dicts
+from harness.scoring.metrics import METRICS, Metric
 from harness.scoring.protocols import Choices
-from harness.scoring.qrels import from_dict
-from harness.scoring.ranks import Ties, rank_dicts, rank_judged
+from harness.scoring.ranks import Ties, rank_judged
 from harness.scoring.score import score
 
 EVERY = [f"{name}@{k}" for name in METRICS if name != "rprec" for k in (1, 3, 10)]

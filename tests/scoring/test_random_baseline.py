@@ -14,15 +14,13 @@ from small import lists, prepared, ranked, value
 
 from harness.datasets.writer import DatasetWriter
 from harness.records.scores import MetricResult
-from harness.scoring import upper_bound
-from harness.scoring.metrics import Metric
-from harness.scoring.metrics.registry import METRICS
+from harness.scoring import bounds
+from harness.scoring.bounds import UpperBounds, random_baseline
+from harness.scoring.evaluate import from_dict
+from harness.scoring.metrics import METRICS, Metric
 from harness.scoring.protocols import Choices
-from harness.scoring.qrels import Qrels, from_dict
-from harness.scoring.random_baseline import random_baseline
-from harness.scoring.ranks import Ranked
+from harness.scoring.ranks import Qrels, Ranked
 from harness.scoring.score import score
-from harness.scoring.upper_bound import UpperBounds
 
 
 @st.composite
@@ -122,7 +120,7 @@ def test_what_is_too_much_to_go_through_is_an_upper_bound_and_is_called_one(
     carried: list[set[int]],
 ) -> None:
     def curve() -> tuple[list[int], list[int]]:
-        found = upper_bound.Cover.of_query(
+        found = bounds.Cover.of_query(
             [{d for d, p in enumerate(carried) if i in p} for i in range(12)]
         )
         return [found.of(k)[0] for k in range(9)], [found.of(k)[1] for k in range(9)]
@@ -133,7 +131,7 @@ def test_what_is_too_much_to_go_through_is_an_upper_bound_and_is_called_one(
     ]
     assert curve() == (best, best)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(upper_bound, "_STEPS", 0)
+        patch.setattr(bounds, "_STEPS", 0)
         most, least = curve()
     assert all(low <= true <= high for low, true, high in zip(least, best, most, strict=True))
     assert most[8] == least[8] == best[8]
@@ -159,7 +157,7 @@ def test_a_bound_is_said_in_the_output(tmp_path: Path, monkeypatch: pytest.Monke
     exact, warnings = recall()
     assert exact.upper_bound == exact.value == 1
     assert not exact.upper_bound_method
-    monkeypatch.setattr(upper_bound, "_STEPS", 0)
+    monkeypatch.setattr(bounds, "_STEPS", 0)
     bound, warnings = recall()
     assert bound.upper_bound == 1
     assert bound.upper_bound_method == "an upper bound"

@@ -17,13 +17,12 @@ from harness.datasets.writer import DatasetWriter
 from harness.extensions.answers.scoring import returned_texts
 from harness.records.scores import MetricResult, ScoreReport
 from harness.schema import Ability
-from harness.scoring import random_baseline_budget
-from harness.scoring.budget import TokenCounts
+from harness.scoring import tokens
 from harness.scoring.protocols import Choices
-from harness.scoring.qrels import from_dataset
-from harness.scoring.random_baseline_sessions import DRAWS
-from harness.scoring.ranks import rank_judged
+from harness.scoring.ranks import from_dataset, rank_judged
 from harness.scoring.score import score
+from harness.scoring.sessions import DRAWS
+from harness.scoring.tokens import TokenCounts
 
 TURNS = {
     "a": ("s1", 100, "the kiln is in the old barn"),
@@ -131,9 +130,9 @@ def test_chance_of_recall_within_a_budget_is_the_mean_over_all_orders(
             expected[at] += np.mean([not prefix.isdisjoint(p) for p in PIECES.values()])
     expected /= len(list(permutations(documents)))
 
-    monkeypatch.setattr(random_baseline_budget, "ORDERS", 10_000)
-    monkeypatch.setattr(random_baseline_budget, "_SHUFFLED", shuffled)
-    levels = random_baseline_budget.recall_random_baseline(
+    monkeypatch.setattr(tokens, "ORDERS", 10_000)
+    monkeypatch.setattr(tokens, "_SHUFFLED", shuffled)
+    levels = tokens.recall_random_baseline(
         data,
         rank_judged(lists({"q": []}), from_dataset(data)),
         np.ones(1, bool),
@@ -153,7 +152,7 @@ def test_a_document_that_was_not_drawn_is_as_likely_as_one_that_was(tmp_path: Pa
     ids = [f"d{i}" for i in range(300)]
     texts = {d: "w " * (1 + i % 40) for i, d in enumerate(ids)}
     data = one_corpus(tmp_path / "data", ids, {"q": {"d0": 1}}, texts=texts)
-    orders = random_baseline_budget.Orders.draw(data, 0, 1, 1, (5, 20, 50), TokenCounts(data))
+    orders = tokens.Orders.draw(data, 0, 1, 1, (5, 20, 50), TokenCounts(data))
     drawn = set(np.unique(orders.row).tolist())
     assert not drawn.issuperset(range(300))
     for row in range(300):
@@ -171,7 +170,7 @@ def test_both_ways_of_counting_what_fits_agree_order_by_order(tmp_path: Path) ->
     data = one_corpus(tmp_path / "data", ids, {"q": {"d0": 1}}, texts=texts)
     for depth in (1, 7, 39, 40, 60):
         budgets = (0, 20, 100, 10_000)
-        orders = random_baseline_budget.Orders.draw(data, 0, depth, 2, budgets, TokenCounts(data))
+        orders = tokens.Orders.draw(data, 0, depth, 2, budgets, TokenCounts(data))
         together = orders.of_one(dict(enumerate(costs)))
         for row, cost in enumerate(costs):
             alone = orders.of_several({row: cost}, -1)

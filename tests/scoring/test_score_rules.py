@@ -20,9 +20,9 @@ from harness.schema import Ability
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties
+from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
 from harness.scoring.scores import Scores
-from harness.scoring.slices import QueryStatus
 
 IDS = [f"d{i}" for i in range(12)]
 

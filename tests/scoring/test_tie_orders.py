@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small import ranked
 
+from harness.scoring.bounds import TieOrders
+from harness.scoring.evaluate import from_dict
 from harness.scoring.metrics import Metric
-from harness.scoring.qrels import Qrels, from_dict
-from harness.scoring.ranks import Ties
-from harness.scoring.ties import TieOrders
+from harness.scoring.ranks import Qrels, Ties
 
 NAMES = [
     *("recall@2", "hit@1", "recall_all@3", "precision@2", "precision_returned@3", "f1@2"),

@@ -34,14 +34,11 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import query_outcomes
 from harness.schema import Ability
 from harness.scoring.arrays import Values
-from harness.scoring.haystacks import haystack_sizes
 from harness.scoring.protocols import Choices
-from harness.scoring.qrels import from_dataset
-from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, rank_judged
-from harness.scoring.resolve import Resolved, cleaned, resolve
-from harness.scoring.returned import depth_message
+from harness.scoring.ranks import NOT_RETRIEVED, Ranked, Ties, from_dataset, rank_judged
+from harness.scoring.resolve import Resolved, cleaned, haystack_sizes, resolve
 from harness.scoring.score import score
-from harness.scoring.scores import Scores
+from harness.scoring.scores import Scores, depth_message
 
 PROTOCOL = "memory"
 """All abilities and normalised evidence; equal scores are ranked as they were returned."""

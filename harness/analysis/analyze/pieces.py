@@ -13,9 +13,8 @@ from harness.analysis.analyze.causes import Flags
 from harness.datasets.reader import Dataset, DatasetQrels
 from harness.schema import Ability
 from harness.scoring.arrays import Ints
-from harness.scoring.haystacks import haystack_sizes, held
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
-from harness.scoring.resolve import Resolved
+from harness.scoring.resolve import Resolved, haystack_sizes, held
 
 Rows = npt.NDArray[np.int32]
 

@@ -14,7 +14,7 @@ from harness.records.scores import MetricResult
 from harness.runs.folder.run_folder import RunFolder
 from harness.schema import Ability
 from harness.scoring.grid import grid
-from harness.scoring.matching.hits import by_query, expand, read_hits
+from harness.scoring.matching.matcher import by_query, expand, read_hits
 
 WORST = 10
 """Queries in the table of the worst ones."""

@@ -20,7 +20,7 @@ from harness.analysis.board.records import BoardProtocol, Entry, ProtocolKey, Ra
 from harness.analysis.compare.scored import BlockRows, Names, Values
 from harness.analysis.compare.table import slice_masks
 from harness.runfiles.arrow import read_parquet
-from harness.scoring.uncertainty import counted
+from harness.scoring.results import counted
 from harness.stats.joint import RankRanges, rank_ranges
 
 LEVEL = 0.95

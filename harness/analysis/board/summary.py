@@ -27,8 +27,8 @@ from harness.io.records import encode
 from harness.records.run import Params
 from harness.records.scores import MetricResult
 from harness.schema import Ability
-from harness.scoring.signature import digest
-from harness.scoring.uncertainty import counted
+from harness.scoring.protocols import digest
+from harness.scoring.results import counted
 
 
 def six_digits(value: float | None) -> float | None:

@@ -10,8 +10,8 @@ from harness.analysis.board.records import Board, Entry, EntryCost, EntryQueries
 from harness.analysis.board.summary import is_complete, title
 from harness.records.scores import AnsweredOnly, Interval, ReturnedStats
 from harness.scoring.grid import digits, grid
-from harness.scoring.returned import unreached_message
-from harness.scoring.uncertainty import counted
+from harness.scoring.results import counted
+from harness.scoring.scores import unreached_message
 
 Row = tuple[Entry, str, dict[str, RankedResult]]
 """An entry, its label, and its results over all queries of the headline metrics."""

@@ -12,7 +12,7 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.submission import Submission
 from harness.runfiles.rankings import read_rankings
-from harness.scoring.uncertainty import counted
+from harness.scoring.results import counted
 
 _MAX_NAME = 100
 """Characters of a system's name, which is part of a folder's."""

@@ -14,7 +14,7 @@ from harness.runs.folder.answers_folder import AnswersFolder
 from harness.scoring.arrays import Flags
 from harness.scoring.grid import grid
 from harness.scoring.judge_agreement import ConfusionCounts
-from harness.scoring.uncertainty import counted
+from harness.scoring.results import counted
 from harness.stats.judged import (
     Errors,
     JudgedRate,

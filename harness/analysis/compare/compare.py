@@ -30,7 +30,7 @@ from harness.analysis.compare.scored import (
 from harness.analysis.compare.table import slice_masks, table
 from harness.errors import UsageError, near
 from harness.scoring.grid import grid
-from harness.scoring.uncertainty import named
+from harness.scoring.results import named
 from harness.stats.corrections import CORRECTIONS, holm
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired
 

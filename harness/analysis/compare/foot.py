@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Sequence
 
 from harness.analysis.compare.comparison import Cell, Family, Table
-from harness.scoring.uncertainty import counted, named
+from harness.scoring.results import counted, named
 from harness.stats.intervals import METHOD_NAMES
 
 

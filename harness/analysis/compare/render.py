@@ -13,9 +13,8 @@ from harness.analysis.compare.comparison import Cell, Comparison, Group, Pair, T
 from harness.analysis.compare.foot import foot
 from harness.runs.folder.run_folder import read_scores
 from harness.scoring.grid import grid
-from harness.scoring.returned import unreached_message
-from harness.scoring.scores import main_metrics, main_protocol
-from harness.scoring.uncertainty import counted, named
+from harness.scoring.results import counted, named
+from harness.scoring.scores import main_metrics, main_protocol, unreached_message
 from harness.stats.intervals import MeanInterval
 from harness.stats.paired import Equivalence
 

@@ -22,7 +22,7 @@ from harness.records.scores import ProtocolResult, ScoreReport
 from harness.runfiles.arrow import read_parquet
 from harness.runs.folder.answers_folder import AnswersFolder, is_answers
 from harness.runs.folder.run_folder import RunFolder, read_scores, scores_by_query
-from harness.scoring.signature import digest
+from harness.scoring.protocols import digest
 
 Values = npt.NDArray[np.float64]
 Names = npt.NDArray[np.str_]

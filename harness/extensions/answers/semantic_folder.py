@@ -29,15 +29,12 @@ from harness.records.scores import SemanticResult
 from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.scoring.arrays import Values
-from harness.scoring.matching.hits import by_query, expand, read_hits
+from harness.scoring.matching.matcher import by_query, expand, read_hits
 from harness.scoring.metrics import Metric
-from harness.scoring.protocols import Choices
-from harness.scoring.qrels import from_dataset
-from harness.scoring.ranks import Ties, rank_judged
+from harness.scoring.protocols import Choices, Signature, digest
+from harness.scoring.ranks import Ties, from_dataset, rank_judged
 from harness.scoring.resolve import cleaned, resolve
-from harness.scoring.signature import Signature, digest
-from harness.scoring.slices import QueryStatus, slices
-from harness.scoring.uncertainty import independent
+from harness.scoring.results import QueryStatus, independent, slices
 
 KS = (1, 5, 10)
 

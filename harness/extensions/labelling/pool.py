@@ -119,7 +119,7 @@ def _run(system: System, dataset: Dataset, k: int, seed: int, out: Path, quiet: 
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.run import run
     from harness.runs.settings import Settings
-    from harness.scoring.matching.hits import UNRESOLVED
+    from harness.scoring.matching.matcher import UNRESOLVED
 
     folder = RunFolder(
         run(dataset, system.spec, Settings(k=k, seed=seed, allow_empty=True), out=out, quiet=quiet)

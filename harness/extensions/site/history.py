@@ -24,7 +24,7 @@ from harness.analysis.gate import GateResult, may_pass
 from harness.errors import UsageError
 from harness.io.files import disk_errors, fsync_path
 from harness.io.records import Record, decode, encode
-from harness.scoring.uncertainty import counted
+from harness.scoring.results import counted
 from harness.stats.corrections import holm
 
 VERSION: Final = 1

@@ -19,8 +19,8 @@ from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.rankings import Ranking, as_rankings, write_rankings
 from harness.runs.folder.run_folder import RunFolder, folder_name, write_record
 from harness.runs.folder.store import OURS
-from harness.scoring.matching.found import Matching
-from harness.scoring.matching.hits import (
+from harness.scoring.matching.matcher import (
+    Matching,
     TextHit,
     by_query,
     expand,

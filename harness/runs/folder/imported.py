@@ -34,10 +34,9 @@ from harness.runs.folder.rankings import write_asked, write_rankings
 from harness.runs.folder.run_folder import dataset_ref, folder_name, write_record
 from harness.runs.folder.store import OURS
 from harness.schema import Ability
-from harness.scoring.matching.found import Matching
-from harness.scoring.matching.hits import TextHit
+from harness.scoring.matching.matcher import Matching, TextHit
 from harness.scoring.resolve import cleaned, resolve
-from harness.scoring.uncertainty import counted
+from harness.scoring.results import counted
 
 _log = logging.getLogger(__name__)
 

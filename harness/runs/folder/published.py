@@ -35,7 +35,7 @@ from harness.runs.folder.imported import (
 from harness.runs.folder.joined import Joined, counted_notes, join
 from harness.runs.folder.rankings import write_asked, write_rankings
 from harness.runs.folder.run_folder import write_record
-from harness.scoring.matching.hits import TextHit
+from harness.scoring.matching.matcher import TextHit
 from harness.scoring.resolve import resolve
 
 

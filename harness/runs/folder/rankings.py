@@ -68,7 +68,7 @@ def _ids(
 ) -> pa.ChunkedArray:
     document: Any = dataset.documents.column("id", np.maximum(rows, 0))
     if (rows < 0).any():
-        from harness.scoring.matching.hits import UNRESOLVED
+        from harness.scoring.matching.matcher import UNRESOLVED
 
         starts = np.repeat(np.cumsum(sizes) - sizes, sizes)
         place = np.arange(len(rows)) - starts + 1

@@ -21,12 +21,12 @@ from harness.records.scores import ScoreReport
 from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
 from harness.scoring.protocols import Choices
+from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
 from harness.scoring.scores import Scores
-from harness.scoring.slices import QueryStatus
 
 if TYPE_CHECKING:
-    from harness.scoring.matching.hits import TextHit
+    from harness.scoring.matching.matcher import TextHit
 
 
 def score_run(
@@ -106,8 +106,8 @@ def query_outcomes(run: RunFolder, dataset: Dataset) -> QueryStatus:
     known = asked_in(run, dataset)
     if not run.hits.is_file():
         return known
-    from harness.scoring.budget import text_tokens, token_counts
-    from harness.scoring.matching.hits import by_query, expand, read_hits, unmeasurable
+    from harness.scoring.matching.matcher import by_query, expand, read_hits, unmeasurable
+    from harness.scoring.tokens import text_tokens, token_counts
 
     record = run.record
     hits, k = read_hits(dataset, run.hits), record.settings.k
@@ -129,7 +129,7 @@ def query_outcomes(run: RunFolder, dataset: Dataset) -> QueryStatus:
 def _texts(hits: list[TextHit], dataset: Dataset) -> list[list[str]]:
     """Return what each query was answered with; a hit without a text is the text of its
     documents."""
-    from harness.scoring.matching.hits import by_query
+    from harness.scoring.matching.matcher import by_query
 
     texts: list[list[str]] = [[] for _ in range(dataset.n_queries)]
     for query, mine in by_query(hits):

@@ -13,8 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from harness.scoring.matching.found import Way
-from harness.scoring.matching.words import Chunk, Written
+from harness.scoring.matching.words import Chunk, Way, Written
 
 Int64 = npt.NDArray[np.int64]
 _Keys = npt.NDArray[np.uint64]

@@ -15,6 +15,7 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import NamedTuple
@@ -46,6 +47,25 @@ _ROLE = r"(?:user|assistant|system|human|ai|bot|agent|chatbot|model|speaker)"
 _UNSPACED = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 WORD = re.compile(rf"[{_UNSPACED}]|[^\W_{_UNSPACED}]+(?:['’][^\W_{_UNSPACED}]+)*")
 _ESCAPES = re.compile(r'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))+')
+
+
+class Way(StrEnum):
+    """How the documents of a text of a system's own were found, the surest first."""
+
+    SOURCES = "sources"
+    """The system named them."""
+    EXACT = "exact"
+    """Letter for letter, in one direction or the other, prefixes taken off."""
+    ESCAPED = "json-escaped"
+    """Letter for letter once JSON's escapes are resolved on one of the two sides."""
+    NORMALISED = "normalised"
+    """Word for word, whatever the case, the marks and the spaces; or a long quote."""
+    F1 = "token-f1"
+    """Enough of their words are the same."""
+    SEMANTIC = "semantic"
+    """Their vectors are close enough."""
+    NONE = "none"
+    """Not found, so not measurable."""
 
 
 class TextLine(NamedTuple):

@@ -1,24 +1,29 @@
 """Metrics: values that parse from and print to the text people type, and their definitions.
 
-Each metric is one `MetricDefinition`, in `counted` or `ranked`; `registry` finds it by its name.
-`described` has the descriptions of metrics that are not of rankings alone.
+Each metric is one `MetricDefinition`, in `counted` or `ranked`, or of an installed package, which
+adds it by the entry point group `harness.metrics`, under the metric's name. It is loaded when a
+metric is asked for that is not known here. `described` has the descriptions of metrics that are not
+of rankings alone.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from harness.errors import UsageError
+from harness.errors import UsageError, near
+from harness.io import plugins
 from harness.scoring.arrays import Ints, Values
+from harness.scoring.metrics.counted import COUNTED
 from harness.scoring.metrics.definition import MetricDefinition
-from harness.scoring.metrics.registry import find_metric, unknown_metric
+from harness.scoring.metrics.ranked import RANKED
 from harness.scoring.ranks import Ranked
 
-__all__ = ["Metric", "MetricDefinition", "parse_metrics"]
+__all__ = ["METRICS", "Metric", "MetricDefinition", "find_metric", "parse_metrics"]
 
 _TREC_EVAL = re.compile(r"(ndcg_cut|map_cut|p|recall|success)_(\d+)", re.IGNORECASE | re.ASCII)
 """What trec_eval writes for a measure at a cutoff: `ndcg_cut_10`, `P_5`."""
@@ -104,3 +109,57 @@ def parse_metrics(texts: str | list[str]) -> list[Metric]:
     """Metrics from `"ndcg@10,recall@5"` or a list, each once, in order."""
     parts: list[Any] = texts.split(",") if isinstance(texts, str) else texts
     return list(dict.fromkeys(Metric.parse(part) for part in parts))
+
+
+# -- By name --
+
+ENTRY_POINTS = "harness.metrics"
+
+METRICS: dict[str, MetricDefinition] = {one.name: one for one in (*COUNTED, *RANKED)}
+"""The metrics of this folder, by name; and of packages those that were asked for."""
+
+ALIASES = {alias: one.name for one in METRICS.values() for alias in one.aliases}
+"""Names that other tools use, and ours. `recall_any@k` of LongMemEval is `hit@k`."""
+
+
+def find_metric(name: str) -> MetricDefinition | None:
+    """Returns the metric of a name or alias; None for an unknown one.
+
+    Raises UsageError for an entry point that cannot be loaded or is no metric of that name.
+    """
+    name = ALIASES.get(name, name)
+    if name not in METRICS:
+        entry = plugins.find(ENTRY_POINTS, name)
+        if entry is not None:
+            found = plugins.load(entry, "metric")
+            if not isinstance(found, MetricDefinition) or found.name != name:
+                raise UsageError(
+                    f"{entry.value} must be a harness.MetricDefinition named {name!r}, not "
+                    f"{found!r:.60}"
+                )
+            METRICS[name] = replace(found, function=_checked(name, found.function))
+    return METRICS.get(name)
+
+
+def unknown_metric(text: str, name: str) -> UsageError:
+    """Returns the error for a metric that is not known, with the near names."""
+    others = plugins.names(ENTRY_POINTS)
+    return UsageError(f"unknown metric {text!r}{near(name, [*METRICS, *ALIASES, *others])}")
+
+
+def _checked(
+    name: str, function: Callable[[Ranked, Ints], Values]
+) -> Callable[[Ranked, Ints], Values]:
+    """Returns a function that raises UsageError for what is not one value from 0 to 1 a query."""
+
+    def checked(ranked: Ranked, cutoff: Ints) -> Values:
+        values = np.asarray(function(ranked, cutoff), np.float64)
+        known = values[~np.isnan(values)]
+        if values.shape != (ranked.n,) or (known < 0).any() or (known > 1).any():
+            raise UsageError(
+                f"the metric {name!r} must give a value from 0 to 1, or NaN, for each of "
+                f"{ranked.n} queries"
+            )
+        return values
+
+    return checked

@@ -21,8 +21,13 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.scoring.arrays import Flags, Ints, Values, count_by, ratio, sum_by
-from harness.scoring.metrics.definition import MetricDefinition, RandomOrders, TiedDocuments
-from harness.scoring.metrics.probability import all_found, none_found
+from harness.scoring.metrics.definition import (
+    MetricDefinition,
+    RandomOrders,
+    TiedDocuments,
+    all_found,
+    none_found,
+)
 from harness.scoring.ranks import Ranked
 
 _MOST_SETS = 16

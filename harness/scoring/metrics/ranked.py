@@ -13,8 +13,12 @@ import numpy as np
 
 from harness.errors import UsageError
 from harness.scoring.arrays import Ints, Values, count_by, ratio, sum_by
-from harness.scoring.metrics.definition import MetricDefinition, RandomOrders, TiedDocuments
-from harness.scoring.metrics.probability import first_found
+from harness.scoring.metrics.definition import (
+    MetricDefinition,
+    RandomOrders,
+    TiedDocuments,
+    first_found,
+)
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
 _HIGHEST = 1_000  # 2^1024 is beyond a float64

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.scoring.matching.found import Match, Matching, Way
-from harness.scoring.matching.matcher import Matcher
+from harness.scoring.matching.matcher import Match, Matcher, Matching
+from harness.scoring.matching.words import Way
 
 SUPPORT = "I went to a support group yesterday and it was so powerful."
 COUNSEL = "You would be a great counselor, people trust you at once!"

@@ -47,8 +47,8 @@ from harness.runs.folder.answers_folder import (
 )
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
 from harness.runs.usage import Prices, cost_usd, with_model_prices
-from harness.scoring.budget import TOKENIZER
-from harness.scoring.signature import digest as digest_of_ids
+from harness.scoring.protocols import digest as digest_of_ids
+from harness.scoring.tokens import TOKENIZER
 
 _log = logging.getLogger(__name__)
 

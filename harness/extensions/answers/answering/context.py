@@ -3,7 +3,7 @@
 Baselines tell what the number of a system is worth: no context, the newest documents of the
 haystack, random documents (as many as the run returned), and the evidence alone, which is the best
 that retrieval can do. Every context is cut to the same token budget (`words+marks`, see
-scoring/budget).
+scoring/tokens).
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from harness.records.answers import BASELINES
 from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import asked_in
-from harness.scoring.budget import TokenCounts, text_tokens
-from harness.scoring.matching.hits import read_hits
+from harness.scoring.matching.matcher import read_hits
 from harness.scoring.resolve import cleaned, resolve
+from harness.scoring.tokens import TokenCounts, text_tokens
 
 """Contexts in place of what a run returned."""
 

@@ -14,9 +14,9 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.extensions.answers.scoring.text_metrics import METRICS, Text, best_of, check_metrics
 from harness.scoring.arrays import Flags, Values
-from harness.scoring.cells import Column
 from harness.scoring.protocols import ANSWERS
 from harness.scoring.resolve import Resolved
+from harness.scoring.results import Column
 
 SHOWN = ("containment", "exact_match", "token_f1", "rouge_l", "bleu", "bleu1")
 

@@ -33,11 +33,16 @@ from harness.records.scores import (
 )
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Values
-from harness.scoring.cells import Column, query_table, slice_results
+from harness.scoring.protocols import Signature, digest
+from harness.scoring.results import (
+    Column,
+    query_table,
+    slice_results,
+    slices,
+    with_intervals,
+    with_macro_category,
+)
 from harness.scoring.score import scored_dataset
-from harness.scoring.signature import Signature, digest
-from harness.scoring.slices import slices
-from harness.scoring.uncertainty import with_intervals, with_macro_category
 from harness.stats.repeats import variance_components
 
 LEVEL = "answer"

@@ -22,7 +22,7 @@ from harness.extensions.answers.semantic.similarity import SimilarityModel
 from harness.io.files import digest
 from harness.records.scores import SemanticResult
 from harness.runfiles.raw import read_lines
-from harness.scoring.signature import Signature
+from harness.scoring.protocols import Signature
 
 T = TypeVar("T")
 

@@ -19,8 +19,7 @@ from harness.records.scores import (
     SliceResult,
 )
 from harness.scoring.arrays import Flags, Values
-from harness.scoring.cells import Column, slice_results
-from harness.scoring.uncertainty import LEVEL, with_intervals_over
+from harness.scoring.results import LEVEL, Column, slice_results, with_intervals_over
 from harness.stats.correlation import Correlation, correlations
 from harness.stats.intervals import MeanInterval, mean_intervals
 

@@ -89,7 +89,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
     from harness.scoring.grid import grid
-    from harness.scoring.uncertainty import counted
+    from harness.scoring.results import counted
 
     if options.json:
         from harness.cli.output_records import ClaimsOutput
@@ -161,7 +161,7 @@ def _score(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
 
 def _differs(before: RescoredResult, now: RescoredResult) -> str:
     """Says what differs from the claims now; empty for nothing. A release alone does not."""
-    from harness.scoring.signature import Signature
+    from harness.scoring.protocols import Signature
 
     if round(now.value, _DIGITS) != round(before.value, _DIGITS):
         return f"{before.value:.6f} in the claims, {now.value:.6f} now"

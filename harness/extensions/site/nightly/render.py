@@ -24,7 +24,7 @@ from harness.extensions.site.nightly.summary import (
 )
 from harness.io.records import convert, to_plain
 from harness.scoring.grid import digits, grid
-from harness.scoring.uncertainty import counted
+from harness.scoring.results import counted
 
 
 def render(found: NightlySummary, style: str) -> str:

@@ -19,7 +19,7 @@ from harness.extensions.answers.answering.readers import make_reader
 from harness.extensions.answers.answering.templates import ReaderTemplate, read_template
 from harness.records.answers import BASELINES
 from harness.runfiles.rankings import read_rankings
-from harness.scoring.budget import text_tokens
+from harness.scoring.tokens import text_tokens
 
 
 class Says:

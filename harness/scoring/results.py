@@ -1,0 +1,479 @@
+"""Results of a protocol: values by query, and a mean with its interval for each slice and metric.
+
+A value is the mean over queries. Where haystacks are the clusters it stands beside the mean over
+haystacks, in which each counts once: another question, with another answer where haystacks differ
+in size. A warning names metrics that cannot tell systems apart, or not be known, on this dataset
+and run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+from msgspec.structs import replace
+
+from harness.datasets.reader import Dataset
+from harness.records.scores import (
+    AnsweredOnly,
+    Interval,
+    MacroMean,
+    MetricResult,
+    ReturnedStats,
+    TieRange,
+)
+from harness.schema import Ability
+from harness.scoring.arrays import Flags, Ints, Values, mean
+from harness.scoring.bounds import TieOrders, UpperBounds, depth_sensitive, random_baseline
+from harness.scoring.metrics import Metric
+from harness.scoring.protocols import Protocol
+from harness.scoring.ranks import Ranked
+from harness.scoring.resolve import UNKNOWN_SIZE, haystack_sizes
+from harness.stats.clusters import to_clusters
+from harness.stats.intervals import MeanInterval, cluster_intervals
+
+
+def slices(dataset: Dataset) -> dict[str, Flags]:
+    """Masks over the dataset's queries, by name; only those that hold a query.
+
+    `all` is every scored query, `answerable` all but abstention; then each ability, and each of the
+    dataset's own categories as `category:...` (where they say more than the abilities).
+    """
+    n = dataset.n_queries
+    masks: dict[str, Flags] = {"all": np.ones(n, bool)}
+    abilities = dataset.abilities
+    without = abilities == str(Ability.ABSTENTION)
+    if without.any():
+        masks["answerable"] = ~without
+    for ability in Ability:
+        if (abilities == str(ability)).any():
+            masks[str(ability)] = abilities == str(ability)
+    for category in np.unique(dataset.categories):
+        if category:
+            masks[f"category:{category}"] = dataset.categories == category
+    return masks
+
+
+@dataclass(frozen=True)
+class QueryStatus:
+    """What is known of a run beside its rankings; every array has shape (queries,).
+
+    `asked`: the run was to answer the query. `replied`: it is known to have answered, be it with
+    nothing; a run file cannot tell an empty answer from a query that was left out. `failed`: it
+    raised an error there, so it has found nothing and counts 0. `confidence`: the system's
+    own, NaN where it gave none. `abstained`: it said that there is no answer.
+
+    Of systems that return texts of their own: `unmeasurable`, no text of the answer could be
+    resolved to a document; `places_unresolved`, how many places of rankings hold such a text;
+    `tokens`, what each returned row costs in a prompt, by query and rank, in place of its document;
+    `match`, how texts were resolved, for the signature; `texts`, those of each query, best first.
+
+    `repeated` documents were left out of rankings that are shorter by them.
+    """
+
+    asked: Flags
+    replied: Flags
+    failed: Flags
+    confidence: Values
+    abstained: Flags
+    unmeasurable: Flags | None = None
+    places_unresolved: int = 0
+    tokens: Ints | None = None
+    match: str = ""
+    texts: list[list[str]] | None = None
+    repeated: int = 0
+
+    @property
+    def counted(self) -> Flags:
+        """Queries that means are over: asked, and not unmeasurable; failed ones count 0."""
+        return self.asked if self.unmeasurable is None else self.asked & ~self.unmeasurable
+
+    def skipped(self, ranked: Flags, missing: str) -> Flags:
+        """Queries that `missing` "skip" leaves out: neither `ranked` (those that the rankings have)
+        nor known to have been answered or to have failed. None where a missing query counts `zero`.
+        """
+        return ~(ranked | self.replied | self.failed) & (missing == "skip")
+
+    @classmethod
+    def everything(cls, n: int) -> QueryStatus:
+        """Every query asked, nothing failed, nothing else known: a run from elsewhere."""
+        no = np.zeros(n, bool)
+        return cls(np.ones(n, bool), no, no.copy(), np.full(n, np.nan), no.copy())
+
+
+SATURATED = 0.005
+"""A mean this close to its upper bound leaves no room for a better system."""
+
+BOUND = "an upper bound"
+"""The `upper_bound_method` where the best could not be worked out for all queries."""
+
+
+Results = dict[str, MetricResult]
+"""The results of one slice, by metric."""
+
+
+@dataclass(frozen=True)
+class Column:
+    """One metric of one protocol over all queries; every array has shape (n,).
+
+    `values` is NaN where the query is not scored. `measurable` is False where the ranking was too
+    short to know the value. `random` and `maximum` are None where there is no such level; `best`,
+    `worst` and `expected` are what other orders of equal scores would give, None where ties change
+    nothing. `exact`: where the maximum can be reached. `random_method` says how the random baseline
+    was estimated, where it is not exact. `depth_sensitive`: where deeper rankings could give
+    another value.
+    """
+
+    metric: Metric | str
+    values: Values
+    measurable: Flags
+    random: Values | None
+    maximum: Values | None
+    best: Values | None = None
+    worst: Values | None = None
+    expected: Values | None = None
+    exact: Flags | None = None
+    random_method: str = ""
+    depth_sensitive: Flags | None = None
+
+    @cached_property
+    def _scored(self) -> Flags:
+        return ~np.isnan(self.values)
+
+    def result(self, mask: Flags, failed: Flags | None = None) -> MetricResult | None:
+        """Returns the mean over the scored queries of a slice; None where there are none.
+
+        The value is None when a ranking in the slice was too short to know it. Queries that
+        `failed` count with their value, which is 0 for what found nothing; where there are any,
+        `answered_only` is the mean over the others.
+        """
+        mine = mask & self._scored
+        n = int(np.count_nonzero(mine))
+        if not n:
+            return None
+        unknown = int(np.count_nonzero(mine & ~self.measurable))
+        exact = self.exact is None or bool(self.exact[mine].all())
+        return MetricResult(
+            value=None if unknown else mean(self.values[mine]),
+            n=n,
+            random_baseline=None if self.random is None else mean(self.random[mine]),
+            random_method="" if self.random is None else self.random_method,
+            upper_bound=None if self.maximum is None else mean(self.maximum[mine]),
+            upper_bound_method="" if self.maximum is None or exact else BOUND,
+            ties=self._ties(mine),
+            answered_only=self._answered_only(mine, failed, unknown),
+            unmeasurable=unknown,
+        )
+
+    def _ties(self, mine: Flags) -> TieRange | None:
+        if self.best is None or self.worst is None or self.expected is None:
+            return None
+        worst, expected, best = (
+            float(values[mine].sum() / np.count_nonzero(mine))
+            for values in (self.worst, self.expected, self.best)
+        )
+        return TieRange(worst=worst, expected=expected, best=best) if best != worst else None
+
+    def _answered_only(
+        self, mine: Flags, failed: Flags | None, unknown: int
+    ) -> AnsweredOnly | None:
+        if failed is None or not (mine & failed).any():
+            return None
+        answered = mine & ~failed
+        value = None if unknown else mean(self.values[answered])
+        return AnsweredOnly(value=value, n=int(np.count_nonzero(answered)))
+
+
+def slice_results(
+    columns: Sequence[Column], masks: Mapping[str, Flags], failed: Flags
+) -> dict[str, Results]:
+    """The results of each slice that has any; see `Column.result`."""
+    found = {
+        name: {
+            str(one.metric): result
+            for one in columns
+            if (result := one.result(mask, failed)) is not None
+        }
+        for name, mask in masks.items()
+    }
+    return {name: results for name, results in found.items() if results}
+
+
+def document_columns(
+    protocol: Protocol,
+    metrics: list[Metric],
+    ranked: Ranked,
+    scored: Flags,
+    present: Flags,
+    sizes: Ints,
+    stable: Ints | None = None,
+) -> list[Column]:
+    """Every metric on documents; `present` (m,) and `sizes` (n,) as in `random_baseline`, `stable`
+    (n,) as in `stable_depth`; without it nothing is said of what depth changes."""
+    orders, upper_bounds = TieOrders(ranked), UpperBounds(ranked, present)
+    sized = sizes.max(initial=0) < UNKNOWN_SIZE
+    columns = []
+    for metric in metrics:
+        finish = finisher(protocol, metric, scored)
+        best = worst = expected = None
+        if orders.any and (mean := orders.expected(metric)) is not None:
+            low, high = (finish(values) for values in reversed(orders.bounds(metric)))
+            if np.nanmax(high - low, initial=0) > 1e-12:
+                best, worst, expected = high, low, finish(mean)
+        baseline = random_baseline(metric, ranked, present, sizes) if sized else None
+        top = upper_bounds(metric)
+        columns.append(
+            Column(
+                metric,
+                finish(metric(ranked)),
+                np.ones(ranked.n, bool),
+                None if baseline is None else finish(baseline),
+                None if top is None else finish(top.values),
+                best,
+                worst,
+                expected,
+                None if top is None else top.exact,
+                depth_sensitive=None if stable is None else depth_sensitive(metric, ranked, stable),
+            )
+        )
+    return columns
+
+
+def query_table(
+    dataset: Dataset, asked: Flags, protocol: str, level: str, columns: Sequence[Column]
+) -> pa.Table:
+    """One row a query that was asked: what it is, and its values; null where it was not scored."""
+    rows = np.flatnonzero(asked)
+    names = dataset.haystack_bases
+    table = {
+        "query": [dataset.query_ids[i] for i in rows],
+        "ability": dataset.abilities[rows],
+        "category": dataset.categories[rows],
+        "haystack": [names[h] for h in dataset.query_haystack[rows]],
+        "protocol": pa.repeat(protocol, len(rows)),
+        "level": pa.repeat(level, len(rows)),
+    }
+    for column in columns:
+        known = np.where(column.measurable, column.values, np.nan)[rows]
+        table[str(column.metric)] = pa.array(known, from_pandas=True)
+    return pa.table(table)
+
+
+class MetricWarnings:
+    """Gathers the metrics that say little over all protocols of a run; a line a kind and level."""
+
+    def __init__(self, depth: int, sizes: Ints) -> None:
+        """`depth`: documents a ranking could hold; `sizes` (queries,): those of the haystack."""
+        self._depth = depth
+        self._median = float(np.median(sizes)) if len(sizes) else 0.0
+        # (kind, level) -> names in order of first mention
+        self._names: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+
+    def collect(self, columns: list[Column], level: str, results: Results) -> None:
+        """Looks at the results of one protocol at one level: all for bounds, recall and hit for the
+        rest."""
+        for column in columns:
+            metric, result = column.metric, results.get(str(column.metric))
+            if result is not None and result.upper_bound_method:
+                self._names["bound", level][str(metric)] = None
+            if isinstance(metric, str) or result is None or metric.k is None:
+                continue
+            if metric.name not in ("recall", "hit"):
+                continue
+            value, bound = result.value, result.upper_bound
+            if result.unmeasurable:
+                self._names["short", level][str(metric.k)] = None
+            elif level != "turn>session" and self._median <= metric.k:
+                self._names["whole", level][str(metric)] = None
+            elif value is not None and bound is not None and bound - value < SATURATED:
+                self._names["saturated", level][str(metric)] = None
+
+    def lines(self) -> list[str]:
+        """Returns one sentence for each kind and level."""
+        sentences = {
+            "whole": "k reaches the whole haystack, so {names} cannot tell systems apart",
+            "saturated": "saturated, within {close} of the upper bound: {names}",
+            "bound": "the upper bound is loose, so perhaps no ranking reaches it: {names}",
+            "short": "rankings of {depth} turns hold too few sessions for k = {names}; "
+            "run with a larger --k for that",
+        }
+        return [
+            f"{level}: "
+            + sentences[kind].format(names=", ".join(names), close=SATURATED, depth=self._depth)
+            for (kind, level), names in self._names.items()
+        ]
+
+
+def finisher(protocol: Protocol, metric: Metric, scored: Flags) -> Callable[[Values], Values]:
+    """Gives queries with nothing relevant the protocol's value, and unscored ones NaN."""
+    empty = protocol.empty.get(metric.name, 0.0)
+    return lambda values: np.where(scored, np.where(np.isnan(values), empty, values), np.nan)
+
+
+LEVEL = 0.95
+
+_NOUNS = re.compile(r"\b(?:cluster|observation)(s?)\b")
+
+
+def named(text: str, over: str) -> str:
+    """What `statistics` says of clusters and observations, said of `over`: haystacks or queries."""
+    return _NOUNS.sub(lambda found: over if found[1] else _one(over), text)
+
+
+def counted(n: int, many: str) -> str:
+    """`12 haystacks`, `1 query`."""
+    return f"{n} {_one(many) if n == 1 else many}"
+
+
+def _one(many: str) -> str:
+    return many.removesuffix("ies") + "y" if many.endswith("ies") else many.removesuffix("s")
+
+
+def independent(dataset: Dataset) -> npt.NDArray[np.int32] | None:
+    """The haystack of each query where several queries share one of several; None: each query is
+    independent of the others. As of whatever time, it is the same haystack."""
+    shares = dataset.query_shares
+    return shares if 1 < len(np.unique(shares)) < dataset.n_queries else None
+
+
+def with_intervals(
+    dataset: Dataset,
+    columns: Sequence[Column],
+    masks: Mapping[str, Flags],
+    slices: Mapping[str, Results],
+) -> dict[str, Results]:
+    """Returns the results, by slice and metric, with their 95% intervals.
+
+    Where queries share haystacks, results have `macro_haystack` too: the mean in which each
+    haystack counts once, with its own interval. Results without a value get none.
+    """
+    return with_intervals_over(independent(dataset), dataset.n_queries, columns, masks, slices)
+
+
+def with_macro_category(slices: Mapping[str, Results]) -> dict[str, Results]:
+    """Returns the results with, in those of `all`, the mean in which each category counts once.
+
+    It is left out where the value of a category is not known, and for fewer than two categories.
+    """
+    categories = [results for name, results in slices.items() if name.startswith("category:")]
+    if len(categories) < 2:
+        return dict(slices)
+    overall = {}
+    for metric, result in slices.get("all", {}).items():
+        values = [results[metric].value for results in categories if metric in results]
+        known = [value for value in values if value is not None]
+        if values and len(known) == len(values):
+            macro = MacroMean(value=sum(known) / len(known), groups=len(known))
+            result = replace(result, macro_category=macro)
+        overall[metric] = result
+    return {**slices, "all": overall}
+
+
+def with_intervals_over(
+    clusters: npt.NDArray[np.int32] | None,
+    n: int,
+    columns: Sequence[Column],
+    masks: Mapping[str, Flags],
+    slices: Mapping[str, Results],
+    bounds: tuple[float, float] = (0, 1),
+) -> dict[str, Results]:
+    """Does the same for n queries of any origin; `clusters` as `independent` gives them, `bounds`
+    the least and greatest value that a query can have."""
+    by_name = {str(column.metric): column for column in columns}
+    found = {name: dict(results) for name, results in slices.items()}
+    wanted = [
+        (name, metric)
+        for name, results in found.items()
+        for metric, result in results.items()
+        if result.value is not None
+    ]
+    if not wanted:
+        return found
+    matrix = np.full((n, len(wanted)), np.nan)
+    for at, (name, metric) in enumerate(wanted):
+        mask = masks[name]
+        matrix[mask, at] = by_name[metric].values[mask]
+    used = ~np.isnan(matrix).all(axis=1)
+    grouped = to_clusters(matrix[used], None if clusters is None else clusters[used])
+    for (name, metric), made in zip(
+        wanted, cluster_intervals(grouped, level=LEVEL, bounds=bounds), strict=True
+    ):
+        cluster_by = "haystacks" if made.clustered else "queries"
+        interval = interval_record(made, cluster_by)
+        if interval is not None:
+            found[name][metric] = replace(found[name][metric], interval=interval)
+    if not grouped.clustered:
+        return found
+    for (name, metric), made in zip(
+        wanted, cluster_intervals(grouped.by_cluster(), level=LEVEL, bounds=bounds), strict=True
+    ):
+        interval = interval_record(made, "haystacks")
+        if interval is not None:
+            macro = MacroMean(value=made.value, groups=made.clusters, interval=interval)
+            found[name][metric] = replace(found[name][metric], macro_haystack=macro)
+    return found
+
+
+def interval_record(interval: MeanInterval, cluster_by: str) -> Interval | None:
+    """Returns an interval as records hold it, over `cluster_by`; None where there is none."""
+    if interval.method == "none":
+        return None
+    return Interval(
+        low=interval.low,
+        high=interval.high,
+        method=interval.method,
+        cluster_by=cluster_by,
+        clusters=interval.clusters,
+        effective_clusters=round(interval.effective, 2) if interval.clustered else None,
+        approximate=named(interval.note, cluster_by) if interval.approximate else "",
+    )
+
+
+_SHORT = 0.1
+"""The share of rankings that may end before a cut-off k until k counts as unreached."""
+
+
+def returned_stats(
+    dataset: Dataset, answered: QueryStatus, ranked: Ranked, depth: int, cutoffs: Collection[int]
+) -> ReturnedStats | None:
+    """Returns the statistics for the `depth` that was requested; None where nothing was returned.
+
+    `cutoffs` are those of documents that are scored.
+    """
+    counted = (ranked.returned > 0) & answered.asked & ~answered.failed & ~answered.abstained
+    own = np.zeros(len(counted), bool)
+    if dataset.manifest.exclude_self:
+        own = dataset.rows_with_query_id >= 0
+    return count_returned(
+        ranked.returned[counted], haystack_sizes(dataset)[counted], own[counted], depth, cutoffs
+    )
+
+
+def count_returned(
+    returned: Ints, sizes: Ints, own: Flags, depth: int, cutoffs: Collection[int]
+) -> ReturnedStats | None:
+    """Returns the statistics of n rankings; None for no rankings.
+
+    Shapes (n,): `returned`, documents in a ranking; `sizes`, documents it could hold of its
+    haystack; `own`, whether the query is a document there, which is left out and may have taken
+    one place of the `depth` that was requested.
+    """
+    if not len(returned):
+        return None
+    room = np.minimum(depth - own.astype(np.int64), sizes)
+    share = {
+        cutoff: float((returned < np.minimum(cutoff, room)).mean()) for cutoff in sorted(cutoffs)
+    }
+    return ReturnedStats(
+        rankings=len(returned),
+        mean=float(returned.mean()),
+        min=int(returned.min()),
+        shorter=int((returned < room).sum()),
+        unreached_cutoffs=[cutoff for cutoff, ended in share.items() if ended > _SHORT],
+    )
