@@ -404,8 +404,8 @@ def rank_dicts(
                 if equal > 1:
                     rank[j] += _equals_ahead(found, query, document, width, ties)
         start += len(judged)
-    query = np.flatnonzero(answered)
-    return gather_ranks(columns, [Ranks(query, returned[query], np.arange(m), rank, above, tied)])
+    asked = np.flatnonzero(answered)
+    return gather_ranks(columns, [Ranks(asked, returned[asked], np.arange(m), rank, above, tied)])
 
 
 def _scores(
