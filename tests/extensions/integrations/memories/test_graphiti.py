@@ -13,7 +13,7 @@ from conversation import ANN, MIRA, corpus
 from openai_endpoint import CHAT, EMBEDDINGS, Failure, OpenAIEndpoint
 
 from harness.errors import UsageError
-from harness.extensions.integrations.memories.graphiti_memory import Graphiti
+from harness.extensions.integrations.memories.endpoint_memories import Graphiti
 from harness.retrievers.contract import Hit, Question
 
 pytestmark = pytest.mark.systems

@@ -15,7 +15,7 @@ from conversation import ANN, MIRA, corpus
 from openai_endpoint import CHAT, EMBEDDINGS, Failure, OpenAIEndpoint
 
 from harness.errors import UsageError
-from harness.extensions.integrations.memories.mem0_memory import Mem0
+from harness.extensions.integrations.memories.endpoint_memories import Mem0
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.timing import Clock, timed
 from harness.runs.usage import cost_usd, counts_in

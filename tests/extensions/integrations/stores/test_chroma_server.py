@@ -95,7 +95,7 @@ def test_a_new_corpus_and_close_leave_the_collections_of_others(url: str) -> Non
 def test_a_process_that_nobody_told_to_close_leaves_nothing(url: str) -> None:
     script = (
         "from notes import ask, corpus\n"
-        "from harness.extensions.integrations.stores.chroma import Chroma\n"
+        "from harness.extensions.integrations.vector_stores import Chroma\n"
         f"store = Chroma(url={url!r})\n"
         "store.index(corpus(['a boat']))\n"
         "print(len(store._client.list_collections()), *ask(store, 'boat').ids)\n"

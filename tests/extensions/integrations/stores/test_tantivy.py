@@ -10,8 +10,8 @@ from notes import ask, scores
 from spoken import Turn, corpus
 
 from harness.errors import UsageError
-from harness.extensions.integrations.stores import tantivy_engine
-from harness.extensions.integrations.stores.tantivy_engine import Tantivy
+from harness.extensions.integrations import tantivy_engine
+from harness.extensions.integrations.tantivy_engine import Tantivy
 from harness.retrievers.registry import RetrieverSpec
 
 pytestmark = pytest.mark.systems

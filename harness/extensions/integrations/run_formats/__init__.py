@@ -1,1 +1,0 @@
-"""Forms in which projects publish what they retrieved, one small reader a form."""

@@ -1,1 +1,0 @@
-"""Stores that people already run, as retrievers: one file a store."""
