@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Check and print, a line a check."""
-    from harness.testing.conformance.checks import CHECKS, FAILED, NOTED, PASSED, check
+    from harness.testing.conformance import CHECKS, FAILED, NOTED, PASSED, check
 
     spec = retriever_spec(options, options.retriever, parameters(options.param))
     outcomes = []

@@ -17,7 +17,7 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.run import run
 from harness.runs.settings import Settings
-from harness.testing.conformance.checks import check
+from harness.testing.conformance import check
 
 SYSTEMS = """
 import asyncio, time

@@ -9,7 +9,7 @@ import pytest
 
 from harness.__main__ import main
 from harness.retrievers.registry import BUILT_IN, RetrieverSpec
-from harness.testing.conformance.checks import FAILED, NOTED, check
+from harness.testing.conformance import FAILED, NOTED, check
 
 PLUGIN = """
 import random, threading

@@ -1,1 +1,0 @@
-"""A conformance kit for retrievers: what any plug-in must get right before its numbers count."""
