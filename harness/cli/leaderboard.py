@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from harness.cli.options import add_results
 from harness.cli.output import add_output, print_json, refuse
-from harness.cli.published import OF_A_PUBLISHED_FILE, add_published_file, take_in_published
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,13 +24,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments and options."""
     parser.add_argument("verb", nargs="?", choices=("add",), help="take in a run from elsewhere")
     parser.add_argument(
-        "path",
-        nargs="*",
-        metavar="PATH",
-        help="its folder: rankings and run.json; or a file that a project published",
+        "path", nargs="*", metavar="FOLDER", help="its folder: rankings and run.json"
     )
     parser.add_argument("--source", metavar="PATH", help="the raw files of its dataset")
-    add_published_file(parser)
     add_results(parser)
     parser.add_argument("--out", metavar="FILE", help="(leaderboard.json in that folder)")
     parser.add_argument(
@@ -51,24 +46,24 @@ def main(options: argparse.Namespace) -> int:
 
     results = Path(options.results)
     if options.verb is None:
-        refuse(options, "without `add PATH`", "source", *OF_A_PUBLISHED_FILE)
+        refuse(options, "without `add FOLDER`", "source")
     if options.json:
         refuse(options, "with --json", format="terminal")
     if options.verb == "add":
         from harness.io.plugins import provided
 
         if not options.path:
-            raise UsageError("leaderboard add PATH: name the folder of the run")
+            raise UsageError("leaderboard add FOLDER: name the folder of the run")
         taken: dict[Path, Path] = {}
         for path in map(Path, options.path):
             if path.is_file():
-                made = take_in_published(options, path, results)
-            else:
-                refuse(options, "for a folder, whose run.json says it", *OF_A_PUBLISHED_FILE)
-                made = provided("submission")(path, results, options.source, taken)
-                taken[made] = path
+                raise UsageError(f"{path}: is a file; `harness score` puts one on the board")
+            taken_in = provided("submission")(path, results, options.source, taken)
+            taken[taken_in] = path
             if not options.quiet:
-                print(f"{path}: scored from its rankings and taken in as {made}", file=sys.stderr)
+                print(
+                    f"{path}: scored from its rankings and taken in as {taken_in}", file=sys.stderr
+                )
     out = Path(options.out) if options.out else results / "leaderboard.json"
     if out.is_dir():
         raise UsageError(f"--out {out}: is a folder; name a file")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import copy
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from harness.datasets.reader import Dataset
     from harness.records.run import RunRecord
     from harness.records.scores import ScoreReport
+    from harness.runs.folder.imported import ImportOptions
     from harness.runs.folder.published import Published
 
 
@@ -61,21 +62,16 @@ class PublishedTable:
 
 def form_of(options: argparse.Namespace, path: Path) -> str | None:
     """The form that is named, or that the file has; None for a run file of a usual form."""
-    load_plugins(options)
-    return _form(options.format, path)
-
-
-def _form(named: str | None, path: Path) -> str | None:
     from harness.runfiles.run_formats import recognised, run_format
 
-    if named:
-        run_format(named)
-    return named or recognised(path)
+    load_plugins(options)
+    if options.format:
+        run_format(options.format)
+    return options.format or recognised(path)
 
 
 def folder_of_published(options: argparse.Namespace, path: Path, form: str) -> tuple[Path, Dataset]:
     """The run folder of a published file, and its dataset at the granularity of its ids."""
-    from harness.runs.folder.imported import ImportOptions
     from harness.runs.folder.published import import_published, open_published
 
     file = open_published(
@@ -87,106 +83,42 @@ def folder_of_published(options: argparse.Namespace, path: Path, form: str) -> t
         unasked=options.missing == "zero",
         cut=options.cut,
     )
+    dataset = _dataset(file, options)
+    return import_published(file, dataset, import_options(options, path)), dataset
 
-    def at(granularity: str) -> Dataset:
-        options.granularity = granularity
-        return fitting_dataset(options)  # type: ignore[no-any-return]
 
-    dataset = _dataset(file, options.dataset, options.granularity, at)
-    folder = import_published(
-        file,
-        dataset,
-        ImportOptions(
-            out=Path(options.out or "results"),
-            name=options.name or path.name.partition(".")[0],
-            k=options.k,
-            strict=options.strict,
-            matching=matching(options),
-        ),
+def import_options(options: argparse.Namespace, path: Path) -> ImportOptions:
+    """How a file of rankings becomes a run folder: `ImportOptions` from the command line."""
+    from harness.runs.folder.imported import ImportOptions
+
+    return ImportOptions(
+        out=Path(options.out or "results"),
+        name=options.name or path.name.partition(".")[0],
+        k=options.k,
+        strict=options.strict,
+        matching=matching(options),
     )
-    return folder, dataset
 
 
-def _dataset(
-    file: Published, named: str, granularity: str | None, at: Callable[[str], Dataset]
-) -> Dataset:
+def _dataset(file: Published, options: argparse.Namespace) -> Dataset:
     """The dataset at the first granularity of the file's that it has, and that its ids fit."""
     from harness.datasets.registry import find
     from harness.runs.folder.published import fits
 
-    _, variant, name = find(named)
-    wanted = [granularity] if granularity else file.granularities
+    _, variant, name = find(options.dataset)
+    wanted = [options.granularity] if options.granularity else file.granularities
     known = [unit for unit in wanted if unit in variant.granularities]
     if not known:
         raise UsageError(
             f"{file.path}: its rankings are of {' or '.join(wanted)}s, and {name} has "
             f"{', '.join(variant.granularities)}"
         )
-    for unit in known[:-1]:
-        if fits(file, dataset := at(unit)):
-            return dataset
-    return at(known[-1])
-
-
-# -- leaderboard add FILE -------------------------------------------------------------------------
-
-OF_A_PUBLISHED_FILE = (
-    "dataset",
-    "granularity",
-    "run_format",
-    "ranking",
-    "cut",
-    "name",
-    "submitted_by",
-)
-"""Options of `leaderboard add` that a folder answers itself."""
-
-
-def add_published_file(parser: argparse.ArgumentParser) -> None:
-    """What has to be said of a published file that is put on a board."""
-    of = parser.add_argument_group("of a file that a project published")
-    of.add_argument("--dataset", metavar="NAME", help="what it is over; see `harness datasets`")
-    of.add_argument("--granularity", metavar="G", help="what a document is: turn, session")
-    of.add_argument("--run-format", metavar="NAME", help="whose form it has (recognised)")
-    of.add_argument(
-        "--ranking", metavar="FIELD", help="which of its rankings, where it has several"
-    )
-    of.add_argument("--cut", metavar="K", type=int, help="take the first K documents of each")
-    of.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
-    of.add_argument("--submitted-by", metavar="NAME", help="who made it")
-
-
-def take_in_published(options: argparse.Namespace, path: Path, results: Path) -> Path:
-    """The run folder of a published file, scored, among the results. Raises UsageError."""
-    if not options.dataset:
-        raise UsageError(f"{path}: say what it is over with --dataset; see `harness datasets`")
-    from harness.datasets.prepare import open_dataset
-    from harness.runs.folder.imported import ImportOptions
-    from harness.runs.folder.published import import_published, open_published
-    from harness.runs.folder.run_folder import note_in
-    from harness.runs.folder.scored import score_run
-
-    load_plugins(argparse.Namespace(plugin=()))
-    form = _form(options.run_format, path)
-    if form is None:
-        raise UsageError(f"{path}: of no form that is known; say which with --run-format")
-    granularity = options.granularity or ""
-    file = open_published(
-        path, form, ranking=options.ranking or "", granularity=granularity, cut=options.cut
-    )
-    dataset = _dataset(
-        file,
-        options.dataset,
-        granularity,
-        lambda unit: open_dataset(
-            options.dataset, granularity=unit, source=options.source, quiet=options.quiet
-        ),
-    )
-    name = options.name or path.name.partition(".")[0]
-    folder = import_published(file, dataset, ImportOptions(results, name))
-    score_run(folder, dataset)
-    note_in(folder, submitted_by=options.submitted_by or "")
-    return folder
+    for unit in known:
+        options.granularity = unit
+        dataset: Dataset = fitting_dataset(options)
+        if unit == known[-1] or fits(file, dataset):
+            break
+    return dataset
 
 
 # -- [[published]] of a config --------------------------------------------------------------------

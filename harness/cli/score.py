@@ -28,7 +28,7 @@ from harness.cli.options import (
     view_arguments,
 )
 from harness.cli.output import add_output, print_json, refuse
-from harness.cli.published import PublishedOptions, folder_of_published, form_of
+from harness.cli.published import PublishedOptions, folder_of_published, form_of, import_options
 from harness.cli.score_sources import score_sources
 from harness.cli.settings_options import add_options
 from harness.errors import UsageError
@@ -109,7 +109,7 @@ def _of_run(options: argparse.Namespace, folder: Path) -> tuple[Path, Dataset]:
 
 def _of_file(options: argparse.Namespace, path: Path) -> tuple[Path, Dataset]:
     """The run folder that is made of a file of rankings, and its dataset."""
-    from harness.runs.folder.imported import ImportOptions, import_rankings
+    from harness.runs.folder.imported import import_rankings
 
     if not options.dataset:
         raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
@@ -122,13 +122,7 @@ def _of_file(options: argparse.Namespace, path: Path) -> tuple[Path, Dataset]:
         folder = import_rankings(
             path,
             dataset,
-            ImportOptions(
-                out=Path(options.out or "results"),
-                name=options.name or path.name.partition(".")[0],
-                k=options.k,
-                strict=options.strict,
-                matching=matching(options),
-            ),
+            import_options(options, path),
             unasked=options.missing == "zero",
         )
     return folder, dataset

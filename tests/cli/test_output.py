@@ -118,7 +118,7 @@ def test_every_command_has_json_and_quiet() -> None:
         (["score", "a.trec", "--qrels", "a.qrels", "--split", "dev"], "--split is of no use with"),
         (["analyze", "base", "--rules"], "--rules prints the rules alone"),
         (["analyze", "base", "--json", "--examples", "9"], "--examples is of no use with --json"),
-        (["leaderboard", "--source", "x"], "--source is of no use without `add PATH`"),
+        (["leaderboard", "--source", "x"], "--source is of no use without `add FOLDER`"),
         (["leaderboard", "--json", "--format", "markdown"], "--format is of no use with --json"),
         (["gate", "base", "--config", "gate.toml", "--json", "--csv"], "not allowed with"),
         (["gate", "base", "--config", "gate.toml", "--baseline", "base"], "its baseline too"),

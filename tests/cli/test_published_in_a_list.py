@@ -116,22 +116,16 @@ def test_a_file_that_is_another_fails_its_own_table_only(
     ]
 
 
-def test_a_published_file_is_added_to_a_board(harness: Harness, data: Path, tmp_path: Path) -> None:
+def test_a_published_file_that_is_scored_is_on_the_board(
+    harness: Harness, data: Path, tmp_path: Path
+) -> None:
     file = data / "published" / "cogito" / "baseline_per_question.json"
-    options = [
-        "--dataset",
-        "longmemeval/s-ids",
-        "--name",
-        "cogito",
-        "--cut",
-        3,
-        "--submitted-by",
-        "us",
-    ]
-    told = harness("leaderboard", "add", file, *options, "--results", tmp_path, "--json")
+    options = ["--dataset", "longmemeval/s-ids", "--name", "cogito", "--cut", 3]
+    told = harness("score", file, *options, "--out", tmp_path, "--quiet")
     assert told.status == 0, told.err
+    told = harness("leaderboard", "--results", tmp_path, "--json")
     (board,) = orjson.loads(told.out)["leaderboard"]["boards"]
     (entry,) = board["entries"]
-    assert (entry["system"], entry["submitted_by"], board["depth"]) == ("cogito", "us", 3)
+    assert (entry["system"], board["depth"]) == ("cogito", 3)
     told = harness("leaderboard", "add", file, "--results", tmp_path)
-    assert (told.status, "say what it is over with --dataset" in told.err) == (2, True)
+    assert (told.status, "is a file; `harness score`" in told.err) == (2, True)
