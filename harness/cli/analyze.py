@@ -7,10 +7,34 @@ rankings, the dataset and its judgements alone.
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from harness.cli.options import add_results, load_plugins, run_folder
 from harness.cli.output import add_output, plain, print_json, refuse
 from harness.errors import UsageError
+from harness.records.output import Output
+from harness.records.scores import MetricResult, ScoredDataset
+
+
+class AnalyzeOutput(Output, tag="harness.analyze/1"):
+    """harness analyze; `errata` has the numbers by both sets of judgements."""
+
+    run: str
+    system: str
+    dataset: ScoredDataset
+    k: int
+    depth: int
+    depth_message: str
+    scored: int
+    excluded: dict[str, int]
+    pieces: dict[str, int]
+    results: dict[str, dict[str, MetricResult]]
+    queries: list[Any]
+    similarity: float | None
+    errata: Any
+    missed: int
+    causes: dict[str, dict[str, int]]
+    places: dict[str, dict[str, int]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,8 +90,6 @@ def main(options: argparse.Namespace) -> int:
     found = analyze(folder, dataset, options.k, errata=options.errata, embed=embed)
     texts = None if options.share else ReportTexts(RunFolder(folder), dataset, found.depth)
     if options.json:
-        from harness.cli.output_records import AnalyzeOutput
-
         values = as_dict(found, texts)
         computed = {name: plain(values[name]) for name in ("queries", "similarity", "errata")}
         print_json(AnalyzeOutput(**{**values, **computed}))

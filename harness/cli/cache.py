@@ -15,9 +15,43 @@ from harness.cli.options import add_inner
 from harness.cli.output import add_output, plain, print_json
 from harness.errors import UsageError
 from harness.io.plugins import provided, provided_or_none
+from harness.records.output import Output, OutputPart
 
 if TYPE_CHECKING:
     from harness.retrievers.index_cache import CachedIndex
+
+
+class CachedModel(OutputPart):
+    """The cached vectors of one model."""
+
+    model: str
+    revision: str
+    dtype: str
+    dimension: int
+    vectors: int
+    bytes: int
+    path: str
+    damaged: str | None
+
+
+class CachedIndexRow(OutputPart):
+    """A cached index; `used` is a time in seconds since 1970."""
+
+    name: str
+    retriever: str
+    params: dict[str, Any]
+    documents: int
+    bytes: int
+    used: float
+    damaged: str
+
+
+class CacheOutput(Output, tag="harness.cache/1"):
+    """harness cache; `replies` counts those of each model."""
+
+    models: list[CachedModel]
+    indexes: list[CachedIndexRow]
+    replies: dict[str, int]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -150,8 +184,6 @@ def _print(
     nothing: str,
 ) -> None:
     if options.json:
-        from harness.cli.output_records import CachedIndexRow, CachedModel, CacheOutput
-
         print_json(
             CacheOutput(
                 models=[CachedModel(**plain(one)) for one in models],

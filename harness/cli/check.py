@@ -11,6 +11,23 @@ from dataclasses import asdict
 
 from harness.cli.options import parameters, retriever_spec
 from harness.cli.output import add_output, print_json
+from harness.records.output import Output, OutputPart
+
+
+class ConformanceCheck(OutputPart):
+    """A check of a retriever; `state` is pass, FAIL or note."""
+
+    name: str
+    state: str
+    message: str
+    seconds: float
+
+
+class CheckOutput(Output, tag="harness.check/1"):
+    """harness check."""
+
+    retriever: str
+    checks: list[ConformanceCheck]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,8 +53,6 @@ def main(options: argparse.Namespace) -> int:
             print(f"{outcome.state:5} {outcome.name:{width}}  {outcome.message}", flush=True)
     counts = {s: sum(o.state == s for o in outcomes) for s in (PASSED, FAILED, NOTED)}
     if options.json:
-        from harness.cli.output_records import CheckOutput, ConformanceCheck
-
         checks = [ConformanceCheck(**asdict(outcome)) for outcome in outcomes]
         print_json(CheckOutput(retriever=spec.name, checks=checks))
     elif not options.quiet:

@@ -10,18 +10,38 @@ from __future__ import annotations
 import argparse
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from msgspec import UNSET, UnsetType
 
 from harness.analysis.compare.options import Options
 from harness.cli.options import add_results, run_folder
 from harness.cli.output import add_output, plain, print_json, refuse
 from harness.cli.settings_options import add_options, values_of
 from harness.errors import UsageError
+from harness.records.output import Output
 
 if TYPE_CHECKING:
     from harness.analysis.compare.side_by_side import SideBySide
 
 _FORMATS = ("terminal", "markdown", "latex", "csv", "json")
+
+
+class CompareOutput(Output, tag="harness.compare/1"):
+    """harness compare; `queries` with --queries."""
+
+    runs: list[str]
+    differences: list[Any]
+    groups: list[Any]
+    options: dict[str, Any]
+    queries: dict[str, Any] | UnsetType = UNSET
+
+
+class CompareUnpairedOutput(Output, tag="harness.compare-unpaired/1"):
+    """harness compare --unpaired."""
+
+    reason: str
+    rows: list[Any]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -79,8 +99,6 @@ def main(options: argparse.Namespace) -> int:
         Options(protocols=protocols, metrics=metrics, **values_of(options, Options)),
     )
     if options.format == "json":
-        from harness.cli.output_records import CompareOutput
-
         found = comparison.as_dict()
         if options.queries:
             found["queries"] = _queries(options, folders)
@@ -133,8 +151,6 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
     protocol = (options.protocol or [""])[0]
     rows = compare_split((folders[0], folders[1]), metrics or SHOWN, protocol, options.seed)
     if options.format == "json":
-        from harness.cli.output_records import CompareUnpairedOutput
-
         print_json(CompareUnpairedOutput(reason=WHY, rows=plain(rows)))
     elif not options.quiet:
         for letter, folder in zip("AB", folders, strict=True):

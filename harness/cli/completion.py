@@ -12,9 +12,17 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from harness.cli.output import add_output, print_json
+from harness.cli.output import add_output, emit
+from harness.records.output import Output
 
 _SHELLS = ("bash", "zsh", "fish")
+
+
+class CompletionOutput(Output, tag="harness.completion/1"):
+    """harness completion."""
+
+    shell: str
+    script: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,13 +40,7 @@ def main(options: argparse.Namespace) -> int:
     from argcomplete.shell_integration import shellcode
 
     script = shellcode(["harness"], shell=options.shell)
-    if options.json:
-        from harness.cli.output_records import CompletionOutput
-
-        print_json(CompletionOutput(shell=options.shell, script=script))
-    elif not options.quiet:
-        print(script)
-    return 0
+    return emit(options, CompletionOutput(shell=options.shell, script=script), script)
 
 
 def complete(parser: argparse.ArgumentParser) -> None:

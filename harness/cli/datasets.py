@@ -6,13 +6,13 @@ Without a command: what there is, and what is on this machine.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import DatasetArguments, add_inner, add_view, view_arguments
-from harness.cli.output import add_output, plain, print_json, refuse
+from harness.cli.output import PerformedCheck, add_output, emit, plain, refuse
 from harness.errors import UsageError
 from harness.records.output import Output, OutputPart
 
@@ -63,6 +63,24 @@ class DatasetsOutput(Output, tag="harness.datasets/1"):
     datasets: list[ListedDataset]
 
 
+class DatasetsInfoOutput(Output, tag="harness.datasets-info/1"):
+    """harness datasets info, prepare: the manifest, or what is known before it is prepared."""
+
+    dataset: dict[str, Any]
+
+
+class DatasetsVerifyOutput(Output, tag="harness.datasets-verify/1"):
+    """harness datasets verify."""
+
+    findings: list[PerformedCheck]
+
+
+class DatasetsExportOutput(Output, tag="harness.datasets-export/1"):
+    """harness datasets export."""
+
+    files: list[str]
+
+
 def main(options: argparse.Namespace) -> int:
     """Every dataset that can be listed."""
     from harness.datasets.prepare import own_names, prepared_folders
@@ -82,10 +100,10 @@ def main(options: argparse.Namespace) -> int:
         )
         for name, variant in listed.items()
     ]
-    if options.json:
-        print_json(DatasetsOutput(datasets=rows))
-    if options.json or options.quiet:
-        return 0
+    return emit(options, DatasetsOutput(datasets=rows), lambda: _table(rows))
+
+
+def _table(rows: list[ListedDataset]) -> str:
     from harness.cli.summary_notes import size
     from harness.scoring.grid import grid
 
@@ -93,12 +111,11 @@ def main(options: argparse.Namespace) -> int:
         [row.name, _here(row.prepared), size(row.bytes), row.licence, row.about] for row in rows
     ]
     headers = ["dataset", "here", "download", "licence", "what it is"]
-    print(grid(table, headers, most=[None, None, None, 22, 72]))
-    print(
-        "\nalso: ir/<any ir_datasets id>; mteb/<any retrieval task of texts>; your own files: "
+    return (
+        f"{grid(table, headers, most=[None, None, None, 22, 72])}\n\n"
+        "also: ir/<any ir_datasets id>; mteb/<any retrieval task of texts>; your own files: "
         "--dataset labelled/NAME --source FOLDER"
     )
-    return 0
 
 
 def _here(folders: list[str]) -> str:
@@ -189,14 +206,9 @@ def call_verify(options: argparse.Namespace) -> int:
             f"`harness datasets prepare {options.name}` first"
         )
     findings = verify(dataset)
-    if options.json:
-        from harness.cli.output_records import DatasetsVerifyOutput, PerformedCheck
-
-        checks = [PerformedCheck(**to_plain(finding)) for finding in findings]
-        print_json(DatasetsVerifyOutput(findings=checks))
-    elif not options.quiet:
-        for finding in findings:
-            print(f"{'ok ' if finding.ok else 'BAD'} {finding.what}: {finding.message}")
+    checks = [PerformedCheck(**to_plain(finding)) for finding in findings]
+    lines = [f"{'ok ' if one.ok else 'BAD'} {one.what}: {one.message}" for one in findings]
+    emit(options, DatasetsVerifyOutput(findings=checks), "\n".join(lines))
     return 0 if all(finding.ok for finding in findings) else 1
 
 
@@ -210,13 +222,7 @@ def call_export(options: argparse.Namespace) -> int:
         raise UsageError(f"--out {out}: is a file; name a folder")
     made = export(open_dataset(options.name, **view_arguments(options)), out, options.format)
     files = [str(path) for path in made]
-    if options.json:
-        from harness.cli.output_records import DatasetsExportOutput
-
-        print_json(DatasetsExportOutput(files=files))
-    elif not options.quiet:
-        print("\n".join(files))
-    return 0
+    return emit(options, DatasetsExportOutput(files=files), "\n".join(files))
 
 
 def _print_info(dataset: Any, options: argparse.Namespace) -> None:
@@ -228,26 +234,25 @@ def _print_info(dataset: Any, options: argparse.Namespace) -> None:
 
 
 def _print_values(values: Mapping[str, object], options: argparse.Namespace) -> None:
-    if options.json:
-        from harness.cli.output_records import DatasetsInfoOutput
+    lines = [line for key, value in values.items() for line in _described(key, value)]
+    emit(options, DatasetsInfoOutput(dataset=plain(values)), "\n".join(lines))
 
-        print_json(DatasetsInfoOutput(dataset=plain(values)))
-    if options.json or options.quiet:
-        return
-    for key, value in values.items():
-        if key == "repairs" and isinstance(value, list):
-            print("repaired or left out:" + ("" if value else " nothing"))
-            for repair in value:
-                shown = "; ".join(repair["examples"][:3])
-                more = " ..." if repair["count"] > 3 else ""
-                print(f"  {repair['count']} x {repair['kind']}\n      {shown}{more}")
-        elif key in ("raw", "files") and isinstance(value, list):
-            print(f"{key}:")
-            for file in value:
-                print("  " + ", ".join(f"{k} {v}" for k, v in file.items() if k != "modified_ns"))
-        elif isinstance(value, dict):
-            print(f"{key}: " + ", ".join(f"{k} {v}" for k, v in value.items()))
-        elif isinstance(value, list):
-            print(f"{key}: {', '.join(map(str, value)) or '-'}")
-        elif value not in (None, ""):
-            print(f"{key}: {'yes' if value is True else 'no' if value is False else value}")
+
+def _described(key: str, value: Any) -> Iterator[str]:
+    """The lines of one value of a manifest."""
+    if key == "repairs" and isinstance(value, list):
+        yield "repaired or left out:" + ("" if value else " nothing")
+        for repair in value:
+            shown = "; ".join(repair["examples"][:3])
+            more = " ..." if repair["count"] > 3 else ""
+            yield f"  {repair['count']} x {repair['kind']}\n      {shown}{more}"
+    elif key in ("raw", "files") and isinstance(value, list):
+        yield f"{key}:"
+        for file in value:
+            yield "  " + ", ".join(f"{k} {v}" for k, v in file.items() if k != "modified_ns")
+    elif isinstance(value, dict):
+        yield f"{key}: " + ", ".join(f"{k} {v}" for k, v in value.items())
+    elif isinstance(value, list):
+        yield f"{key}: {', '.join(map(str, value)) or '-'}"
+    elif value not in (None, ""):
+        yield f"{key}: {'yes' if value is True else 'no' if value is False else value}"

@@ -7,7 +7,22 @@ from __future__ import annotations
 
 import argparse
 
-from harness.cli.output import add_output, print_json
+from harness.cli.output import add_output, emit
+from harness.records.output import Output, OutputPart
+
+
+class Example(OutputPart):
+    """An example that comes with the harness."""
+
+    name: str
+    about: str
+    path: str
+
+
+class ExamplesOutput(Output, tag="harness.examples/1"):
+    """harness examples."""
+
+    examples: list[Example]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -28,18 +43,13 @@ def main(options: argparse.Namespace) -> int:
             known = list(examples)
             raise UsageError(f"unknown example {options.name!r}{near(options.name, known)}")
         examples = {options.name: examples[options.name]}
-    if options.json:
-        from harness.cli.output_records import Example, ExamplesOutput
-
-        rows = [
-            Example(name=name, about=about(path), path=str(path)) for name, path in examples.items()
-        ]
-        print_json(ExamplesOutput(examples=rows))
-    elif options.quiet:
-        return 0
-    elif options.name is not None:
-        print(examples[options.name])
-    else:
-        print(table(examples, "example"))
-        print(f"\nin {folder('examples')}; `harness examples NAME` prints one's path alone")
-    return 0
+    rows = [
+        Example(name=name, about=about(path), path=str(path)) for name, path in examples.items()
+    ]
+    text = (
+        str(examples[options.name])
+        if options.name is not None
+        else f"{table(examples, 'example')}\n\nin {folder('examples')}; `harness examples NAME` "
+        "prints one's path alone"
+    )
+    return emit(options, ExamplesOutput(examples=rows), text)

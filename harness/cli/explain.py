@@ -7,7 +7,33 @@ from __future__ import annotations
 
 import argparse
 
-from harness.cli.output import add_output, print_json
+from msgspec import UNSET, UnsetType
+
+from harness.cli.output import add_output, emit
+from harness.records.output import Output
+
+
+class ExplainOutput(Output, tag="harness.explain/1"):
+    """harness explain: the parts of a signature, the metric's formula, the protocol's rules."""
+
+    metric: str
+    protocol: str
+    data: str
+    level: str
+    text: str
+    split: str
+    slice: str
+    n: str
+    queries: str
+    ties: str
+    depth: str
+    missing: str
+    v: str
+    match: str | UnsetType = UNSET
+    reader: str | UnsetType = UNSET
+    judge: str | UnsetType = UNSET
+    formula: str
+    rules: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,17 +50,11 @@ def main(options: argparse.Namespace) -> int:
     formula, rules = signature.formula, signature.rules
     name = signature.protocol.partition("/")[0]
     protocol = PROTOCOLS.get(name)
-    if options.json:
-        from harness.cli.output_records import ExplainOutput
-
-        parts = {part: value for part, value, _ in signature.explain()}
-        print_json(ExplainOutput(**parts, formula=formula, rules=rules))
-    if options.json or options.quiet:
-        return 0
-    for part, value, meaning in signature.explain():
-        print(f"{part:9} {value}\n          {meaning}")
-    print(f"\n{signature.metric}: {formula}")
-    print(f"\nprotocol {name}: {rules}")
+    explained = [*signature.explain()]
+    lines = [f"{part:9} {value}\n          {meaning}" for part, value, meaning in explained]
+    lines += [f"\n{signature.metric}: {formula}", f"\nprotocol {name}: {rules}"]
     if protocol and protocol.source:
-        print(f"after {protocol.source}")
-    return 0
+        lines.append(f"after {protocol.source}")
+    parts = {part: value for part, value, _ in explained}
+    output = ExplainOutput(**parts, formula=formula, rules=rules)
+    return emit(options, output, "\n".join(lines))

@@ -13,7 +13,14 @@ import sys
 from pathlib import Path
 
 from harness.cli.options import add_results, run_folder
-from harness.cli.output import add_output, print_json, refuse
+from harness.cli.output import add_output, emit, refuse
+from harness.records.output import Output
+
+
+class ExportOutput(Output, tag="harness.export/1"):
+    """harness export."""
+
+    file: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,10 +54,4 @@ def main(options: argparse.Namespace) -> int:
         what = "places of texts that are no document"
     if left_out and not options.quiet:
         print(f"note: {left_out} {what} left out", file=sys.stderr)
-    if options.json:
-        from harness.cli.output_records import ExportOutput
-
-        print_json(ExportOutput(file=options.out))
-    elif not options.quiet:
-        print(f"file {options.out}")
-    return 0
+    return emit(options, ExportOutput(file=options.out), f"file {options.out}")

@@ -17,9 +17,28 @@ from typing import TYPE_CHECKING
 from harness.cli.options import add_results, run_folder
 from harness.cli.output import print_json
 from harness.errors import UsageError
+from harness.records.output import Output, OutputPart
 
 if TYPE_CHECKING:
     from harness.analysis.gate import GateResult
+
+
+class GateCheck(OutputPart):
+    """A rule of a gate; `message` is what was found, `signature` that of the number."""
+
+    rule: str
+    passed: bool
+    message: str
+    signature: str
+    open: bool
+    outcome: str
+
+
+class GateOutput(Output, tag="harness.gate/1"):
+    """harness gate."""
+
+    passed: bool
+    checks: list[GateCheck]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,8 +67,6 @@ def main(options: argparse.Namespace) -> int:
     if options.junit:
         write_junit(checks, folder.resolve().name, Path(options.junit))
     if options.json:
-        from harness.cli.output_records import GateCheck, GateOutput
-
         found = [GateCheck(**asdict(check), outcome=check.outcome) for check in checks]
         print_json(GateOutput(passed=not status(checks), checks=found))
     elif options.csv:

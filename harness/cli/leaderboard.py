@@ -12,12 +12,21 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from harness.analysis.board.records import Leaderboard
 from harness.cli.options import add_results
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
+from harness.records.output import Output
 
 if TYPE_CHECKING:
     from harness.reports.board import Claims
+
+
+class LeaderboardOutput(Output, tag="harness.leaderboard/1"):
+    """harness leaderboard; `leaderboard` is leaderboard.json."""
+
+    leaderboard: Leaderboard
+    without_scores: list[str]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -38,7 +47,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Build, write, print."""
-    from harness.analysis.board.records import Leaderboard
     from harness.analysis.board.table import table
     from harness.io.records import read_json_record
     from harness.reports.board import write_board
@@ -70,8 +78,6 @@ def main(options: argparse.Namespace) -> int:
     boards, broken = write_board(results, out, claims_of(options.claims))
     without = say_unscored(options, results)
     if options.json:
-        from harness.cli.output_records import LeaderboardOutput
-
         summary = read_json_record(out, Leaderboard)
         print_json(LeaderboardOutput(leaderboard=summary, without_scores=without))
     elif not options.quiet:

@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from harness.errors import UsageError
 from harness.io.records import Record, encode, to_plain
+from harness.records.output import Output, OutputPart
 
-if TYPE_CHECKING:
-    from harness.records.output import Output
-
-_KINDS = (
-    "harness.extensions.site.commands.claims",
-    "harness.cli.datasets",
-    "harness.cli.output_records",
-    "harness.cli.retrievers",
-    "harness.cli.runs",
+_MODULES = (
+    *("harness.cli.output_records", "harness.cli.suite", "harness.cli.tables"),
     "harness.extensions.labelling.reports",
     "harness.extensions.labelling.generate.records",
     "harness.extensions.online.monitor.records",
     "harness.extensions.site.nightly.summary",
 )
-"""Modules with kinds of output, of the core and of our extensions, where those are there."""
+"""Modules with kinds of output beside the commands, those of extensions where these are there."""
+
+
+class PerformedCheck(OutputPart):
+    """One check, and what it found."""
+
+    what: str
+    ok: bool
+    message: str
 
 
 def add_output(parser: argparse.ArgumentParser) -> None:
@@ -38,6 +40,18 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 def print_json(output: Output) -> None:
     """Prints an output as one line of JSON; NaN is null in it."""
     print(encode(output).decode(), flush=True)
+
+
+def emit(options: argparse.Namespace, output: Output, text: str | Callable[[], str]) -> int:
+    """Print an output with `--json`, nothing with `--quiet`, and else a text, or what makes it.
+
+    Returns the exit status of a command that did what it was asked for.
+    """
+    if options.json:
+        print_json(output)
+    elif not options.quiet and (said := text if isinstance(text, str) else text()):
+        print(said)
+    return 0
 
 
 def plain(value: Any) -> Any:
@@ -60,12 +74,14 @@ def output_schema() -> dict[str, Any]:
     from importlib import import_module
     from operator import or_
 
+    from harness.cli.commands import find_commands
     from harness.io.records import json_schema
-    from harness.records.output import Output
     from harness.retrievers.extras import there
 
-    for module in filter(there, _KINDS):
+    for module in filter(there, _MODULES):
         import_module(module)
+    for command in find_commands().values():
+        command.load()
     schema = json_schema(reduce(or_, Output.__subclasses__()), "What --json prints")
     return {**schema, "description": inspect.getdoc(Output)}
 

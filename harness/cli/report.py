@@ -10,10 +10,17 @@ import argparse
 from pathlib import Path
 
 from harness.cli.options import add_results, load_plugins, run_folder
-from harness.cli.output import add_output, print_json, refuse
+from harness.cli.output import add_output, emit, refuse
 from harness.errors import UsageError
+from harness.records.output import Output
 
 _HISTORY = "history.jsonl"
+
+
+class ReportOutput(Output, tag="harness.report/1"):
+    """harness report."""
+
+    page: str
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -62,16 +69,8 @@ def main(options: argparse.Namespace) -> int:
     page = report_page(data)
     with disk_errors(out.parent, "name another file with --out"):
         write_bytes(out, page)
-    if not (options.quiet or options.json):
-        private = (
-            "" if options.share else "; it holds texts of the dataset, --share leaves them out"
-        )
-        print(f"{out} ({size(len(page))}){private}")
-    if options.json:
-        from harness.cli.output_records import ReportOutput
-
-        print_json(ReportOutput(page=str(out)))
-    return 0
+    private = "" if options.share else "; it holds texts of the dataset, --share leaves them out"
+    return emit(options, ReportOutput(page=str(out)), f"{out} ({size(len(page))}){private}")
 
 
 def _history(folders: list[Path]) -> Path | None:
@@ -106,13 +105,7 @@ def _write_history(options: argparse.Namespace, history: Path) -> int:
     out = _file(options) or history.with_name("history.html")
     with disk_errors(out.parent, "name another file with --out"):
         write_bytes(out, page)
-    if options.json:
-        from harness.cli.output_records import ReportOutput
-
-        print_json(ReportOutput(page=str(out)))
-    elif not options.quiet:
-        print(f"{out} ({size(len(page))})")
-    return 0
+    return emit(options, ReportOutput(page=str(out)), f"{out} ({size(len(page))})")
 
 
 def _file(options: argparse.Namespace) -> Path | None:

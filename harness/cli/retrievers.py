@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import structs
 
 from harness.cli.options import load_plugins
-from harness.cli.output import add_output, plain, print_json
+from harness.cli.output import add_output, emit, plain
 from harness.records.output import Output, OutputPart
 
 
@@ -67,11 +67,11 @@ def main(options: argparse.Namespace) -> int:
                 install=commands,
             )
         )
-    if options.json:
-        listed = [structs.replace(row, params=plain(row.params)) for row in rows]
-        print_json(RetrieversOutput(retrievers=listed))
-    if options.json or options.quiet:
-        return 0
+    listed = [structs.replace(row, params=plain(row.params)) for row in rows]
+    return emit(options, RetrieversOutput(retrievers=listed), lambda: _table(rows))
+
+
+def _table(rows: list[ListedRetriever]) -> str:
     from harness.scoring.grid import grid
 
     table = [
@@ -84,8 +84,7 @@ def main(options: argparse.Namespace) -> int:
         for row in rows
     ]
     headers = ["retriever", "installed", "parameters", "what it is"]
-    print(grid(table, headers, most=[None, 24, 34, 50]))
-    print(
-        "\nyour own: mine (of a mine.py here), file.py:Class, package.module:Class, an entry point"
+    return (
+        f"{grid(table, headers, most=[None, 24, 34, 50])}\n\n"
+        "your own: mine (of a mine.py here), file.py:Class, package.module:Class, an entry point"
     )
-    return 0

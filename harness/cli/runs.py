@@ -10,15 +10,69 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from harness.cli.options import add_inner, add_results, run_folder
-from harness.cli.output import add_output, print_json
+from harness.cli.output import add_output, emit, print_json
 from harness.errors import UsageError
 from harness.records.output import Output, OutputPart
+from harness.records.run import RunRecord
 
 if TYPE_CHECKING:
     from harness.runs.folder.listing import ListedRun
+
+
+class RunRow(OutputPart):
+    """A run in a list. `metric` is its main one, empty where it was not scored.
+
+    Where queries failed, `answered_only` is the mean over the `answered` ones. `why` says what is
+    the matter with a broken run.
+    """
+
+    folder: str
+    id: str
+    name: str
+    system: str
+    dataset: str
+    granularity: str
+    state: Literal["done", "running", "stopped", "failed", "broken"]
+    when: str
+    queries: int
+    done: int
+    failed: int
+    metric: str
+    value: float | None
+    low: float | None
+    high: float | None
+    answered_only: float | None
+    answered: int | None
+    commit: str
+    reason: str
+
+
+class RunsOutput(Output, tag="harness.runs/1"):
+    """harness runs."""
+
+    runs: list[RunRow]
+
+
+class RunDetails(RunRow):
+    """A run with its run.json, and the folders of its previous versions."""
+
+    record: RunRecord
+    previous: list[str]
+
+
+class RunsShowOutput(Output, tag="harness.runs-show/1"):
+    """harness runs show."""
+
+    run: RunDetails
+
+
+class RunsDoneOutput(Output, tag="harness.runs-done/1"):
+    """harness runs name, archive, unarchive, remove, clear."""
+
+    done: list[dict[str, str]]
 
 
 class RunDamage(OutputPart):
@@ -75,8 +129,6 @@ def main(options: argparse.Namespace) -> int:
     remove_empty(Path(options.results))
     runs = list_runs(Path(options.results), archived=options.archived)
     if options.json:
-        from harness.cli.output_records import RunRow, RunsOutput
-
         print_json(RunsOutput(runs=[RunRow(**_as_dict(run)) for run in runs]))
     elif options.quiet:
         return 0
@@ -153,8 +205,6 @@ def call_show(options: argparse.Namespace) -> int:
     previous = folder.with_name(f"{folder.name}.previous")
     kept = sorted(str(path) for path in previous.iterdir()) if previous.is_dir() else []
     if options.json:
-        from harness.cli.output_records import RunDetails, RunsShowOutput
-
         values = {**_as_dict(about), "folder": str(folder)}
         print_json(RunsShowOutput(run=RunDetails(**values, record=record, previous=kept)))
     if options.json or options.quiet:
@@ -283,11 +333,5 @@ def _agreed(options: argparse.Namespace, what: str) -> bool:
 
 
 def _said(options: argparse.Namespace, done: list[dict[str, str]]) -> int:
-    if options.json:
-        from harness.cli.output_records import RunsDoneOutput
-
-        print_json(RunsDoneOutput(done=done))
-    elif not options.quiet:
-        for one in done:
-            print(", ".join(f"{key} {value}" for key, value in one.items()))
-    return 0
+    lines = [", ".join(f"{key} {value}" for key, value in one.items()) for one in done]
+    return emit(options, RunsDoneOutput(done=done), "\n".join(lines))

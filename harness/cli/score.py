@@ -27,17 +27,25 @@ from harness.cli.options import (
     shown_first,
     view_arguments,
 )
-from harness.cli.output import add_output, print_json, refuse
+from harness.cli.output import add_output, emit, refuse
 from harness.cli.published import PublishedOptions, folder_of_published, form_of, import_options
 from harness.cli.score_sources import score_sources
 from harness.cli.settings_options import add_options
 from harness.errors import UsageError
 from harness.io.plugins import provided
+from harness.records.output import Output
 
 if TYPE_CHECKING:
     from harness.datasets.reader import Dataset
     from harness.records.run import RunRecord
     from harness.scoring.protocols import Choices
+
+
+class ScoreQrelsOutput(Output, tag="harness.score-qrels/1"):
+    """harness score --qrels."""
+
+    n: int
+    means: dict[str, float | None]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -213,13 +221,8 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
         raise UsageError(f"{path}: {'; '.join(odd)} (--strict)")
     for what in odd:
         print(f"warning: {path}: {what}", file=sys.stderr)
-    if options.json:
-        from harness.cli.output_records import ScoreQrelsOutput
-
-        print_json(ScoreQrelsOutput(n=result.n, means=result.means))
-    elif not options.quiet:
-        how = "left out for want of" if options.missing == "skip" else "of them without"
-        print(f"{result.n} queries, {result.missing_queries} {how} a ranking")
-        for name, value in result.means.items():
-            print(f"{name:16} {'-' if value is None else format(value, '.4f')}")
-    return 0
+    how = "left out for want of" if options.missing == "skip" else "of them without"
+    lines = [f"{result.n} queries, {result.missing_queries} {how} a ranking"]
+    for name, value in result.means.items():
+        lines.append(f"{name:16} {'-' if value is None else format(value, '.4f')}")
+    return emit(options, ScoreQrelsOutput(n=result.n, means=result.means), "\n".join(lines))

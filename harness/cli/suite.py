@@ -14,7 +14,6 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,27 +25,35 @@ from harness.cli.settings_options import apply_table
 from harness.cli.timeout import in_time
 from harness.errors import HarnessError, PluginError, RunError, TimedOutError, UsageError
 from harness.io.plugins import provided, provided_or_none
+from harness.records.output import Output, OutputPart
+from harness.records.run import RunRecord
+from harness.records.scores import ScoreReport
 from harness.runs.folder.run_folder import empty_haystacks
 
 if TYPE_CHECKING:
-    from harness.records.run import RunRecord
-    from harness.records.scores import MetricResult, ScoreReport
+    from harness.records.scores import MetricResult
 
 
-@dataclass(frozen=True)
-class Done:
-    """One run of a suite: `report` is None where it failed, and `failure` says why.
+class SuiteRun(OutputPart):
+    """A run of a suite: `failure` says why it failed, `empty` in which haystacks nothing was found.
 
-    `empty` says in which haystacks nothing was found, unless that is allowed.
+    `record` is its run.json, `report` its scores.json.
     """
 
     dataset: str
     retriever: str
-    folder: Path | None
-    report: ScoreReport | None
-    record: RunRecord | None
+    folder: str | None = None
+    report: ScoreReport | None = None
+    record: RunRecord | None = None
     failure: str = ""
     empty: str = ""
+
+
+class RunListOutput(Output, tag="harness.run-list/1"):
+    """harness run of several; `night` is summary.json of a nightly list."""
+
+    runs: list[SuiteRun]
+    night: Any
 
 
 def run_pairs(options: argparse.Namespace) -> int:
@@ -210,7 +217,7 @@ def _tables(file: Path, found: object, name: str) -> list[dict[str, object]]:
 def run_all(
     runs: list[argparse.Namespace],
     night: Any = None,
-) -> list[Done]:
+) -> list[SuiteRun]:
     """Run one after the other, a line each on stderr; what fails is kept, and the rest goes on.
 
     `night` is told of each as soon as it is done.
@@ -236,12 +243,21 @@ def run_all(
             print(f"harness: {title}: {error}", file=sys.stderr, flush=True)
             if night is not None and not options.published:
                 night.add_failure(options.series, error)
-            done.append(Done(dataset, system, None, None, None, why))
+            done.append(SuiteRun(dataset=dataset, retriever=system, failure=why))
             continue
         empty = "" if options.allow_empty else empty_haystacks(record.empty_haystacks)
         if empty:
             print(f"harness: {title}: {empty}", file=sys.stderr, flush=True)
-        done.append(Done(dataset, system, folder, report, record, empty=empty))
+        done.append(
+            SuiteRun(
+                dataset=dataset,
+                retriever=system,
+                folder=str(folder),
+                report=report,
+                record=record,
+                empty=empty,
+            )
+        )
     return done
 
 
@@ -256,12 +272,12 @@ def _tell(night: Any, options: argparse.Namespace, folder: Path, report: ScoreRe
     night.add_run(options.series, folder, (main.protocol, main.level), asked)
 
 
-def status(done: list[Done]) -> int:
+def status(done: list[SuiteRun]) -> int:
     """1 where a run failed, some of its queries did, or a haystack came out empty."""
     return int(any(one.record is None or one.record.queries.failed or one.empty for one in done))
 
 
-def table(done: list[Done], asked: Sequence[str] = ()) -> str:
+def table(done: list[SuiteRun], asked: Sequence[str] = ()) -> str:
     """One line a run: its leading metrics over everything scored, then those asked for, its times.
 
     Of `asked`, `@5` is every leading metric at that cut-off.
@@ -299,7 +315,7 @@ def table(done: list[Done], asked: Sequence[str] = ()) -> str:
 
 
 def _answered_only(
-    done: Sequence[Done], found: Sequence[Mapping[str, MetricResult]], metrics: Sequence[str]
+    done: Sequence[SuiteRun], found: Sequence[Mapping[str, MetricResult]], metrics: Sequence[str]
 ) -> Iterator[str]:
     """A line for each run in which queries failed: its means over the others."""
     for one, results in zip(done, found, strict=True):
@@ -344,15 +360,12 @@ def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan:
     else:
         done, found = _night(plan, runs, options)
     left_out = 0
-    for out in dict.fromkeys(one.folder.parent for one in done if one.folder is not None):
+    for out in dict.fromkeys(Path(one.folder).parent for one in done if one.folder):
         left_out |= say_broken(write_board(out, out / "leaderboard.json", claims)[1])
         if not options.quiet:
             print(f"board in {out / 'leaderboard.json'}", file=sys.stderr)
     if options.json:
-        from harness.cli.output_records import RunListOutput, SuiteRun
-
-        rows = [SuiteRun(**{**vars(one), "folder": one.folder and str(one.folder)}) for one in done]
-        print_json(RunListOutput(runs=rows, night=found))
+        print_json(RunListOutput(runs=done, night=found))
     elif not options.quiet:
         print(table(done, shown_first(scoring_choices(options))))
         if found is None:
@@ -367,7 +380,7 @@ def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan:
 
 def _night(
     plan: Any, runs: list[argparse.Namespace], options: argparse.Namespace
-) -> tuple[list[Done], Any]:
+) -> tuple[list[SuiteRun], Any]:
     """Run a list with its history. What Ctrl-C leaves is in the summary too."""
     for run in runs:
         run.nightly = True  # measured anew every night; what it was stands in the history

@@ -13,14 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import add_view, number, parameters, retriever_spec, view_arguments
-from harness.cli.output import add_output, plain, print_json
+from harness.cli.output import add_output, emit, plain
 from harness.cli.settings_options import add_options
 from harness.errors import UsageError
+from harness.records.output import Output
 from harness.runs.settings import Settings
 
 if TYPE_CHECKING:
     from harness.analysis.sweep.sweep import Chosen, Sweep
     from harness.stats.intervals import MeanInterval
+
+
+class SweepOutput(Output, tag="harness.sweep/1"):
+    """harness sweep; `indexed` counts indexes, null where every run made its own."""
+
+    tried: list[Any]
+    chosen: list[Any]
+    tuned_on_test: bool
+    development: str
+    indexed: int | None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -101,13 +112,7 @@ def main(options: argparse.Namespace) -> int:
         ),
         out=Path(options.out),
     )
-    if options.json:
-        from harness.cli.output_records import SweepOutput
-
-        print_json(SweepOutput(**plain(found)))
-    elif not options.quiet:
-        print(_shown(found, options))
-    return 0
+    return emit(options, SweepOutput(**plain(found)), lambda: _shown(found, options))
 
 
 def _shown(found: Sweep, options: argparse.Namespace) -> str:

@@ -23,6 +23,7 @@ from harness.cli.summary_notes import (
     semantic,
     ties_line,
 )
+from harness.records.output import Output
 from harness.records.run import RunRecord
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
@@ -31,6 +32,14 @@ from harness.scoring.results import counted
 from harness.scoring.scores import main_metrics, main_protocol
 
 Results = dict[str, MetricResult]
+
+
+class RunOutput(Output, tag="harness.run/1"):
+    """harness run, harness score: run.json and scores.json of one run."""
+
+    folder: str
+    run: RunRecord
+    scores: ScoreReport
 
 
 def show(
@@ -48,8 +57,6 @@ def show(
         for note in _without_effect(report, record, options):
             print(f"note: {note}", file=sys.stderr)
     if options.json:
-        from harness.cli.output_records import RunOutput
-
         print_json(RunOutput(folder=str(folder), run=record, scores=report))
     elif options.full:
         from harness.cli.full_tables import print_scores

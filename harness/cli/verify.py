@@ -9,9 +9,26 @@ not belong together.
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from harness.cli.options import add_results, load_plugins, run_folder
-from harness.cli.output import add_output, plain, print_json
+from harness.cli.output import PerformedCheck, add_output, plain, print_json
+from harness.records.output import Output
+
+
+class VerifyOutput(Output, tag="harness.verify/1"):
+    """harness verify; `not_recomputed` counts numbers by kind, `from_table` those that were
+    recomputed from scores.parquet only."""
+
+    run: str
+    agrees: bool
+    numbers: int
+    recomputed: int
+    from_table: int
+    compared: dict[str, int]
+    checks: list[PerformedCheck]
+    differences: list[Any]
+    not_recomputed: dict[str, int]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,8 +52,6 @@ def main(options: argparse.Namespace) -> int:
     load_plugins(options)
     verdict = verify(run_folder(options, options.run), source=options.source)
     if options.json:
-        from harness.cli.output_records import VerifyOutput
-
         print_json(VerifyOutput(**plain(as_json(verdict))))
     elif found := lines(verdict, quiet=options.quiet):
         print("\n".join(found))
