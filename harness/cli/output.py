@@ -14,7 +14,6 @@ from harness.records.output import Output, OutputPart
 _MODULES = (
     *("harness.cli.output_records", "harness.cli.suite", "harness.cli.tables"),
     "harness.extensions.labelling.reports",
-    "harness.extensions.labelling.generate.records",
     "harness.extensions.online.monitor.records",
     "harness.extensions.site.nightly.summary",
 )

@@ -17,14 +17,14 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.extensions.answers.answering.human_labels import Labels
 from harness.extensions.labelling.consensus import read_consensus
-from harness.extensions.labelling.project import Project
-from harness.extensions.labelling.records import (
+from harness.extensions.labelling.project import (
     VERSION,
     Candidate,
     JudgedAnswers,
     LabelDocument,
     LabelQuery,
     LabelSettings,
+    Project,
 )
 from harness.io.files import digest
 from harness.records.answers import HumanLabelSource

@@ -25,8 +25,7 @@ from harness.datasets.adapters.labelled_files import SETTINGS
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation, Annotations
 from harness.extensions.labelling.consensus import Consensus, Policy, apply_policy, read_consensus
-from harness.extensions.labelling.project import CONSTRUCTION, Project
-from harness.extensions.labelling.records import LabelQuery, encode_lines
+from harness.extensions.labelling.project import CONSTRUCTION, LabelQuery, Project, encode_lines
 from harness.extensions.labelling.render import readme
 from harness.extensions.labelling.reports import (
     AnnotatorSummary,
@@ -35,8 +34,12 @@ from harness.extensions.labelling.reports import (
     ExportManifest,
     PoolSummary,
 )
-from harness.extensions.labelling.scores import JudgingProgress, judging_progress
-from harness.extensions.labelling.status import count_unconfirmed, measures
+from harness.extensions.labelling.status import (
+    JudgingProgress,
+    count_unconfirmed,
+    judging_progress,
+    measures,
+)
 from harness.io.files import digest, folder_aside, write_bytes
 from harness.io.records import write_json_record
 from harness.runfiles.fields import QUERIES

@@ -20,7 +20,7 @@ from harness.datasets.adapters.formats.delimited import csv_records, tsv
 from harness.datasets.adapters.formats.jsonl import optional_string, string
 from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError
-from harness.extensions.labelling.records import LabelDocument, LabelQuery, Split
+from harness.extensions.labelling.project import LabelDocument, LabelQuery, Split
 from harness.io.files import digest
 from harness.io.records import convert
 from harness.scoring.matching.words import WORD

@@ -15,7 +15,7 @@ from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
-from harness.extensions.labelling.records import (
+from harness.extensions.labelling.project import (
     LabelDocument,
     LabelQuery,
     PooledSystem,
@@ -39,27 +39,15 @@ _VARIANT = Variant(
 )
 
 
-@dataclass(frozen=True)
-class System:
-    """One system of a pool: its name there (`bm25:k1=0.9`), and how to build it."""
-
-    name: str
-    spec: RetrieverSpec
-
-    @classmethod
-    def create(
-        cls, retriever: str, params: Mapping[str, object], plugins: Iterable[str] = ()
-    ) -> System:
-        """Names a retriever with its parameters. Raises UsageError for an unknown one."""
-        spec = RetrieverSpec(retriever, dict(params), tuple(plugins))
-        spec.check()
-        listed = ",".join(f"{key}={_format(value)}" for key, value in sorted(params.items()))
-        return cls(f"{retriever}:{listed}" if listed else retriever, spec)
-
-    @classmethod
-    def from_record(cls, record: PooledSystem) -> System:
-        """Returns a system of a project."""
-        return cls.create(record.retriever, record.params, record.plugins)
+def pooled_system(
+    retriever: str, params: Mapping[str, object], plugins: Iterable[str] = ()
+) -> PooledSystem:
+    """Names a retriever with its parameters (`bm25:k1=0.9`), which is what it is called in the
+    pool. Raises UsageError for an unknown one."""
+    RetrieverSpec(retriever, dict(params), tuple(plugins)).check()
+    listed = ",".join(f"{key}={_format(value)}" for key, value in sorted(params.items()))
+    name = f"{retriever}:{listed}" if listed else retriever
+    return PooledSystem(name=name, retriever=retriever, params=dict(params), plugins=[*plugins])
 
 
 @dataclass(frozen=True)
@@ -75,7 +63,7 @@ class PooledRun:
 
 
 def top_k(
-    systems: Iterable[System],
+    systems: Iterable[PooledSystem],
     documents: Sequence[LabelDocument],
     queries: Sequence[LabelQuery],
     *,
@@ -114,15 +102,18 @@ def _without_qrels(query: LabelQuery) -> LabelQuery:
     return msgspec.structs.replace(query, generated=None, extra=extra)
 
 
-def _run(system: System, dataset: Dataset, k: int, seed: int, out: Path, quiet: bool) -> PooledRun:
+def _run(
+    system: PooledSystem, dataset: Dataset, k: int, seed: int, out: Path, quiet: bool
+) -> PooledRun:
     from harness.runfiles.arrow import read_parquet
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.run import run
     from harness.runs.settings import Settings
     from harness.scoring.matching.matcher import UNRESOLVED
 
+    spec = RetrieverSpec(system.retriever, system.params, tuple(system.plugins))
     folder = RunFolder(
-        run(dataset, system.spec, Settings(k=k, seed=seed, allow_empty=True), out=out, quiet=quiet)
+        run(dataset, spec, Settings(k=k, seed=seed, allow_empty=True), out=out, quiet=quiet)
     )
     about = folder.record.retriever
     if about.sees_gold_labels:
@@ -136,13 +127,7 @@ def _run(system: System, dataset: Dataset, k: int, seed: int, out: Path, quiet: 
     ):
         if not document.startswith(UNRESOLVED):  # a text that no document has
             ranks.setdefault(query, {}).setdefault(document, rank)
-    record = PooledSystem(
-        name=system.name,
-        retriever=system.spec.name,
-        params=dict(system.spec.params),
-        plugins=list(system.spec.plugins),
-        version=about.version,
-    )
+    record = msgspec.structs.replace(system, version=about.version)
     return PooledRun(ranks, record, folder.record.queries.failed)
 
 

@@ -29,8 +29,12 @@ from harness.extensions.labelling.annotations import (
     Kind,
     Scale,
 )
-from harness.extensions.labelling.project import CONSTRUCTION, Project, annotator_name
-from harness.extensions.labelling.records import LabelDocument
+from harness.extensions.labelling.project import (
+    CONSTRUCTION,
+    LabelDocument,
+    Project,
+    annotator_name,
+)
 from harness.io.records import Record
 from harness.schema import Ability, as_datetime
 

@@ -17,9 +17,15 @@ from msgspec.structs import replace
 from harness.errors import UsageError, near
 from harness.extensions.labelling.annotations import GRADES
 from harness.extensions.labelling.inputs import input_digest, read_documents, read_queries
-from harness.extensions.labelling.pool import PooledRun, System, top_k
-from harness.extensions.labelling.project import Project
-from harness.extensions.labelling.records import Candidate, LabelDocument, LabelQuery, SourceFile
+from harness.extensions.labelling.pool import PooledRun, top_k
+from harness.extensions.labelling.project import (
+    Candidate,
+    LabelDocument,
+    LabelQuery,
+    PooledSystem,
+    Project,
+    SourceFile,
+)
 from harness.extensions.labelling.reports import Added
 
 DEPTH = 10
@@ -76,7 +82,7 @@ def start(
     folder: Path,
     documents: Path,
     queries: Path,
-    systems: Sequence[System] = (),
+    systems: Sequence[PooledSystem] = (),
     options: StartOptions | None = None,
     *,
     quiet: bool = True,
@@ -95,8 +101,7 @@ def start(
         old = Project.new(folder) if new else Project.read(folder)
         options.check(old, new=new)
         update = ProjectUpdate(old, new)
-        known = map(System.from_record, old.settings.systems)
-        wanted = {one.name: one for one in (*known, *systems)}
+        wanted = {one.name: one for one in (*old.settings.systems, *systems)}
         project = Project(folder, old.settings, *_read_inputs(old, documents, queries, update), [])
         if not wanted:
             raise UsageError("--retriever is missing: name two or more systems to pool")
@@ -147,11 +152,13 @@ def _source(role: Literal["documents", "queries"], path: Path, added: int) -> So
 def exclusive(folder: Path) -> Iterator[None]:
     """Creates the folder and locks it against other calls that create or extend the project.
 
-    Raises UsageError for a folder with other files, and while another process has the lock. The
-    lock marks a project that was not written to its end.
+    Raises UsageError for a file, a folder with other files, and while another process has the lock.
+    The lock marks a project that was not written to its end.
     """
     from filelock import FileLock, Timeout
 
+    if folder.is_file():
+        raise UsageError(f"--out {folder}: is a file; name a folder")
     marked = any((folder / name).is_file() for name in ("label.json", _LOCK))
     files = sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
     if not marked and (theirs := [name for name in files if not name.startswith(".")]):
@@ -173,7 +180,7 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 
 def _pool(
-    project: Project, systems: Sequence[System], update: ProjectUpdate, *, quiet: bool
+    project: Project, systems: Sequence[PooledSystem], update: ProjectUpdate, *, quiet: bool
 ) -> None:
     """Pools the systems into the project."""
     settings = project.settings
@@ -246,9 +253,7 @@ def _read_inputs(
     found, empty = read_documents(documents)
     if empty:
         update.warnings.append(f"empty documents: {len(empty)}, first {empty[0]!r}")
-    all_documents = _merged(
-        old.documents, found, lambda one: (one.id, *one.haystacks), f"{documents}: the document"
-    )
+    all_documents = merged_documents(old.documents, found, documents)
     given, repeated = _with_ids(read_queries(queries), old.queries)
     if repeated:
         update.warnings.append(f"duplicate queries, of which one each is kept: {repeated}")
@@ -258,6 +263,13 @@ def _read_inputs(
 
 
 R = TypeVar("R", LabelDocument, LabelQuery)
+
+
+def merged_documents(
+    old: Sequence[LabelDocument], given: Sequence[LabelDocument], path: Path
+) -> list[LabelDocument]:
+    """Adds the documents of a path to the old ones. Raises UsageError as `_merged`."""
+    return _merged(old, given, lambda one: (one.id, *one.haystacks), f"{path}: the document")
 
 
 def _merged(

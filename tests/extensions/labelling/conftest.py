@@ -7,13 +7,13 @@ from pathlib import Path
 import orjson
 import pytest
 
-from harness.extensions.labelling.project import Project
-from harness.extensions.labelling.records import (
+from harness.extensions.labelling.project import (
     Candidate,
     LabelDocument,
     LabelQuery,
     LabelSettings,
     PooledSystem,
+    Project,
 )
 
 TEXTS = {

@@ -12,13 +12,13 @@ from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation
 from harness.extensions.labelling.export import export
 from harness.extensions.labelling.page import session_info
-from harness.extensions.labelling.project import Project
-from harness.extensions.labelling.records import (
+from harness.extensions.labelling.project import (
     Candidate,
     LabelDocument,
     LabelQuery,
     LabelSettings,
     PooledSystem,
+    Project,
 )
 from harness.extensions.labelling.session import AnnotationSession, Item, TurnContext
 from harness.extensions.labelling.start import StartOptions, start
@@ -87,9 +87,9 @@ def test_marking_a_query_as_unanswerable_contradicts_only_what_counts(project: P
 def test_the_threshold_is_chosen_at_the_start_and_a_change_is_said(
     sources: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    from harness.extensions.labelling.pool import System
+    from harness.extensions.labelling.pool import pooled_system
 
-    folder, systems = tmp_path / "labels", [System.create("bm25", {})]
+    folder, systems = tmp_path / "labels", [pooled_system("bm25", {})]
     assert start(folder, *sources, systems).project.settings.relevance_level == 1
     assert "relevance_level" not in orjson.loads((folder / "label.json").read_bytes())
     judged(Project.read(folder), d1=1)

@@ -13,8 +13,7 @@ from harness import Ability, Settings, open_dataset, run, score_run
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation
 from harness.extensions.labelling.export import export
-from harness.extensions.labelling.project import CONSTRUCTION, Project
-from harness.extensions.labelling.records import Candidate, Split
+from harness.extensions.labelling.project import CONSTRUCTION, Candidate, Project, Split
 from harness.extensions.labelling.reports import ConflictSummary
 
 pytestmark = pytest.mark.usefixtures("home")

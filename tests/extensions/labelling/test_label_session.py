@@ -8,8 +8,7 @@ import pytest
 from harness.errors import UsageError
 from harness.extensions.labelling.adjudication import Adjudication
 from harness.extensions.labelling.annotations import Annotation, Kind
-from harness.extensions.labelling.project import CONSTRUCTION, Project
-from harness.extensions.labelling.records import Candidate, LabelDocument
+from harness.extensions.labelling.project import CONSTRUCTION, Candidate, LabelDocument, Project
 from harness.extensions.labelling.session import AnnotationSession, Item
 from harness.schema import Ability
 

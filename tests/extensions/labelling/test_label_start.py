@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation
-from harness.extensions.labelling.pool import System
+from harness.extensions.labelling.pool import pooled_system
 from harness.extensions.labelling.project import Project
 from harness.extensions.labelling.reports import Added
 from harness.extensions.labelling.start import StartOptions, start
@@ -17,14 +17,14 @@ from harness.extensions.labelling.start import StartOptions, start
 pytestmark = pytest.mark.usefixtures("home")
 
 Sources = tuple[Path, Path]
-BM25, TFIDF = System.create("bm25", {}), System.create("tfidf", {})
+BM25, TFIDF = pooled_system("bm25", {}), pooled_system("tfidf", {})
 
 
 def test_the_pool_is_the_union_of_every_systems_top_k(tmp_path: Path, sources: Sources) -> None:
     (tmp_path / "mine.py").write_text(
         "def last(text, k, corpus):\n    return [corpus[-1].id]\n", "utf-8"
     )
-    mine = System.create(f"{tmp_path / 'mine.py'}:last", {})
+    mine = pooled_system(f"{tmp_path / 'mine.py'}:last", {})
     made = start(tmp_path / "labels", *sources, [BM25, mine], options=StartOptions(depth=2))
     assert (made.new, made.warnings) == (True, [])
     project = Project.read(tmp_path / "labels")
@@ -84,7 +84,7 @@ def test_what_would_change_a_judgement_is_refused(tmp_path: Path, sources: Sourc
 
 def test_queries_that_no_system_answers_are_said(tmp_path: Path, sources: Sources) -> None:
     (tmp_path / "mine.py").write_text("def none(text, k, corpus):\n    return []\n", "utf-8")
-    none = System.create(f"{tmp_path / 'mine.py'}:none", {})
+    none = pooled_system(f"{tmp_path / 'mine.py'}:none", {})
     made = start(tmp_path / "labels", *sources, [none])
     assert any("for 3 of the 3 queries" in warning for warning in made.warnings)
 
@@ -136,7 +136,7 @@ def test_wrong_queries_are_one_line(
 
 def test_the_qrels_cannot_be_pooled(tmp_path: Path, sources: Sources) -> None:
     with pytest.raises(UsageError, match="reads the qrels"):
-        start(tmp_path / "labels", *sources, [System.create("oracle", {})])
+        start(tmp_path / "labels", *sources, [pooled_system("oracle", {})])
 
 
 def test_the_files_are_plain(tmp_path: Path, sources: Sources) -> None:

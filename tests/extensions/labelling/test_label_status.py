@@ -12,8 +12,7 @@ from scipy import stats
 from harness import evaluate
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation
-from harness.extensions.labelling.project import Project
-from harness.extensions.labelling.records import Candidate, LabelDocument, LabelQuery
+from harness.extensions.labelling.project import Candidate, LabelDocument, LabelQuery, Project
 from harness.extensions.labelling.render import render_status
 from harness.extensions.labelling.reports import ScoreStatus, StatusReport
 from harness.extensions.labelling.status import status

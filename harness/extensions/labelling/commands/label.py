@@ -29,7 +29,7 @@ from harness.errors import UsageError
 from harness.extensions.labelling.commands import label_generate
 
 if TYPE_CHECKING:
-    from harness.extensions.labelling.pool import System
+    from harness.extensions.labelling.project import PooledSystem
     from harness.extensions.labelling.session import JudgingSession
     from harness.extensions.labelling.start import ProjectUpdate
 
@@ -239,7 +239,7 @@ def call_start(options: argparse.Namespace) -> int:
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError(f"--retriever {twice} is given twice; a system is pooled once")
     load_plugins(options)
-    folder = _new_folder(options)
+    folder = Path(options.out).expanduser()
     choices = StartOptions(options.k, options.seed, options.overlap, options.relevance_level)
     documents, queries = (Path(path).expanduser() for path in (options.documents, options.queries))
     with disk_errors(folder, _REMEDY):
@@ -311,7 +311,7 @@ def call_answers(options: argparse.Namespace) -> int:
         raise UsageError(f"--seed must be 0 or more, not {options.seed}")
     folders = [AnswersFolder(Path(path).expanduser()) for path in options.answers]
     dataset = dataset_of_all(folders, options.source)
-    folder = _new_folder(options)
+    folder = Path(options.out).expanduser()
     with disk_errors(folder, _REMEDY), exclusive(folder):
         project, new = start_with_answers(folder, folders, dataset, options.sample, options.seed)
     queries, candidates = len(project.queries), len(project.pool)
@@ -324,13 +324,6 @@ def call_answers(options: argparse.Namespace) -> int:
         about = f"{queries} questions, {candidates} answers to judge"
         print(f"{folder}: {about}; it contains texts of the dataset", flush=True)
     return 0 if options.pool_only else call_open(argparse.Namespace(**vars(options), folder=folder))
-
-
-def _new_folder(options: argparse.Namespace) -> Path:
-    folder = Path(options.out).expanduser()
-    if folder.is_file():
-        raise UsageError(f"--out {folder}: is a file; name a folder")
-    return folder
 
 
 def _annotator(options: argparse.Namespace) -> str:
@@ -377,20 +370,20 @@ def _has_display() -> bool:
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
-def system(text: str, options: argparse.Namespace) -> System:
+def system(text: str, options: argparse.Namespace) -> PooledSystem:
     """`bm25`, `bm25:k1=0.9,b=0.4`, `mine.py:Mine:boost=2`. Raises UsageError for none of these.
 
     The name ends at the first colon that a parameter follows; a comma that no parameter follows
     belongs to a value (`hybrid:retrievers=bm25,tfidf,k0=30`).
     """
-    from harness.extensions.labelling.pool import System
+    from harness.extensions.labelling.pool import pooled_system
 
     name, *rest = _PARAMETERS.split(text.strip(), maxsplit=1)
     if not name:
         raise UsageError(f"--retriever {text!r}: names no retriever; NAME or NAME:key=value")
     params = parameters(_NEXT.split(rest[0])) if rest else {}
     spec = retriever_spec(options, name, params)
-    return System.create(spec.name, spec.params, spec.plugins)
+    return pooled_system(spec.name, spec.params, spec.plugins)
 
 
 # -- Status, export and import ---------------------------------------------------------------------

@@ -93,7 +93,7 @@ def _add_check(verbs: Verbs) -> None:
 def call_generate(options: argparse.Namespace) -> int:
     """Generate queries, and print counts and leakage checks."""
     from harness.datasets.prepare import home
-    from harness.extensions.labelling.generate import render
+    from harness.extensions.labelling import render
     from harness.extensions.labelling.generate.generate import GenerateOptions, generate
     from harness.extensions.labelling.generate.splits import DEFAULT, parse
     from harness.extensions.labelling.generate.templates import DEFAULT as TEMPLATE
@@ -137,9 +137,9 @@ def call_generate(options: argparse.Namespace) -> int:
 
 def call_check(options: argparse.Namespace) -> int:
     """Check for leaks, and print them; status 1 where there is one."""
-    from harness.extensions.labelling.generate import render
+    from harness.extensions.labelling import render
     from harness.extensions.labelling.generate.leakage import check_folder
-    from harness.extensions.labelling.generate.records import LeakageOutput
+    from harness.extensions.labelling.reports import LeakageOutput
 
     folder = Path(options.folder).expanduser()
     found = check_folder(folder, options.against, quiet=options.quiet)

@@ -10,14 +10,16 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from msgspec import structs
+
 from harness.datasets.progress import progress
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.client import ModelClient
 from harness.extensions.answers.answering.replies import Call, ModelMessage
-from harness.extensions.labelling.generate.records import EndpointUsage
 from harness.extensions.labelling.generate.write_project import GeneratedQuery
-from harness.extensions.labelling.records import LabelDocument, QueryOrigin
-from harness.io.records import Record, convert, decode, to_plain
+from harness.extensions.labelling.project import LabelDocument, QueryOrigin
+from harness.extensions.labelling.reports import EndpointUsage
+from harness.io.records import Record, convert, decode
 from harness.schema import Ability
 
 _ABILITIES = tuple(ability for ability in Ability if ability is not Ability.ABSTENTION)
@@ -107,14 +109,13 @@ class ModelGenerator:
 
     def usage(self) -> EndpointUsage:
         """Returns the calls and tokens of this generator, and the number of cached answers."""
-        values = {
-            "endpoint": self._client.address,
-            "model": self._client.model,
-            "cached_answers": self._cached_answers,
-            "refused": self._refusals,
-            **to_plain(self._client.usage()),
-        }
-        return convert(values, EndpointUsage, "usage")
+        return EndpointUsage(
+            endpoint=self._client.address,
+            model=self._client.model,
+            cached_answers=self._cached_answers,
+            refused=self._refusals,
+            **structs.asdict(self._client.usage()),
+        )
 
     def _queries(
         self, reply: str, row: int, document: LabelDocument, each: int

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from msgspec.structs import replace
 
@@ -22,7 +21,6 @@ from harness.extensions.labelling.generate.leakage import (
     from_project,
     longest_run,
 )
-from harness.extensions.labelling.generate.records import EndpointUsage, GenerateReport
 from harness.extensions.labelling.generate.splits import assign, fraction, groups
 from harness.extensions.labelling.generate.templates import (
     QueryTemplate,
@@ -32,14 +30,16 @@ from harness.extensions.labelling.generate.templates import (
 )
 from harness.extensions.labelling.generate.write_project import GeneratedQuery, normalised
 from harness.extensions.labelling.inputs import read_documents
-from harness.extensions.labelling.project import Project
-from harness.extensions.labelling.records import (
+from harness.extensions.labelling.project import (
     GenerationBatch,
     GenerationSettings,
     LabelDocument,
+    Project,
     ProposalReason,
     Split,
 )
+from harness.extensions.labelling.reports import EndpointUsage, GenerateReport
+from harness.extensions.labelling.start import exclusive, merged_documents
 from harness.io.files import disk_errors
 from harness.io.records import write_json_record
 from harness.scoring.matching.words import WORD
@@ -66,16 +66,6 @@ class GenerateOptions:
     keep_quotes: bool = False
 
 
-class QueryGenerator(Protocol):
-    """Generates queries; `excluded` counts documents and questions without one, by reason."""
-
-    excluded: Counter[str]
-
-    def generate(self, rows: Sequence[int], each: int) -> list[GeneratedQuery]:
-        """Returns up to `each` queries of each of these documents, in their order."""
-        ...
-
-
 def generate(
     path: Path, folder: Path, options: GenerateOptions, *, quiet: bool = True
 ) -> GenerateReport:
@@ -86,24 +76,13 @@ def generate(
     (leakage.json). Raises UsageError for documents that cannot be read or have changed and for a
     folder that contains something else, RunError for an endpoint that fails.
     """
-    from filelock import FileLock, Timeout
-
     documents, empty = read_documents(path)
     settings = GenerationSettings(splits=options.shares, seed=options.seed)
-    write_project.read_earlier(folder, settings)
-    with disk_errors(folder, "name another folder with --out"):
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            with FileLock(folder / ".generate.lock", timeout=0):
-                (folder / write_project.MARK).touch()
-                earlier = write_project.read_earlier(folder, settings) or Project.new(folder)
-                documents = write_project.with_earlier(earlier, documents)
-                report = _generate(earlier, documents, settings, options, quiet)
-                write_json_record(folder / LEAKAGE, report.leakage)
-        except Timeout:
-            raise UsageError(
-                f"{folder}: another `harness label generate` uses it; wait for it"
-            ) from None
+    with disk_errors(folder, "name another folder with --out"), exclusive(folder):
+        earlier = write_project.read_earlier(folder, settings)
+        documents = merged_documents(earlier.documents, documents, path)
+        report = _generate(earlier, documents, settings, options, quiet)
+        write_json_record(folder / LEAKAGE, report.leakage)
     return replace(report, empty=len(empty))
 
 
@@ -162,7 +141,7 @@ def _new_queries(
     usage."""
     excluded = Counter[str]()
     rows = _rows_to_ask(documents, same, old, options.seed, excluded)
-    generator: QueryGenerator
+    generator: TemplateAssigner | ModelGenerator
     if options.client is None:
         generator = TemplateAssigner(documents, same, options.templates, options.seed)
         at_once = max(options.number, 64)

@@ -27,7 +27,10 @@ from harness.datasets.adapters.formats.jsonl import optional_string, string
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.extensions.labelling.consensus import apply_policy, read_consensus
-from harness.extensions.labelling.generate.records import (
+from harness.extensions.labelling.generate.write_project import GeneratedQuery, normalised, rows_of
+from harness.extensions.labelling.inputs import read_documents
+from harness.extensions.labelling.project import RELEVANCE_LEVEL, LabelDocument, Project
+from harness.extensions.labelling.reports import (
     BenchmarkOverlap,
     LeakageReport,
     Quotation,
@@ -35,10 +38,6 @@ from harness.extensions.labelling.generate.records import (
     SplitCheck,
     SplitFinding,
 )
-from harness.extensions.labelling.generate.write_project import GeneratedQuery, normalised, rows_of
-from harness.extensions.labelling.inputs import read_documents
-from harness.extensions.labelling.project import Project
-from harness.extensions.labelling.records import RELEVANCE_LEVEL, LabelDocument
 from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD, plain
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import get_args
 
 from harness.errors import UsageError
-from harness.extensions.labelling.records import Split
+from harness.extensions.labelling.project import Split
 
 NAMES: tuple[Split, ...] = get_args(Split)
 """The splits that the dataset `labelled` knows."""

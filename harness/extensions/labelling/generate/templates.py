@@ -14,7 +14,7 @@ from harness.errors import UsageError, near
 from harness.extensions.labelling.generate.splits import fraction
 from harness.extensions.labelling.generate.topics import Topic, Topics
 from harness.extensions.labelling.generate.write_project import GeneratedQuery
-from harness.extensions.labelling.records import LabelDocument, ProposalReason, QueryOrigin
+from harness.extensions.labelling.project import LabelDocument, ProposalReason, QueryOrigin
 
 DEFAULT = "What does this document say about {topic}?"
 TOPIC = "topic"

@@ -42,13 +42,12 @@ Phrase = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Topic:
-    """A phrase as the document has it; `words` compared; `holders`: rows that hold it, sorted.
+    """A phrase as the document has it, and the sorted rows that hold it.
 
     The document's own row is one of the holders.
     """
 
     text: str
-    words: Phrase
     holders: tuple[int, ...]
 
 
@@ -165,8 +164,7 @@ class Topics:
             if len(chosen) < number and not used.intersection(phrase):
                 used.update(phrase)
                 text = self._written(row, place, length)
-                words = tuple(plain(word) for word in WORD.findall(text))
-                chosen.append(Topic(text, words, holders[phrase]))
+                chosen.append(Topic(text, holders[phrase]))
         return chosen
 
     def _written(self, row: int, place: int, length: int) -> str:

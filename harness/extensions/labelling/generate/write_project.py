@@ -12,13 +12,14 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation
-from harness.extensions.labelling.project import CONSTRUCTION, Project
-from harness.extensions.labelling.records import (
+from harness.extensions.labelling.project import (
+    CONSTRUCTION,
     Candidate,
     GenerationBatch,
     GenerationSettings,
     LabelDocument,
     LabelQuery,
+    Project,
     ProposalReason,
     QueryOrigin,
     Split,
@@ -27,9 +28,6 @@ from harness.extensions.labelling.records import (
 from harness.io.files import write_bytes
 from harness.schema import Ability
 from harness.scoring.matching.words import WORD, plain
-
-MARK = ".generated"
-"""A file that marks a folder as generated, also where a call was stopped before label.json."""
 
 GRADE = 3
 """The grade of the document that a query was generated from: it contains the answer."""
@@ -90,20 +88,14 @@ class GeneratedQuery:
         return both.with_proposed(other.proposed)
 
 
-def read_earlier(folder: Path, settings: GenerationSettings) -> Project | None:
-    """Reads the project that is added to; None for a new one.
+def read_earlier(folder: Path, settings: GenerationSettings) -> Project:
+    """Reads the project that is added to, or returns an empty one.
 
     `settings` fix the splits, so they must be the same. Raises UsageError for others, and for a
-    folder that contains something else than a generated set.
+    project that was not generated.
     """
-    if folder.is_file():
-        raise UsageError(f"--out {folder}: is a file; name a folder")
     if not (folder / "label.json").is_file():
-        if folder.is_dir() and not (folder / MARK).exists() and any(folder.iterdir()):
-            raise UsageError(
-                f"--out {folder}: is not empty and no generated set; name a new folder"
-            )
-        return None
+        return Project.new(folder)
     project = Project.read(folder)
     before = project.settings.generated
     if before is None:
@@ -121,23 +113,6 @@ def read_earlier(folder: Path, settings: GenerationSettings) -> Project | None:
                 "it as it was, or name a new folder"
             )
     return project
-
-
-def with_earlier(project: Project, documents: Sequence[LabelDocument]) -> list[LabelDocument]:
-    """Returns the project's documents, then the new ones. Raises UsageError for one that
-    changed."""
-    known = {document.key: document for document in project.documents}
-    found = list(project.documents)
-    for document in documents:
-        before = known.get(document.key)
-        if before is None:
-            found.append(document)
-        elif (before.title or "", before.text) != (document.title or "", document.text):
-            raise UsageError(
-                f"{document.id}: has changed since {project.folder} was generated, and its "
-                "annotations would be about another text; name a new folder with --out"
-            )
-    return found
 
 
 def earlier_queries(project: Project, documents: Sequence[LabelDocument]) -> list[GeneratedQuery]:

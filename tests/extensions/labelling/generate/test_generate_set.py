@@ -12,7 +12,7 @@ from harness.errors import UsageError
 from harness.extensions.labelling.generate.generate import GenerateOptions, generate
 from harness.extensions.labelling.generate.splits import DEFAULT, parse
 from harness.extensions.labelling.generate.templates import QueryTemplate
-from harness.extensions.labelling.pool import System
+from harness.extensions.labelling.pool import pooled_system
 from harness.extensions.labelling.start import StartOptions, start
 
 PLAIN = GenerateOptions([QueryTemplate.parse("What is said about {topic}?")], parse(DEFAULT))
@@ -146,7 +146,7 @@ def test_what_is_added_later_moves_no_query_and_is_proposed(tmp_path: Path) -> N
     assert holding
     assert {(id_, "new.txt") for id_ in holding} <= pool
     (docs / "vet.md").write_text("# Vet visit\n\nsomething else")
-    with pytest.raises(UsageError, match=r"vet\.md: has changed since"):
+    with pytest.raises(UsageError, match=r"'vet\.md' has another text"):
         generate(docs, out, PLAIN)
     with pytest.raises(UsageError, match="was generated with --seed 0, which fixes"):
         generate(docs, out, replace(PLAIN, seed=1))
@@ -189,7 +189,7 @@ def test_haystacks_bound_what_is_proposed(tmp_path: Path) -> None:
 
 def test_folders_that_hold_something_else_are_left_alone(tmp_path: Path) -> None:
     docs = write(tmp_path / "docs", NOTES)
-    with pytest.raises(UsageError, match="is not empty and no generated set"):
+    with pytest.raises(UsageError, match="is not a labelling project and is not empty"):
         generate(docs, docs, PLAIN)
     with pytest.raises(UsageError, match="is a file"):
         generate(docs, docs / "vet.md", PLAIN)
@@ -228,7 +228,7 @@ def test_a_generated_set_is_pooled_like_any_project(tmp_path: Path) -> None:
         out,
         out / "documents.jsonl",
         out / "queries.jsonl",
-        [System.create("bm25", {})],
+        [pooled_system("bm25", {})],
         options=StartOptions(depth=3),
     )
     pool = lines(out / "pool.jsonl")

@@ -16,7 +16,7 @@ from harness.extensions.labelling.generate.leakage import (
     shared_words,
     texts_within,
 )
-from harness.extensions.labelling.records import LabelDocument
+from harness.extensions.labelling.project import LabelDocument
 
 
 def document(id_: str, text: str, haystack: str) -> LabelDocument:

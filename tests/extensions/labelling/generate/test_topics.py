@@ -51,7 +51,7 @@ def test_holders_are_exactly_the_texts_with_the_words_in_a_row(texts: list[list[
     written = [" ".join(text) for text in texts]
     for row, of in enumerate(topics(written)):
         for topic in of:
-            phrase = f" {' '.join(topic.words)} "
+            phrase = f" {normalised(topic.text)} "
             parts = [[f" {normalised(p)} " for p in text.split(".")] for text in written]
             holding = [i for i, pieces in enumerate(parts) if any(phrase in p for p in pieces)]
             assert row in holding
