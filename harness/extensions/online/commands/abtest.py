@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import number
+from harness.cli.options import number, parameters
 from harness.cli.output import add_output, print_json
 from harness.errors import UsageError, near
 
@@ -33,13 +33,16 @@ def main(options: argparse.Namespace) -> int:
     """Prints the report of each event log."""
     from harness.extensions.online.abtest.ab_test import report
     from harness.extensions.online.abtest.report import SplitReport
-    from harness.io.records import to_plain
+    from harness.io.records import convert, to_plain
 
     path = Path(options.log)
     logs = sorted(path.glob("*.jsonl")) if path.is_dir() else [path]
     if not logs:
         raise UsageError(f"{path}: no event log in this folder (*.jsonl)")
-    effects = _min_effects(options.min_effect) if options.min_effect else None
+    effects = None
+    if options.min_effect:
+        given = parameters(options.min_effect, "--min-effect")
+        effects = convert(given, dict[str, float], "--min-effect")
     reports = [report(log, level=options.level, min_effects=effects) for log in logs]
     names = {m.name for one in reports if isinstance(one, SplitReport) for m in one.metrics}
     for name in effects or ():
@@ -54,19 +57,3 @@ def main(options: argparse.Namespace) -> int:
     elif not options.quiet:
         print("\n\n".join(map(str, reports)))
     return 0
-
-
-def _min_effects(options: list[str]) -> dict[str, float]:
-    """Parses METRIC=DIFFERENCE options. Raises UsageError."""
-    effects: dict[str, float] = {}
-    for text in options:
-        name, _, value = text.rpartition("=")
-        if name in effects:
-            raise UsageError(f"--min-effect {name}: is given twice")
-        try:
-            effects[name] = float(value)
-        except ValueError:
-            name = ""
-        if not name:
-            raise UsageError(f"--min-effect {text}: expected METRIC=DIFFERENCE, as click=0.02")
-    return effects

@@ -29,7 +29,6 @@ from harness.extensions.online.monitor.change import (
     WorseTest,
 )
 from harness.extensions.online.monitor.records import Reference
-from harness.stats.clusters import Ints
 from harness.stats.detector import Detector, part
 from harness.stats.signs_and_ranks import STAKES, lowest_rank, rank_factors, signs_bound
 
@@ -127,26 +126,14 @@ class OpenPeriods(Saved):
             self.untimed += int((~known).sum())
             self.late += int(late.sum())
             known &= ~late
-        if known.any():
-            rows = new.rows if self.by_query else np.full(len(known), -1)
-            self._put(numbers[known].astype(np.int64), rows[known], new.values[known])
-
-    def _put(self, numbers: Ints, rows: Ints, values: Values) -> None:
-        order = np.lexsort((rows, numbers))  # equals stay in the order in which they came
-        numbers, rows, values = numbers[order], rows[order], values[order]
-        other = (np.diff(numbers) != 0) | (np.diff(rows) != 0)
-        at = np.r_[0, 1 + np.flatnonzero(other)]
-        found = values[at] if self.by_query else np.add.reduceat(values, at)
-        groups = (numbers[at], rows[at], found, np.diff(at, append=len(rows)))
-        for number, row, value, n in zip(*(column.tolist() for column in groups), strict=True):
+        rows = new.rows if self.by_query else np.full(len(known), -1)
+        columns = (numbers[known].astype(np.int64), rows[known], new.values[known])
+        for number, row, value in zip(*(column.tolist() for column in columns), strict=True):
             mine = self.cells.setdefault(number, {})
-            if row in mine:
-                before, n_before = mine[row]
-                mine[row] = (before if self.by_query else before + value, n_before + n)
-            else:
-                mine[row] = (value, n)
-                self.held += 1
-            self.counts[number] = self.counts.get(number, 0) + n
+            self.held += row not in mine
+            first, n = mine.get(row, (value, 0))
+            mine[row] = (first if self.by_query or n == 0 else first + value, n + 1)
+            self.counts[number] = self.counts.get(number, 0) + 1
 
     def over(self, *, hold: bool = False) -> Iterator[tuple[int, Cells]]:
         """The periods that have come to their end, oldest first; they are given once.

@@ -13,14 +13,12 @@ from http.server import ThreadingHTTPServer
 from threading import Event, Thread
 
 from harness.errors import UsageError
-from harness.extensions.online.logs.events import RateStats
 from harness.extensions.online.logs.import_log import feedback_lines
 from harness.extensions.online.monitor.period_test import UNTIMED
 from harness.extensions.online.monitor.records import (
     Alert,
     ChangeTest,
     DriftStats,
-    SliceStats,
     Snapshot,
 )
 from harness.extensions.online.monitor.rules import RATES, TIMES
@@ -48,13 +46,13 @@ def table(snapshot: Snapshot, *, alerts: bool = True) -> str:
     )
     if not snapshot.labels:
         parts.append("no labels: recall, precision and rank are unknown")
-    rates = [name for name in RATES if _rate(snapshot.slices["all"], name).n]
+    rates = [name for name in RATES if getattr(snapshot.slices["all"], name).n]
     rows = []
     for name, one in sorted(snapshot.slices.items(), key=lambda item: (item[0] == "all", item[0])):
         row = [name, f"{one.n:,}"]
         if metrics:
             row += [f"{one.scored:,}", *(digits(one.metrics[metric]) for metric in metrics)]
-        row += [digits(_rate(one, rate).value) for rate in rates]
+        row += [digits(getattr(one, rate).value) for rate in rates]
         row += [_duration(getattr(one.seconds, time)) for time in TIMES]
         rows.append(row)
     head = ["window", "n", *(["scored", *metrics] if metrics else [])]
@@ -71,11 +69,6 @@ def table(snapshot: Snapshot, *, alerts: bool = True) -> str:
         n = len(snapshot.alerts)
         parts.append(f"{n or 'no'} active alert{'s' if n > 1 else ''}")
     return "\n".join(parts)
-
-
-def _rate(stats: SliceStats, name: str) -> RateStats:
-    rate: RateStats = getattr(stats, name)
-    return rate
 
 
 def _drift(drift: DriftStats | None) -> list[str]:

@@ -51,7 +51,7 @@ def test_wrong_use_is_one_line(harness: Harness, tmp_path: Path) -> None:
         (["none"], "no event log in this folder"),
         (["other.jsonl"], "not the event log of an A/B test"),
         (["bad.jsonl"], "bad.jsonl, line 2: arm: invalid enum value 'c'"),
-        (["good.jsonl", "--min-effect", "click"], "expected METRIC=DIFFERENCE"),
+        (["good.jsonl", "--min-effect", "click"], "--min-effect takes key=value"),
         (["good.jsonl", "--min-effect", "click=0"], "other than 0"),
         (["good.jsonl", "--level", "95"], "level must be between 0 and 1"),
     ):
