@@ -6,8 +6,11 @@ Examples that come with the harness: services, stores, A/B tests, CI.
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
 from harness.cli.output import add_output, emit
+from harness.errors import UsageError, near
 from harness.records.output import Output, OutputPart
 
 
@@ -34,9 +37,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print the list, or one path alone."""
-    from harness.cli.bundled import about, files, folder, table
-    from harness.errors import UsageError, near
-
     examples = files("examples")
     if options.name is not None:
         if options.name not in examples:
@@ -53,3 +53,64 @@ def main(options: argparse.Namespace) -> int:
         "prints one's path alone"
     )
     return emit(options, ExamplesOutput(examples=rows), text)
+
+
+# -- Files that come with the harness --------------------------------------------------------------
+
+
+def folder(kind: str) -> Path:
+    """Where the `configs` or the `examples` are: in `cli/data`, or at the top of a checkout."""
+    installed = Path(__file__).parent / "data" / kind
+    return installed if installed.is_dir() else Path(__file__).parents[2] / kind
+
+
+def files(kind: str) -> dict[str, Path]:
+    """Every file by its name below the folder, without what Python leaves there."""
+    top = folder(kind)
+    found = (path for path in sorted(top.rglob("*")) if path.is_file() and path.suffix != ".pyc")
+    return {path.relative_to(top).as_posix(): path for path in found}
+
+
+def about(path: Path) -> str:
+    """What a file says of itself in its first line."""
+    return path.read_text(encoding="utf-8").partition("\n")[0].strip('#"/ ')
+
+
+def config_file(name: str, quiet: bool = False) -> Path:
+    """The file of that name, with or without `.toml`, else the config of that name that is shipped.
+
+    A line on stderr says which it is, where that is not the very name. Raises UsageError, with the
+    near names of files and of shipped configs, where there is neither.
+    """
+    given = Path(name)
+    shipped = {path.stem: path for path in files("configs").values()}
+    if given.is_file():
+        return given
+    own = given.with_name(f"{given.name}.toml") if given.name else given
+    found = own if own.is_file() else shipped.get(name.removesuffix(".toml"))
+    if found is None:
+        if given.exists():
+            return given  # a pipe can be read; a folder is refused by who reads it
+        raise UsageError(f"--config {name}: no such file{_near(given, list(shipped))}")
+    if not quiet:
+        print(f"config: {found}", file=sys.stderr)
+    return found
+
+
+def _near(given: Path, shipped: list[str]) -> str:
+    from difflib import get_close_matches
+
+    there = {path.stem: str(path) for path in sorted(given.parent.glob("*.toml"))}
+    names = {**{name: name for name in shipped}, **there}
+    close = get_close_matches(given.stem, names, n=3, cutoff=0.5)
+    if close:
+        return f"; did you mean {', '.join(names[stem] for stem in close)}?"
+    return f"; shipped are {', '.join(shipped)}"
+
+
+def table(named: dict[str, Path], title: str) -> str:
+    """Names, and what each file is."""
+    from harness.scoring.grid import grid
+
+    rows = [[name, about(path)] for name, path in named.items()]
+    return grid(rows, [title, "what it is"], most=[None, 80])

@@ -61,7 +61,7 @@ def main(options: argparse.Namespace) -> int:
         given[0] if given else None for given in (options.dataset, options.retriever)
     )
     if options.config:
-        from harness.cli.bundled import config_file
+        from harness.cli.examples import config_file
         from harness.io.files import read_toml
 
         file = config_file(options.config, options.quiet)
@@ -84,7 +84,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _shipped_configs() -> int:
     """The list, and status 2: `--config $NAME` with NAME unset must not end a script well."""
-    from harness.cli.bundled import files, table
+    from harness.cli.examples import files, table
 
     configs = {path.stem: path for path in files("configs").values()}
     print(table(configs, "config"), flush=True)

@@ -12,8 +12,9 @@ import argparse
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.options import (
     DatasetOptions,
@@ -29,9 +30,9 @@ from harness.cli.options import (
 )
 from harness.cli.output import add_output, emit, refuse
 from harness.cli.published import PublishedOptions, folder_of_published, form_of, import_options
-from harness.cli.score_sources import score_sources
 from harness.cli.settings_options import add_options
 from harness.errors import UsageError
+from harness.io import plugins
 from harness.io.plugins import provided
 from harness.records.output import Output
 
@@ -39,6 +40,24 @@ if TYPE_CHECKING:
     from harness.datasets.reader import Dataset
     from harness.records.run import RunRecord
     from harness.scoring.protocols import Choices
+
+
+@cache
+def score_sources() -> tuple[Any, ...]:
+    """Return what else can be scored, by name: modules of the group `harness.score_sources`.
+
+    Each has five functions:
+
+    - `add_arguments(parser)` adds its options to the command;
+    - `asked_for(options)` tells whether an option of its own asks for it;
+    - `accepts(options, path)` tells whether it scores this file or folder, and raises UsageError
+      for options that do not fit;
+    - `score(options, path)` scores and prints, and returns the exit status;
+    - `suggest(options, path)` says of a file that is no run what it is and what to type, or "".
+
+    Raises PluginError for one that cannot be imported.
+    """
+    return tuple(plugins.load_all("harness.score_sources", "score source"))
 
 
 class ScoreQrelsOutput(Output, tag="harness.score-qrels/1"):

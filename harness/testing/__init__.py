@@ -10,7 +10,7 @@ Names are imported when they are first used: pytest loads this package at its st
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harness.testing.quality import assert_quality
@@ -28,21 +28,7 @@ _HOME = {
 __all__ = ["Checked", "Report", "assert_quality", "evaluate"]
 
 
-class PlainCheck(TypedDict):
-    """A check as plain values, which pytest-xdist can send; `above` as in `Checked`."""
-
-    name: str
-    threshold: float
-    above: bool
-    passed: bool
-    value: float | None
-    n: int
-    low: float | None
-    high: float | None
-    line: str
-
-
-LISTENING: list[list[PlainCheck]] = []
+LISTENING: list[list[dict[str, Any]]] = []
 """Lists that `assert_quality` appends every check to (`Checked.plain`).
 
 The pytest plug-in puts one here, and imports nothing heavy for it.

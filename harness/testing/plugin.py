@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from harness.testing import LISTENING, PlainCheck
+from harness.testing import LISTENING
 
 
 @pytest.fixture
@@ -34,8 +34,8 @@ class _SessionChecks:
     """What the tests of one session measured."""
 
     def __init__(self) -> None:
-        self.heard: list[PlainCheck] = []  # by the test that runs now
-        self._by_test: dict[str, list[PlainCheck]] = {}
+        self.heard: list[dict[str, Any]] = []  # by the test that runs now
+        self._by_test: dict[str, list[dict[str, Any]]] = {}
 
     # Not the newer `wrapper=True`: the user's pytest may be older than that.
     @pytest.hookimpl(hookwrapper=True)
@@ -68,7 +68,7 @@ class _SessionChecks:
                 terminalreporter.line(f"  {word} {check['line']}", **{colour: True})
 
 
-def _properties(check: PlainCheck) -> list[tuple[str, object]]:
+def _properties(check: dict[str, Any]) -> list[tuple[str, object]]:
     """A check as properties of its test: the value, and what it is to be read with."""
     name = f"quality.{check['name']}"
     sign = ">=" if check["above"] else "<="

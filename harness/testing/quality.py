@@ -2,18 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from harness.analysis.compare.scored import ScoredRun
+from harness.analysis.compare.table import slice_masks
 from harness.analysis.drops import drops_of
-from harness.analysis.gate import GateRules, NoDrop, drop_check, gate
+from harness.analysis.gate import (
+    GateMaximum,
+    GateMinimum,
+    GateRules,
+    NoDrop,
+    drop_check,
+    gate,
+    result_of,
+    threshold_check,
+)
 from harness.errors import HarnessError, UsageError
+from harness.records.run import RunRecord
+from harness.runfiles.tables import is_frame
+from harness.scoring.evaluate import Evaluation, evaluate
+from harness.scoring.scores import Scores
+from harness.stats.intervals import MeanInterval, mean_intervals
 from harness.testing import LISTENING
-from harness.testing.report import Report
-from harness.testing.sources import OfReport, OfScoredRun, QualitySource, source_of
-from harness.testing.thresholds import Checked, Limit, Measurement, parse_limits
+from harness.testing.report import Report, case_label
+from harness.testing.thresholds import (
+    FALSE_POSITIVE_RATE,
+    TIMES,
+    Checked,
+    Limit,
+    Measurement,
+    parse_limits,
+    worst_first,
+)
 
 ALPHA = 0.05
 """Of the drops against a baseline, together."""
@@ -162,3 +187,235 @@ def _message(about: str, found: list[Checked], missed: list[Checked]) -> str:
         lines += [f"  MISSED {first}", *(f"         {line}" for line in more)]
     lines += [f"  ok     {one.line}" for one in found if one.passed]
     return "\n".join(lines)
+
+
+# -- The numbers of a run, a report or an evaluation ----------------------------------------------
+
+
+def source_of(
+    run: Any, qrels: Any, wanted: list[Limit], ability: str | None, protocol: str, level: str
+) -> QualitySource:
+    """Raises UsageError for what is no run, and for arguments that do not go with its kind."""
+    scored = isinstance(run, Scores) or (isinstance(run, str | Path) and qrels is None)
+    if not scored and (protocol or level):
+        raise UsageError("protocol and level are of scored run folders; this is none")
+    if qrels is not None and isinstance(run, Report | Evaluation | Scores):
+        raise UsageError(f"qrels goes with a run {{query: {{id: score}}}}, not a {_kind(run)}")
+    if isinstance(run, Report):
+        return OfReport(run, ability)
+    if scored:
+        return _scored(run, ability, protocol, level)
+    if not isinstance(run, Evaluation | Mapping | str | Path) and not is_frame(run):
+        raise UsageError(
+            f"cannot hold a {_kind(run)} against thresholds: give a scored run folder, the report "
+            "of harness.testing.evaluate, what score_run or harness.evaluate return, or "
+            "{query: {id: score}} with qrels="
+        )
+    if ability is not None:
+        raise UsageError("abilities are of scored runs and of cases; this knows none")
+    if not isinstance(run, Evaluation):
+        if qrels is None:
+            raise UsageError("a run {query: {id: score}} needs qrels={query: {id: grade}}")
+        metrics = [limit.name for limit in wanted if limit.above]
+        run = evaluate(qrels, run, metrics or ["recall@10"])
+    return OfEvaluation(run)
+
+
+def _scored(run: Any, ability: str | None, protocol: str, level: str) -> OfScoredRun:
+    if isinstance(run, Scores):
+        found = ScoredRun(Path("scores"), None, run.report, run.per_query)
+        return OfScoredRun(found, "scores", ability or "all", protocol, level)
+    folder = Path(run)
+    if folder.is_file():
+        raise UsageError(
+            f"{folder}: a run file needs qrels=; a scored run is a folder, made by `harness score`"
+        )
+    if not folder.is_dir():
+        raise UsageError(f"{folder}: no such run folder")
+    found = ScoredRun.read(folder)
+    return OfScoredRun(found, str(folder), ability or "all", protocol, level)
+
+
+@dataclass(frozen=True)
+class OfScoredRun:
+    """A run that was scored by the harness; numbers and rule are those of `harness gate`."""
+
+    run: ScoredRun
+    about: str
+    slice: str
+    protocol: str
+    level: str
+
+    def failed(self) -> tuple[int, int]:
+        """As scores.json says."""
+        queries = self.run.scores.queries
+        return queries.failed, queries.asked
+
+    def check_limit(self, limit: Limit) -> Checked:
+        """By the first protocol at the run's granularity that has it, unless one is named."""
+        if limit.name in TIMES or limit.name == FALSE_POSITIVE_RATE:
+            if self.slice != "all":
+                raise UsageError(f"max_{limit.name} is of a whole run, not of an ability")
+            return _checked(limit, "", self._beside(limit))
+        rule = (GateMinimum if limit.above else GateMaximum)(
+            metric=limit.name,
+            value=limit.value,
+            slice=self.slice,
+            protocol=self.protocol,
+            level=self.level,
+        )
+        block, result = result_of(self.run, rule)
+        interval = result.interval
+        rows = self.run.rows(block)
+        values = rows.values(limit.name)
+        masks = slice_masks(rows, by_category=True)
+        values[~masks[self.slice]] = np.nan
+        worst, as_low = worst_first(rows.queries, values)
+        found = Measurement(
+            result.value,
+            result.n,
+            f"{self.run.blocks[block].name}, {block[1]}: {result.signature}",
+            interval.low if interval else None,
+            interval.high if interval else None,
+            interval.approximate if interval else "",
+            "the rankings are too short",
+            worst,
+            as_low,
+            result.upper_bound,
+        )
+        name = "" if self.slice == "all" else self.slice
+        return _checked(limit, name, found, passed=threshold_check(self.run, rule).passed)
+
+    def _beside(self, limit: Limit) -> Measurement:
+        """Measures what no protocol has: the false positive rate, and times of search."""
+        if limit.name == FALSE_POSITIVE_RATE:
+            found = self.run.scores.abstention
+            if found is None:
+                return Measurement(
+                    None, 0, "", why="no query without an answer beside those with one"
+                )
+            return Measurement(
+                found.false_positive_rate,
+                found.n_unanswerable,
+                found.signatures[FALSE_POSITIVE_RATE],
+            )
+        record = self.run.record  # scores without a folder have none
+        measured = record.measured if isinstance(record, RunRecord) else None
+        times = measured.search_ms if measured else None
+        value = getattr(times, limit.name.removesuffix("_ms"), None)
+        n = self.run.scores.queries.asked
+        return Measurement(value, n, "", why="the run was not timed, or its folder was not given")
+
+
+@dataclass(frozen=True)
+class OfReport:
+    """A report of `harness.testing.evaluate`."""
+
+    report: Report
+    ability: str | None
+
+    @property
+    def about(self) -> str:
+        """How many cases."""
+        return f"{len(self.report.cases)} cases, k = {self.report.k}"
+
+    def failed(self) -> tuple[int, int]:
+        """Cases for which the function raised."""
+        return len(self.report.failed), len(self.report.cases)
+
+    def check_limit(self, limit: Limit) -> Checked:
+        """The metric over the cases of the ability, or all."""
+        report = self.report
+        if limit.name in TIMES:
+            value = report.latency[limit.name]
+            n = len(report.cases) - len(report.failed)
+            return _checked(limit, "", Measurement(value, n, "", why="every case failed"))
+        interval = report.interval(limit.name, self.ability)
+        values = report.values(limit.name).copy()
+        if self.ability is not None:
+            values[[case.ability != self.ability for case in report.cases]] = np.nan
+        if limit.above:
+            worst, as_low = worst_first([case_label(case) for case in report.cases], values)
+        else:
+            worst, as_low = worst_first([case_label(case) for case in report.cases], -values)
+            worst = tuple((name, -value) for name, value in worst)
+        kind = "with" if limit.above else "without"
+        why = f"no case {kind} an answer"
+        found = _found(interval, "", why, worst, as_low)
+        if limit.above:
+            found = replace(found, upper_bound=report.upper_bound(limit.name, self.ability))
+        return _checked(limit, self.ability or "", found)
+
+
+@dataclass(frozen=True)
+class OfEvaluation:
+    """What `harness.evaluate` returns."""
+
+    evaluation: Evaluation
+
+    @property
+    def about(self) -> str:
+        """How many queries, and what is odd about them."""
+        e = self.evaluation
+        said = [f"{e.n} judged queries"]
+        if e.missing_queries:
+            said.append(f"{e.missing_queries} without a ranking")
+        if e.unknown_queries:
+            said.append(f"{e.unknown_queries} of the run's are not judged")
+        return ", ".join(said)
+
+    def failed(self) -> tuple[int, int]:
+        """Returns no failure: a query without a ranking counts as `evaluate` was asked to."""
+        return 0, self.evaluation.n
+
+    def check_limit(self, limit: Limit) -> Checked:
+        """One of the metrics that were computed."""
+        per_query = self.evaluation.per_query
+        if limit.name not in per_query:
+            if not limit.above:
+                raise UsageError(f"max_{limit.name} cannot be known of rankings and qrels alone")
+            raise UsageError(
+                f"{limit.name} was not computed: evaluate(qrels, run, '{limit.name}'); there is "
+                f"{', '.join(per_query)}"
+            )
+        values = per_query[limit.name]
+        interval = mean_intervals(values, bounds=(0, 1))[0]
+        worst, as_low = worst_first(self.evaluation.query_ids, values)
+        found = _found(interval, "trec_eval's rules", "no judged query", worst, as_low)
+        return _checked(limit, "", found)
+
+
+QualitySource = OfScoredRun | OfReport | OfEvaluation
+"""What has `about`, `failed` queries, and a check (`check_limit`) of each limit."""
+
+
+def _found(interval: MeanInterval, how: str, why: str, worst: Any, as_low: int) -> Measurement:
+    known = interval.method != "none"
+    return Measurement(
+        interval.value if interval.n else None,
+        interval.n,
+        how,
+        interval.low if known else None,
+        interval.high if known else None,
+        interval.note if interval.approximate else "",
+        why,
+        worst,
+        as_low,
+    )
+
+
+def _checked(
+    limit: Limit, slice_: str, found: Measurement, *, passed: bool | None = None
+) -> Checked:
+    """The check of a limit; `passed` where somebody else has decided."""
+    if passed is None:
+        value = found.value
+        passed = value is not None and (
+            value >= limit.value if limit.above else value <= limit.value
+        )
+    name = f"{limit.name} ({slice_})" if slice_ else limit.name
+    return Checked(name, limit.value, limit.above, passed, found)
+
+
+def _kind(run: Any) -> str:
+    return type(run).__name__

@@ -11,7 +11,6 @@ from typing import Any
 from harness.errors import UsageError, near
 from harness.scoring.metrics import ALIASES, METRICS, Metric, find_metric
 from harness.scoring.protocols import ANSWERS
-from harness.testing import PlainCheck
 
 WORST = 3
 """Queries that a message names."""
@@ -112,19 +111,14 @@ class Checked:
             lines.append(f"by {found.how}")
         return lines
 
-    def plain(self) -> PlainCheck:
-        """Returns what the summary of pytest shows."""
-        return PlainCheck(
-            name=self.name,
-            threshold=self.threshold,
-            above=self.above,
-            passed=self.passed,
-            value=self.found.value,
-            n=self.found.n,
-            low=self.found.low,
-            high=self.found.high,
-            line=self.line,
-        )
+    def plain(self) -> dict[str, Any]:
+        """Returns what the summary of pytest shows, as values that pytest-xdist can send."""
+        own = {name: getattr(self, name) for name in ("name", "threshold", "above", "passed")}
+        return {
+            **own,
+            **{name: getattr(self.found, name) for name in ("value", "n", "low", "high")},
+            "line": self.line,
+        }
 
 
 def worst_first(names: Sequence[str], values: Any) -> tuple[tuple[tuple[str, float], ...], int]:

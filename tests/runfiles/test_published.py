@@ -8,11 +8,11 @@ import orjson
 import pytest
 
 from harness.errors import UsageError
-from harness.runfiles.published_records import read_records
 from harness.runfiles.run_formats import (
     PublishedRanking,
     QuestionRef,
     formats,
+    read_records,
     recognised,
     register_run_format,
     run_format,

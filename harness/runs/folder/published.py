@@ -20,9 +20,8 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
 from harness.io.files import digest
 from harness.records.run import PublishedFile
-from harness.runfiles.published_records import Records, read_records
 from harness.runfiles.rankings import Rankings
-from harness.runfiles.run_formats import RunFormat, run_format
+from harness.runfiles.run_formats import Records, RunFormat, read_records, run_format
 from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import (
     REPEATS,
