@@ -18,22 +18,24 @@ off them. The categories, by ability:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
-from harness.datasets.adapters import talks
-from harness.datasets.adapters.raw_files import field, published_files, read_once
+from harness.datasets.adapter import Variant
+from harness.datasets.adapters.raw_files import published_files
+from harness.datasets.adapters.talks import ShippedTalks
 from harness.datasets.registry import register_adapter
-
-if TYPE_CHECKING:
-    from harness.datasets.writer import DatasetWriter
 
 SHIPPED = Path(__file__).parent
 
-VARIANTS = (
-    Variant(
+
+@register_adapter("sample")
+class Sample(ShippedTalks):
+    """The adapter of the shipped benchmark."""
+
+    version: ClassVar[int] = 2
+    shipped = SHIPPED
+    published = Variant(
         "",
         "321 questions over a year of twelve invented people's talks with an assistant; ships "
         "with the harness",
@@ -42,43 +44,4 @@ VARIANTS = (
         granularities=("turn", "session"),
         texts=("official", "dated"),
         k=100,
-    ),
-)
-
-
-@register_adapter("sample")
-class Sample:
-    """The adapter of the shipped benchmark."""
-
-    version: ClassVar[int] = 2
-    shipped: ClassVar[Path] = SHIPPED
-
-    def variants(self) -> Iterable[Variant]:
-        """The one dataset there is."""
-        return VARIANTS
-
-    def find_files(
-        self, source: Path, variant: Variant, config: DatasetConfig
-    ) -> Mapping[str, Path]:
-        """The JSON files of a folder, or one of them."""
-        return talks.find_files(source)
-
-    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Write one haystack a person, and the questions.
-
-        Raises UsageError for a field that is missing, a bad date, and evidence that is not there.
-        """
-        for path in raw.files.values():
-            _write_person(path, config, out)
-
-
-def _write_person(path: Path, config: DatasetConfig, out: DatasetWriter) -> None:
-    record = read_once(path)
-    person = field(record, "user", str, str(path))
-    told = talks.write_talks(record, path, config, out)
-    for number, question in enumerate(field(record, "questions", list, str(path))):
-        where = f"{path}: question {number}"
-        query = talks.write_question(question, person, out, where)
-        places = told.places(question, "evidence", where)
-        for row in dict.fromkeys(told.rows[place] for place in places):
-            out.qrel(query, row)
+    )

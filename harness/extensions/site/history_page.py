@@ -15,6 +15,7 @@ from harness.extensions.site.history import (
     OPEN_WORDS,
     ROSE,
     UNCHANGED,
+    ChangedSetting,
     ChangeOutcomes,
     FailedLine,
     Line,
@@ -25,13 +26,8 @@ from harness.extensions.site.history import (
     read_history,
     verdicts,
 )
-from harness.extensions.site.history_records import (
-    HistoryData,
-    HistoryDataset,
-    HistoryNight,
-    MetricSeries,
-    SystemSeries,
-)
+from harness.io.records import Record
+from harness.records.scores import Counts, Floats
 from harness.reports.html import page
 from harness.schema import Ability
 
@@ -42,17 +38,85 @@ _SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN_WORDS)
 _SHORT = tuple(word.partition(":")[0] for word in _SAID)  # as verdicts say it
 
 
+class MetricSeries(Record):
+    """One metric over one slice, a value a run, or one value that all of them have.
+
+    `verdict` is a position in `HistoryData.verdicts`; `drop` describes a drop that fails the list.
+    """
+
+    value: Floats | None
+    n: Counts | None
+    low: Floats | None
+    high: Floats | None
+    difference: Floats | None
+    difference_low: Floats | None
+    difference_high: Floats | None
+    p: Floats | None
+    verdict: Counts | None
+    drop: list[str | None] | str | None
+
+
+class SystemSeries(Record):
+    """The runs of one system on one dataset over time, as `MetricSeries`.
+
+    `night` has positions in `HistoryData.nights`, `at` milliseconds since 1970. Runs of the same
+    `part` are joined by a line; a failure and a break begin a new one. `breaks` say why numbers
+    stop being comparable.
+    """
+
+    dataset: str
+    system: str
+    night: list[int]
+    at: list[int]
+    part: list[int]
+    error: list[str | None] | str | None
+    breaks: list[list[str] | None] | None
+    changed: list[list[ChangedSetting] | None] | None
+    failed: list[int] | int
+    asked: Counts | None
+    since: list[str | None] | str | None
+    index_ms: Floats | None
+    search_ms: Floats | None
+    about: str
+    results: dict[str, dict[str, MetricSeries]]
+
+
+class HistoryNight(Record):
+    """A night: when its list was started, and what became of its runs."""
+
+    at: int
+    runs: int
+    ok: int
+    failed: int
+    tested: dict[str, int]
+    messages: str
+
+
+class HistoryDataset(Record):
+    """A dataset with its slices and metrics."""
+
+    name: str
+    slices: list[str]
+    metrics: list[str]
+
+
+class HistoryData(Record):
+    """A history; `torn`: its last line was cut off."""
+
+    harness: str
+    torn: bool
+    verdicts: list[str]
+    nights: list[HistoryNight]
+    datasets: list[HistoryDataset]
+    series: list[SystemSeries]
+
+
 def history_page(path: Path, *, home: str = "") -> bytes:
     """The page of a history file; `home` is where the board is, for one that is served.
 
     Raises UsageError where it is damaged or holds no run.
     """
-    return page(
-        "Nightly history",
-        "history",
-        history_data(path),
-        home=home,
-    )
+    return page("Nightly history", "history", history_data(path), home=home)
 
 
 def history_data(path: Path) -> HistoryData:

@@ -1,8 +1,7 @@
 """Lists of runs, night after night: one summary, what changed since the last time, a history."""
 
 from harness.extensions.site.nightly.nightly_run import open_nightly_run
-from harness.extensions.site.nightly.plan import read_plan
 from harness.extensions.site.nightly.render import headline, render
-from harness.extensions.site.nightly.summary import status
+from harness.extensions.site.nightly.summary import read_plan, status
 
 __all__ = ["headline", "open_nightly_run", "read_plan", "render", "status"]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -19,9 +20,7 @@ from harness.analysis.compare.scored import (
 )
 from harness.analysis.compare.table import table
 from harness.extensions.site.history import (
-    VERSION,
     ChangedSetting,
-    FailedLine,
     HistoryQueries,
     HistoryTimes,
     HistoryVersions,
@@ -30,7 +29,6 @@ from harness.extensions.site.history import (
     LineDataset,
     MetricChange,
     ScoredLine,
-    Series,
     ShortMean,
 )
 from harness.records.run import Measured, RunRecord
@@ -150,40 +148,22 @@ def commit(record: RunRecord) -> str:
     return f"{short_text(record.git.commit)}{', with changes' if record.git.changed else ''}"
 
 
-def failed_line(night: str, list_size: int, series: Series, at: str, error: str) -> FailedLine:
-    """Makes the line of a run that gave no numbers; `error` is the kind of its error."""
-    dataset, system = series
-    return FailedLine(
-        version=VERSION,
-        night=night,
-        list_size=list_size,
-        dataset=dataset,
-        system=system,
-        finished=at,
-        error=error,
-    )
-
-
 def scored_line(
-    night: str,
-    list_size: int,
-    series: Series,
+    head: Mapping[str, Any],
     run: ScoredRun,
     block: Block,
     change: LineChange,
     changed: Sequence[ChangedSetting],
 ) -> ScoredLine:
-    """Makes the line of a run that was scored; `run` holds the main metrics of one protocol."""
+    """Makes the line of a run that was scored; `run` holds the main metrics of one protocol.
+
+    `head` has the fields of `LineHead` but for `finished`.
+    """
     record, scores = run.run_record, run.scores
     found = run.blocks[block]
     data = scores.dataset
-    dataset, system = series
     return ScoredLine(
-        version=VERSION,
-        night=night,
-        list_size=list_size,
-        dataset=dataset,
-        system=system,
+        **head,
         finished=record.finished,
         run=run.folder.name,
         queries=HistoryQueries(

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pyarrow.compute as pc
@@ -23,6 +24,8 @@ from harness.analysis.compare.scored import Block, ScoredRun
 from harness.errors import HarnessError, UsageError
 from harness.extensions.site.history import (
     REMEDY,
+    VERSION,
+    FailedLine,
     History,
     HistoryTimes,
     Line,
@@ -34,13 +37,11 @@ from harness.extensions.site.history import (
 from harness.extensions.site.nightly.change import (
     changed_settings,
     compare_with_last,
-    failed_line,
     run_times,
     scored_line,
 )
-from harness.extensions.site.nightly.plan import Plan
 from harness.extensions.site.nightly.render import render
-from harness.extensions.site.nightly.summary import NightlySummary, folder_name, summary
+from harness.extensions.site.nightly.summary import NightlySummary, Plan, folder_name, summary
 from harness.io.files import disk_errors, folder_aside, write_bytes
 from harness.io.records import Record, read_json_record, write_json_record
 from harness.records.run import Measured, RunRecord
@@ -119,14 +120,14 @@ class NightlyRun:
         if damage:
             compared = LineChange(state="not comparable", reasons=[damage])
         other = changed_settings(run, last) if last is not None else []
-        self._add(scored_line(self.began, len(self.series), series, run, block, compared, other))
+        self._add(scored_line(self._head(series), run, block, compared, other))
 
     def add_failure(self, series: Series, error: BaseException) -> None:
         """Take in a run that raised. Its message may hold anything, so the history has its kind."""
         said = str(error).splitlines()
         self.why[series] = said[0] if isinstance(error, HarnessError) and said else repr(error)
-        at = _now("seconds")
-        self._add(failed_line(self.began, len(self.series), series, at, type(error).__name__))
+        kind = type(error).__name__
+        self._add(FailedLine(**self._head(series), finished=_now("seconds"), error=kind))
 
     def end(self, *, stopped: bool = False) -> NightlySummary:
         """Write summary.json and summary.md, and give the former.
@@ -144,6 +145,15 @@ class NightlyRun:
             text = render(found, "markdown").encode("utf-8")
             write_bytes(self.plan.folder / "summary.md", text)
         return found
+
+    def _head(self, series: Series) -> dict[str, Any]:
+        return {
+            "version": VERSION,
+            "night": self.began,
+            "list_size": len(self.series),
+            "dataset": series[0],
+            "system": series[1],
+        }
 
     def _add(self, line: Line) -> None:
         self._history.append(line)
