@@ -49,6 +49,7 @@ class Labelled:
     """The user's own files, by `--source`."""
 
     version: ClassVar[int] = 3
+    needs_qrels: ClassVar[bool] = True
 
     def variants(self) -> Iterable[Variant]:
         """The only one."""
@@ -73,7 +74,7 @@ class Labelled:
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Everything in the files; queries of other splits than the one chosen are left out."""
-        key = _read_qrels(raw.files, needed=replace(raw.variant, name="") == _VARIANT)
+        key = _read_qrels(raw.files, needed=self.needs_qrels)
         splits = {role.partition("/")[2] for role in raw.files} - {""}
         haystacks = _write_queries(raw.files["queries"], key, out, splits)
         places = _write_documents(raw.files["documents"], key, haystacks, out, quiet=raw.quiet)
@@ -125,7 +126,7 @@ class _Contents:
 
 
 def _read_qrels(files: Mapping[str, Path], *, needed: bool) -> _Key:
-    """`needed`: a labelled set has some, a pool to be labelled (LabelPool) has none."""
+    """Reads the judgements. Raises UsageError without any, where some are `needed`."""
     key = _Key()
     for one in labelled_fields.qrels(files, needed=needed):
         of_query = key.qrels.setdefault((one.query, one.qrels_set), {})

@@ -13,7 +13,7 @@ A file `labelled.toml` beside them declares further fields, which are passed ove
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +100,7 @@ def records(role: str, path: Path) -> Records:
         or (_may_have_header(role, form) and has_header(path, fields, spoilt=role != "qrels"))
     ):
         return _from_delimited(file, fields, passed, form)
-    return _HEADERLESS[role](file)
+    return _headerless(file, role)
 
 
 def _may_have_header(role: str, form: str) -> bool:
@@ -273,29 +273,18 @@ def _from_delimited(file: TextFile, fields: Fields, passed: Sequence[str], form:
             yield number, {to: row[at] for to, at in places if row[at] or to == "grade"}
 
 
-def _documents(file: TextFile) -> Records:
-    if form_of(file.path) == ".tsv":
-        for line, (id_, text) in tsv(file, ("document id", "text")):
-            yield line, {"id": id_, "text": text}
-        return
-    for document in trec.documents(file):
-        line, id_, title, text = document
-        yield line, {"id": id_, "title": title, "text": text}
-
-
-def _queries(file: TextFile) -> Records:
-    for line, id_, text in trec.topics(file):
-        yield line, {"id": id_, "text": text}
-
-
-def _qrels(file: TextFile) -> Records:
-    for line, query, document, grade in trec.qrels(file):
-        yield line, {"query": query, "document": document, "grade": grade}
-
-
-_HEADERLESS: Mapping[str, Callable[[TextFile], Records]] = {
-    "documents": _documents,
-    "queries": _queries,
-    "qrels": _qrels,
-}
-"""Lines without a header, and TREC's own forms."""
+def _headerless(file: TextFile, role: str) -> Records:
+    """Lines without a header, and TREC's own forms."""
+    names: tuple[str, ...]
+    rows: Iterable[tuple[Any, ...]]
+    if role == "qrels":
+        names, rows = ("query", "document", "grade"), trec.qrels(file)
+    elif role == "queries":
+        names, rows = ("id", "text"), trec.topics(file)
+    elif form_of(file.path) == ".tsv":
+        names = ("id", "text")
+        rows = ((line, *cells) for line, cells in tsv(file, ("document id", "text")))
+    else:
+        names, rows = ("id", "title", "text"), trec.documents(file)
+    for line, *cells in rows:
+        yield line, dict(zip(names, cells, strict=True))

@@ -1,4 +1,4 @@
-"""Pools the top documents of several systems, and reads the file of queries to label."""
+"""Pools the top documents of several systems."""
 
 from __future__ import annotations
 
@@ -6,12 +6,11 @@ import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 import orjson
 
-from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
+from harness.datasets.adapters.labelled import Labelled
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
@@ -25,18 +24,12 @@ from harness.io.files import fsync_path, write_bytes
 from harness.retrievers.registry import RetrieverSpec
 from harness.runfiles.fields import QUERIES
 
-if TYPE_CHECKING:
-    from harness.datasets.writer import DatasetWriter
 
+@register_adapter("label-pool")
+class LabelPool(Labelled):
+    """Documents and queries as `labelled` reads them, without judgements."""
 
-_FAMILY = "label-pool"
-_VARIANT = Variant(
-    "",
-    "documents and queries of a labelling project, without judgements",
-    "yours",
-    granularities=("document",),
-    needs_source=True,
-)
+    needs_qrels = False
 
 
 def pooled_system(
@@ -85,7 +78,7 @@ def top_k(
         write_bytes(work_folder / "documents.jsonl", encode_lines(documents))
         write_bytes(work_folder / "queries.jsonl", encode_lines(map(_without_qrels, queries)))
         fsync_path(work_folder)
-        dataset = open_dataset(_FAMILY, source=work_folder, quiet=quiet)
+        dataset = open_dataset("label-pool", source=work_folder, quiet=quiet)
         try:
             out = work_folder / "runs"
             return [_run(system, dataset, k, seed, out, quiet) for system in systems]
@@ -133,26 +126,3 @@ def _run(
 
 def _format(value: object) -> str:
     return value if isinstance(value, str) else orjson.dumps(value).decode()
-
-
-@register_adapter(_FAMILY)
-class LabelPool:
-    """Documents and queries as `labelled` reads them, without judgements."""
-
-    version: ClassVar[int] = 1
-
-    def variants(self) -> Iterable[Variant]:
-        """Returns the only one."""
-        return [_VARIANT]
-
-    def find_files(
-        self, source: Path, variant: Variant, config: DatasetConfig
-    ) -> Mapping[str, Path]:
-        """Returns both files."""
-        return {name: source / f"{name}.jsonl" for name in ("documents", "queries")}
-
-    def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Converts them as `labelled` does."""
-        from harness.datasets.adapters.labelled import Labelled
-
-        Labelled().convert(raw, config, out)

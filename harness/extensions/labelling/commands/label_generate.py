@@ -95,9 +95,9 @@ def call_generate(options: argparse.Namespace) -> int:
     from harness.datasets.prepare import home
     from harness.extensions.labelling import render
     from harness.extensions.labelling.generate.generate import GenerateOptions, generate
-    from harness.extensions.labelling.generate.splits import DEFAULT, parse
     from harness.extensions.labelling.generate.templates import DEFAULT as TEMPLATE
     from harness.extensions.labelling.generate.templates import QueryTemplate
+    from harness.extensions.labelling.generate.write_project import DEFAULT_SPLITS, parse_splits
 
     for name in ("queries", "per_document"):
         if getattr(options, name) < 1:
@@ -114,7 +114,7 @@ def call_generate(options: argparse.Namespace) -> int:
         client = ModelClient(request_options(options), home(), "harness label generate")
     choices = GenerateOptions(
         [QueryTemplate.parse(text) for text in dict.fromkeys(options.template or [TEMPLATE])],
-        parse(options.split or DEFAULT),
+        parse_splits(options.split or DEFAULT_SPLITS),
         number=options.queries,
         each=options.per_document,
         seed=options.seed,

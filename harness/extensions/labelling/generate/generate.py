@@ -21,14 +21,19 @@ from harness.extensions.labelling.generate.leakage import (
     from_project,
     longest_run,
 )
-from harness.extensions.labelling.generate.splits import assign, fraction, groups
 from harness.extensions.labelling.generate.templates import (
     QueryTemplate,
     TemplateAssigner,
     check_fields,
     template_fields,
 )
-from harness.extensions.labelling.generate.write_project import GeneratedQuery, normalised
+from harness.extensions.labelling.generate.write_project import (
+    GeneratedQuery,
+    assign,
+    fraction,
+    groups,
+    normalised,
+)
 from harness.extensions.labelling.inputs import read_documents
 from harness.extensions.labelling.project import (
     GenerationBatch,

@@ -10,12 +10,14 @@ from generated_notes import NOTES, lines, write, write_lines
 
 from harness.errors import UsageError
 from harness.extensions.labelling.generate.generate import GenerateOptions, generate
-from harness.extensions.labelling.generate.splits import DEFAULT, parse
 from harness.extensions.labelling.generate.templates import QueryTemplate
+from harness.extensions.labelling.generate.write_project import DEFAULT_SPLITS, parse_splits
 from harness.extensions.labelling.pool import pooled_system
 from harness.extensions.labelling.start import StartOptions, start
 
-PLAIN = GenerateOptions([QueryTemplate.parse("What is said about {topic}?")], parse(DEFAULT))
+PLAIN = GenerateOptions(
+    [QueryTemplate.parse("What is said about {topic}?")], parse_splits(DEFAULT_SPLITS)
+)
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import UsageError
-from harness.extensions.labelling.generate import splits
+from harness.extensions.labelling.generate import write_project as splits
 
-SHARES = splits.parse(splits.DEFAULT)
+SHARES = splits.parse_splits(splits.DEFAULT_SPLITS)
 ties = st.lists(st.lists(st.integers(0, 29), min_size=1, max_size=4), max_size=40)
 
 
@@ -84,4 +84,4 @@ def test_shares_are_kept_also_where_groups_are_large() -> None:
 )
 def test_what_is_no_share_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="--split"):
-        splits.parse(text)
+        splits.parse_splits(text)

@@ -16,7 +16,7 @@ from harness.datasets.prepare import home
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.client import ModelClient, RequestOptions
 from harness.extensions.labelling.generate.generate import GenerateOptions, generate
-from harness.extensions.labelling.generate.splits import DEFAULT, parse
+from harness.extensions.labelling.generate.write_project import DEFAULT_SPLITS, parse_splits
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -41,7 +41,7 @@ def server() -> Iterator[OpenAIEndpoint]:
 def choices(url: str, **way: Any) -> GenerateOptions:
     settings = {"concurrency": 2, "retries": 3, "timeout": HANGS, **way}
     client = ModelClient(RequestOptions("tiny", url, **settings), home(), "harness label generate")
-    return GenerateOptions([], parse(DEFAULT), client=client)
+    return GenerateOptions([], parse_splits(DEFAULT_SPLITS), client=client)
 
 
 def test_each_document_is_asked_about_once_and_the_cost_is_counted(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.extensions.labelling.generate.topics import Topic, Topics
+from harness.extensions.labelling.generate.templates import Topic, Topics
 from harness.extensions.labelling.generate.write_project import normalised
 
 
