@@ -11,9 +11,8 @@ from msgspec.structs import asdict, replace
 
 import harness
 from harness.analysis.board.entries import SLICES, distinct_params, labels
-from harness.analysis.board.files import PairsByBoard, write_boards
-from harness.analysis.board.leaderboard import build
-from harness.analysis.board.pairs import compare_pairs
+from harness.analysis.board.leaderboard import PairsByBoard, build, write_boards
+from harness.analysis.board.ranks import compare_pairs
 from harness.analysis.board.records import (
     Board,
     BoardProtocol,

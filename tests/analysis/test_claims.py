@@ -10,7 +10,7 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from harness.analysis.board.files import read_boards
+from harness.analysis.board.leaderboard import read_boards
 from harness.analysis.claims import claims_for, read_claims
 from harness.errors import UsageError
 from harness.records.scores import ScoredDataset

@@ -15,7 +15,7 @@ import orjson
 import pytest
 
 from harness.__main__ import main
-from harness.analysis.board.files import read_boards
+from harness.analysis.board.leaderboard import read_boards
 from harness.analysis.board.records import Board, Leaderboard, PairedTests
 from harness.analysis.claims import Claim
 from harness.analysis.compare.compare import compare

@@ -9,7 +9,7 @@ from claims_lint import unfounded
 from msgspec.structs import replace
 from places import ROOT
 
-from harness.analysis.board.files import read_boards, write_boards
+from harness.analysis.board.leaderboard import read_boards, write_boards
 from harness.analysis.board.records import RankedResult
 from harness.analysis.claims import Claim, read_claims
 from harness.records.scores import Interval

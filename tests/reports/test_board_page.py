@@ -13,7 +13,7 @@ from browsers import Page, opened
 from layout import amiss
 
 from harness.__main__ import main
-from harness.analysis.board.files import read_boards
+from harness.analysis.board.leaderboard import read_boards
 from harness.analysis.board.records import Board, RankedResult
 from harness.io.files import read_json
 from harness.io.records import convert, to_plain

@@ -7,8 +7,7 @@ from itertools import product
 import numpy as np
 import pytest
 
-from harness.stats.detector import Detector, part
-from harness.stats.signs_and_ranks import STAKES, lowest_rank, rank_factors, signs_bound
+from harness.stats.detector import STAKES, Detector, lowest_rank, part, rank_factors, signs_bound
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 5, 8, 20, 77])

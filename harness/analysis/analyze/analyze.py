@@ -8,15 +8,19 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.analyze.analysis import (
+from harness.analysis.analyze.causes import (
     ABOVE,
+    LOW_SIMILARITY,
     Above,
     Analysis,
+    Cause,
+    Flags,
     MissedPiece,
+    Place,
     QueryMisses,
     Relation,
+    decide,
 )
-from harness.analysis.analyze.causes import LOW_SIMILARITY, Cause, Flags, Place, decide
 from harness.analysis.analyze.errata import (
     CorrectedDataset,
     Errata,
@@ -25,8 +29,18 @@ from harness.analysis.analyze.errata import (
     read_errata,
     results_of,
 )
-from harness.analysis.analyze.likeness import Embed, WordSimilarity, similarities
-from harness.analysis.analyze.pieces import EMPTY, Pieces, Taken, Versions, had_room, pieces, top
+from harness.analysis.analyze.pieces import (
+    EMPTY,
+    Embed,
+    Pieces,
+    Taken,
+    Versions,
+    WordSimilarity,
+    had_room,
+    pieces,
+    similarities,
+    top,
+)
 from harness.datasets.reader import Dataset, DatasetQrels
 from harness.errors import UsageError
 from harness.runfiles.rankings import read_rankings

@@ -6,8 +6,15 @@ import textwrap
 from collections import Counter
 from typing import Any
 
-from harness.analysis.analyze.analysis import Above, Analysis, MissedPiece, QueryMisses, bands
-from harness.analysis.analyze.causes import Cause, Place
+from harness.analysis.analyze.causes import (
+    Above,
+    Analysis,
+    Cause,
+    MissedPiece,
+    Place,
+    QueryMisses,
+    bands,
+)
 from harness.analysis.analyze.errata import BothKeys
 from harness.datasets.reader import Dataset
 from harness.records.scores import MetricResult

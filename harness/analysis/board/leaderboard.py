@@ -1,21 +1,32 @@
-"""Builds boards from run folders: the same folders give the same boards.
+"""Builds boards from run folders and keeps them in files: the same folders give the same bytes.
 
-`files.py` writes them. Runs that do not compare (another dataset, fingerprint, granularity, text,
-split, depth, set of queries, version) are on boards of their own. A system has a range of ranks,
-not one rank, where the queries cannot tell it from others.
+Runs that do not compare (another dataset, fingerprint, granularity, text, split, depth, set of
+queries, version) are on boards of their own. A system has a range of ranks, not one rank, where the
+queries cannot tell it from others.
+
+    leaderboard.json                     the summary (`records.Leaderboard`)
+    leaderboard-files/BOARD.json         everything of one board (`records.Board`)
+    leaderboard-files/BOARD.pairs.json   every two of its systems (`records.Pairs`)
+
+Each entry is on a line of its own, so that a new run is a new line in a diff.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from harness.analysis.board.answers import dataset_key, read_answers
 from harness.analysis.board.entries import read_board
 from harness.analysis.board.ranks import add_ranks
-from harness.analysis.board.records import Board
+from harness.analysis.board.records import Board, Leaderboard, PairedTests, ShortBoard
+from harness.analysis.board.summary import board_id, summarize
 from harness.errors import UsageError
+from harness.io.files import write_bytes
+from harness.io.records import encode, read_json_record
 from harness.runs.folder.store import finished_runs
 
 
@@ -71,3 +82,74 @@ def _order(board: Board) -> tuple[str, ...]:
     group = (d.name, d.granularity, d.text, d.split, d.fingerprint)
     queries = (f"{board.queries.n:09}", board.queries.digest)
     return (*group, f"{board.depth:09}", *queries, board.scoring.harness)
+
+
+# -- Boards as files: leaderboard.json, a summary, and beside it a folder with all the rest --------
+
+
+_REMEDY = "`harness leaderboard` makes it again from the runs"
+
+PairsByBoard = Mapping[str, PairedTests | None]
+"""The pairs of each board by its id; None where no two of its systems compare."""
+
+
+def write_boards(out: Path, boards: Sequence[Board], pairs: PairsByBoard) -> None:
+    """Writes leaderboard.json to `out`, and the files beside it; removes those of former boards.
+
+    Nothing else in their folder is touched.
+    """
+    folder = out.with_name(f"{out.stem}-files")
+    before = _files_of(out)
+    paired = {name for name, one in pairs.items() if one is not None}
+    summary = summarize(boards, folder.name, paired)
+    for board, short in zip(boards, summary.boards, strict=True):
+        write_bytes(out.parent / short.file, _lines(replace(board, answers=[], claims=[])) + b"\n")
+        if short.pairs is not None:
+            write_bytes(out.parent / short.pairs, encode(pairs[short.id]) + b"\n")
+    start = encode(replace(summary, boards=[])).removesuffix(b"]}")
+    lines = b",\n".join(_lines(board) for board in summary.boards)
+    write_bytes(out, start + b"\n" + lines + b"\n]}\n")
+    for removed in before - _files_of(out):
+        (out.parent / removed).unlink(missing_ok=True)
+
+
+def _files_of(out: Path) -> set[str]:
+    """Returns the files beside a leaderboard.json that it names; none where it cannot be read."""
+    try:
+        boards = read_json_record(out, Leaderboard).boards
+    except UsageError:
+        return set()
+    named = {name for one in boards for name in (one.file, one.pairs) if name}
+    return {name for name in named if Path(name).parent == Path(f"{out.stem}-files")}
+
+
+B = TypeVar("B", Board, ShortBoard)
+
+
+def _lines(board: B) -> bytes:
+    """Encodes a board with a line for each of its entries, which are its last field."""
+    head = encode(replace(board, entries=[])).removesuffix(b"]}")
+    return head + b"\n" + b",\n".join(encode(entry) for entry in board.entries) + b"\n]}"
+
+
+def read_boards(path: Path) -> list[Board]:
+    """Reads boards in full from a leaderboard.json and the files beside it.
+
+    Raises UsageError for other versions and kinds, and where a file beside it is missing or of
+    another board.
+    """
+    return [_board(path, one) for one in read_json_record(path, Leaderboard, _REMEDY).boards]
+
+
+def _board(path: Path, short: ShortBoard) -> Board:
+    file = path.parent / short.file
+    if not file.is_file():
+        raise UsageError(
+            f"{file}: is missing; {path.name} is a summary, so the folder beside it belongs to it"
+        )
+    board = read_json_record(file, Board)
+    if board_id(board) != short.id or board.runs != [entry.run for entry in short.entries]:
+        raise UsageError(
+            f"{file}: is not the board that {path.name} sums up; copy both of one build"
+        )
+    return replace(board, answers=short.answers, claims=short.claims)

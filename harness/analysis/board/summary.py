@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from harness.analysis.board.entries import distinct_params, labels
-from harness.analysis.board.headline import board_headline, headline
+from harness.analysis.board.entries import board_headline, distinct_params, headline, labels
 from harness.analysis.board.records import (
     BOARD_VERSION,
     Board,

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harness.analysis.board.entries import labels
-from harness.analysis.board.headline import headline
+from harness.analysis.board.entries import headline, labels
 from harness.analysis.board.records import Board, Entry, EntryCost, EntryQueries, RankedResult
 from harness.analysis.board.summary import is_complete, title
 from harness.records.scores import AnsweredOnly, Interval, ReturnedStats

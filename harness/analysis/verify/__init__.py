@@ -6,8 +6,7 @@ takes no part in checking them.
 | file | what |
 |---|---|
 | inputs.py | rankings, qrels and the outcome of each query, read from the files |
-| metrics.py | metrics of each query |
-| levels.py | random baselines, upper bounds, and the best and worst order of equal scores |
+| metrics.py | metrics of each query; random baselines, upper bounds, orders of equal scores |
 | columns.py | a protocol: which queries it scores, and the values of all its metrics |
 | means.py | means by slice with their intervals, from the values of the queries |
 | sections.py | counts, knowledge update, abstention, tokens |

@@ -8,8 +8,16 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.analysis.verify.inputs import DocumentFacts, Flags, Floats, Inputs
-from harness.analysis.verify.levels import orders_of_ties, random_baselines, upper_bounds
-from harness.analysis.verify.metrics import MetricName, Metrics, Values, evaluate, ndcg
+from harness.analysis.verify.metrics import (
+    MetricName,
+    Metrics,
+    Values,
+    evaluate,
+    ndcg,
+    orders_of_ties,
+    random_baselines,
+    upper_bounds,
+)
 from harness.records.scores import ProtocolResult
 
 SESSIONS = "turn>session"

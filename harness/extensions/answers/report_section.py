@@ -19,7 +19,7 @@ from harness.io.files import digest
 from harness.io.records import convert
 from harness.records.answers import BASELINES, CLASSES, JudgeRecord, reader_of
 from harness.records.scores import ProtocolResult, ScoreReport
-from harness.reports.material import Material, Texts
+from harness.reports.material import Material, ReportContext, Texts
 from harness.reports.records import (
     AnswersProtocol,
     AnswersSection,
@@ -29,7 +29,6 @@ from harness.reports.records import (
     ReportSection,
     Verdicts,
 )
-from harness.reports.sections import ReportContext
 from harness.runs.folder.answers_folder import AnswersFolder, display_names
 from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.schema import Ability

@@ -19,7 +19,7 @@ from urllib.parse import unquote
 from msgspec.structs import replace
 
 from harness.analysis.board.leaderboard import gather
-from harness.analysis.board.pairs import compare_pairs
+from harness.analysis.board.ranks import compare_pairs
 from harness.analysis.board.records import Board
 from harness.analysis.board.summary import board_id, summarize
 from harness.errors import HarnessError, UsageError
@@ -28,11 +28,10 @@ from harness.extensions.site.history_page import history_page
 from harness.io.records import encode, to_plain
 from harness.reports import local_server
 from harness.reports.board import board_page, page_data
-from harness.reports.comparison import comparison_page
 from harness.reports.html import refusal
 from harness.reports.local_server import HTML, JSON, Request, Response, as_json
 from harness.reports.records import ResultsState, RunProgress
-from harness.reports.report import report_data, report_page
+from harness.reports.report import comparison_page, report_data, report_page
 from harness.runs.folder.checkpoint import CheckpointReader
 from harness.runs.folder.listing import ListedRun, describe_run, list_unfinished
 from harness.runs.folder.run_folder import dataset_of_run

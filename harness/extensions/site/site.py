@@ -16,7 +16,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 import harness
-from harness.analysis.board.files import write_boards
+from harness.analysis.board.leaderboard import write_boards
 from harness.analysis.board.records import Board
 from harness.errors import UsageError
 from harness.io.files import disk_errors, folder_aside, write_bytes, write_json

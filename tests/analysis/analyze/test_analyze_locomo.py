@@ -11,9 +11,8 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from harness.analysis.analyze.analysis import Analysis
 from harness.analysis.analyze.analyze import analyze
-from harness.analysis.analyze.causes import Cause, Place
+from harness.analysis.analyze.causes import Analysis, Cause, Place
 from harness.analysis.analyze.errata import read_errata
 from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset

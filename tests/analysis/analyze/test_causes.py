@@ -12,9 +12,8 @@ import pytest
 from made import Record, dataset_of, run_of, run_of_texts
 
 from harness.analysis.analyze import causes
-from harness.analysis.analyze.analysis import MissedPiece, Relation
 from harness.analysis.analyze.analyze import analyze
-from harness.analysis.analyze.causes import Cause, Place
+from harness.analysis.analyze.causes import Cause, MissedPiece, Place, Relation
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -14,7 +14,7 @@ import pytest
 from edited_scores import edit_scores, result
 
 from harness.__main__ import main
-from harness.analysis.board.files import read_boards
+from harness.analysis.board.leaderboard import read_boards
 from harness.datasets.prepare import open_dataset
 from harness.io.files import read_json
 from harness.retrievers.bm25 import BM25

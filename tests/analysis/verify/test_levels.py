@@ -7,8 +7,7 @@ from itertools import permutations
 import pytest
 
 from harness.analysis.verify.inputs import Judgement, QueryQrels
-from harness.analysis.verify.levels import random_baselines
-from harness.analysis.verify.metrics import MetricName, evaluate
+from harness.analysis.verify.metrics import MetricName, evaluate, random_baselines
 
 NAMES = (
     *("recall@2", "hit@3", "recall_all@4", "precision@3", "precision_returned@3", "f1@2"),

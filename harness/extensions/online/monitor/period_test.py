@@ -3,7 +3,7 @@
 Requests of one night or weekend are alike, so the mean of a whole period is one observation.
 Against a number that was set, these means are tested as in `change.py`. If the reference is the
 stream itself, each mean is ranked among those of its kind before it (Mondays among Mondays), and
-bets are made on low ranks (`stats/signs_and_ranks.py`): a weekly cycle is no change, one odd
+bets are made on low ranks (`stats/detector.py`): a weekly cycle is no change, one odd
 day says little, and the reference keeps growing. This assumes no distribution, but that the periods
 of each kind are exchangeable. If one depends on the one before, as in a drift of many days, longer
 periods are needed.
@@ -29,8 +29,7 @@ from harness.extensions.online.monitor.change import (
     WorseTest,
 )
 from harness.extensions.online.monitor.records import Reference
-from harness.stats.detector import Detector, part
-from harness.stats.signs_and_ranks import STAKES, lowest_rank, rank_factors, signs_bound
+from harness.stats.detector import STAKES, Detector, lowest_rank, part, rank_factors, signs_bound
 
 LATER = 20
 """A period is over when so many values of later ones have come, so that no stray line ends it."""
@@ -350,7 +349,7 @@ class PairedTest(WorseTest):
     two means differ without a change. Instead, each query that was asked in a period has one
     difference, of its first request there from its score in the run. If the two are exchangeable,
     the difference is as likely above 0 as below, by as much, which bounds the chance of the sum of
-    the signs (`stats/signs_and_ranks.py`). They are exchangeable if answers never change, if each
+    the signs (`stats/detector.py`). They are exchangeable if answers never change, if each
     answer is a new draw of the same chance, or if the system drew once, when it was built. The mean
     of all requests would be a better estimate, but it is not exchangeable with that of the run: of
     100 queries with a chance of 0.99, the run may have all right, and the means of many requests
