@@ -10,9 +10,9 @@ protocol. `ProtocolResult.slices` gives the results one by one:
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
-from typing import Any, TypedDict, TypeVar
+from typing import Any
 from urllib.parse import quote
 
 import msgspec
@@ -510,54 +510,14 @@ def fill_signature(template: str, metric: str, slice_: str, n: int) -> str:
     return re.sub(r"\{(?:metric|slice|n)\}", lambda found: parts[found[0]], template)
 
 
-T = TypeVar("T")
-P = TypeVar("P", int, float, str)
+_LISTS = ("ties", "macro_category", "answered_only")
+"""Columns of records, which are lists also where all entries are equal."""
+
+_PLAIN = ("random_baseline", "random_method", "upper_bound", "upper_bound_method", *_LISTS)
+"""Columns that hold a field of the results as it is."""
 
 
-def _records(
-    results: Sequence[MetricResult], value: Callable[[MetricResult], T | None]
-) -> list[T | None] | None:
-    """Returns one field of all results, or None where none of them has it."""
-    found = [value(one) for one in results]
-    return found if any(one is not None for one in found) else None
-
-
-def _numbers(
-    results: Sequence[MetricResult], value: Callable[[MetricResult], P | None]
-) -> list[P | None] | P | None:
-    """Returns one field of all results: a list, or the one value that all of them have."""
-    found = [value(one) for one in results]
-    return found[0] if len(set(found)) == 1 else found
-
-
-def _texts(results: Sequence[MetricResult], value: Callable[[MetricResult], str]) -> Texts | None:
-    """Returns one text field of all results, or None where it is empty in all of them."""
-    found = [value(one) for one in results]
-    return (found[0] or None) if len(set(found)) == 1 else found
-
-
-def _basis(interval: Interval | None, bases: dict[IntervalBasis, int]) -> int | None:
-    if interval is None:
-        return None
-    basis = IntervalBasis(
-        method=interval.method,
-        cluster_by=interval.cluster_by,
-        clusters=interval.clusters,
-        effective_clusters=interval.effective_clusters,
-        approximate=interval.approximate,
-    )
-    return bases.setdefault(basis, len(bases))
-
-
-class _Slices(TypedDict):
-    """The fields of a protocol that hold its slices."""
-
-    metrics: list[str]
-    interval_bases: list[IntervalBasis]
-    columns: dict[str, SliceColumns]
-
-
-def _columns(slices: Mapping[str, SliceResult]) -> _Slices:
+def _columns(slices: Mapping[str, SliceResult]) -> dict[str, Any]:
     """Builds the fields of a protocol that hold its slices."""
     bases: dict[IntervalBasis, int] = {}
     metrics = list(next(iter(slices.values())).metrics) if slices else []
@@ -569,37 +529,52 @@ def _to_columns(
     part: SliceResult, metrics: Sequence[str], bases: dict[IntervalBasis, int]
 ) -> SliceColumns:
     results = [*part.metrics.values()]
-
-    def macro(one: MetricResult) -> Interval | None:
-        return one.macro_haystack.interval if one.macro_haystack else None
-
-    ns = _numbers(results, lambda one: one.n)
+    macros = [one.macro_haystack for one in results]
+    columns: dict[str, list[Any]] = {
+        **{name: [getattr(one, name) for one in results] for name in _PLAIN},
+        "metric_n": [one.n for one in results],
+        "unmeasurable": [one.unmeasurable or None for one in results],
+        "macro_haystack": [one.value if one else None for one in macros],
+        "macro_haystack_groups": [one.groups if one else None for one in macros],
+        **_interval_columns("", [one.interval for one in results], bases),
+        **_interval_columns(
+            "macro_haystack_", [one.interval if one else None for one in macros], bases
+        ),
+    }
+    compact = {name: _compact(column, name in _LISTS) for name, column in columns.items()}
+    if compact["metric_n"] == part.n:
+        compact["metric_n"] = None
     return SliceColumns(
         n=part.n,
         metrics=None if [*part.metrics] == metrics else [*part.metrics],
         value=[one.value for one in results],
-        metric_n=None if ns == part.n else ns,
-        low=_numbers(results, lambda one: one.interval.low if one.interval else None),
-        high=_numbers(results, lambda one: one.interval.high if one.interval else None),
-        basis=_numbers(results, lambda one: _basis(one.interval, bases)),
-        random_baseline=_numbers(results, lambda one: one.random_baseline),
-        random_method=_texts(results, lambda one: one.random_method),
-        upper_bound=_numbers(results, lambda one: one.upper_bound),
-        upper_bound_method=_texts(results, lambda one: one.upper_bound_method),
-        ties=_records(results, lambda one: one.ties),
-        macro_haystack=_numbers(
-            results, lambda one: one.macro_haystack.value if one.macro_haystack else None
-        ),
-        macro_haystack_groups=_numbers(
-            results, lambda one: one.macro_haystack.groups if one.macro_haystack else None
-        ),
-        macro_haystack_low=_numbers(results, lambda one: i.low if (i := macro(one)) else None),
-        macro_haystack_high=_numbers(results, lambda one: i.high if (i := macro(one)) else None),
-        macro_haystack_basis=_numbers(results, lambda one: _basis(macro(one), bases)),
-        macro_category=_records(results, lambda one: one.macro_category),
-        answered_only=_records(results, lambda one: one.answered_only),
-        unmeasurable=_numbers(results, lambda one: one.unmeasurable or None),
+        **compact,
     )
+
+
+def _interval_columns(
+    prefix: str, intervals: Sequence[Interval | None], bases: dict[IntervalBasis, int]
+) -> dict[str, list[Any]]:
+    """Returns the columns of intervals; adds to `bases` how they were computed."""
+
+    def basis(interval: Interval) -> int:
+        fields = {name: getattr(interval, name) for name in IntervalBasis.__struct_fields__}
+        return bases.setdefault(IntervalBasis(**fields), len(bases))
+
+    return {
+        f"{prefix}low": [one.low if one else None for one in intervals],
+        f"{prefix}high": [one.high if one else None for one in intervals],
+        f"{prefix}basis": [basis(one) if one else None for one in intervals],
+    }
+
+
+def _compact(column: list[Any], is_list: bool) -> Any:
+    """Returns the one value of a column where all entries are equal; None for empty ones."""
+    if is_list:
+        return column if any(one is not None for one in column) else None
+    if len(set(column)) != 1:
+        return column
+    return None if column[0] == "" else column[0]
 
 
 def _check_columns(name: str, part: SliceColumns, metrics: Sequence[str], bases: int) -> None:
@@ -615,57 +590,41 @@ def _check_columns(name: str, part: SliceColumns, metrics: Sequence[str], bases:
                 raise ValueError(f"slice {name!r} names interval basis {at} of {bases}")
 
 
-def _entry(column: Sequence[P | None] | P | None, i: int) -> P | None:
-    """Returns one entry of a column, which may be one value for all, or absent."""
-    return column[i] if isinstance(column, list) else column  # type: ignore[return-value]
-
-
-def _record(column: list[T | None] | None, i: int) -> T | None:
-    return None if column is None else column[i]
-
-
 def _from_columns(
     part: SliceColumns, protocol: ProtocolResult, name: str
 ) -> dict[str, MetricResult]:
     bases = [msgspec.structs.asdict(one) for one in protocol.interval_bases]
 
-    def interval(low: float | None, high: float | None, basis: int | None) -> Interval | None:
+    def entry(field: str, i: int) -> Any:
+        column = getattr(part, field)
+        return column[i] if isinstance(column, list) else column
+
+    def interval(prefix: str, i: int) -> Interval | None:
+        low, high, basis = (entry(f"{prefix}{end}", i) for end in ("low", "high", "basis"))
         if low is None or high is None or basis is None:
             return None
         return Interval(low=low, high=high, **bases[basis])
 
-    def macro(i: int) -> MacroMean | None:
-        groups = _entry(part.macro_haystack_groups, i)
-        if groups is None:
-            return None
-        return MacroMean(
-            value=_entry(part.macro_haystack, i),
-            groups=groups,
-            interval=interval(
-                _entry(part.macro_haystack_low, i),
-                _entry(part.macro_haystack_high, i),
-                _entry(part.macro_haystack_basis, i),
-            ),
-        )
-
     found = {}
     metrics = protocol.metrics if part.metrics is None else part.metrics
     for i, metric in enumerate(metrics):
-        own_n = _entry(part.metric_n, i)
+        own_n, groups = entry("metric_n", i), entry("macro_haystack_groups", i)
         n = part.n if own_n is None else own_n
+        given = {field: entry(field, i) for field in _PLAIN}
+        plain: dict[str, Any] = {field: one for field, one in given.items() if one is not None}
         found[metric] = MetricResult(
             value=part.value[i],
             n=n,
             signature=fill_signature(protocol.signature, metric, name, n),
-            interval=interval(_entry(part.low, i), _entry(part.high, i), _entry(part.basis, i)),
-            random_baseline=_entry(part.random_baseline, i),
-            random_method=_entry(part.random_method, i) or "",
-            upper_bound=_entry(part.upper_bound, i),
-            upper_bound_method=_entry(part.upper_bound_method, i) or "",
-            ties=_record(part.ties, i),
-            macro_haystack=macro(i),
-            macro_category=_record(part.macro_category, i),
-            answered_only=_record(part.answered_only, i),
-            unmeasurable=_entry(part.unmeasurable, i) or 0,
+            interval=interval("", i),
+            macro_haystack=None
+            if groups is None
+            else MacroMean(
+                value=entry("macro_haystack", i),
+                groups=groups,
+                interval=interval("macro_haystack_", i),
+            ),
+            unmeasurable=entry("unmeasurable", i) or 0,
+            **plain,
         )
     return found

@@ -10,32 +10,83 @@ A fold's threshold is the one of best F1 on the others.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
+from harness.datasets.reader import Dataset
 from harness.records.scores import (
+    AbstentionResult,
     ConfidenceResult,
     PrecisionRecallF1,
     RiskPoint,
     ThresholdResult,
 )
-from harness.scoring.arrays import Flags, Values, mean
+from harness.runfiles.rankings import Rankings
+from harness.schema import Ability
+from harness.scoring.arrays import Flags, Values, count_by, mean
+from harness.scoring.metrics import Metric
+from harness.scoring.ranks import Ranked
+from harness.scoring.results import QueryStatus
 
 FOLDS = 5
 _HAYSTACKS = 10
 
 
-@dataclass(frozen=True)
-class Abstention:
-    """The metrics of abstention; the fields are those of `AbstentionResult`."""
+def run_abstention(
+    dataset: Dataset,
+    ranked: Ranked,
+    rankings: Rankings,
+    answered: QueryStatus,
+    counted: Flags,
+    depth: int,
+    signature: str,
+) -> AbstentionResult | None:
+    """Computes the abstention metrics of a run, over unanswerable queries and `counted` ones (n,)
+    that have evidence; None unless both are there."""
+    without, failed = dataset.abilities == str(Ability.ABSTENTION), answered.failed
+    evidence = count_by(ranked.query[ranked.grade >= 1], ranked.n) > 0
+    # A run file cannot tell silence from a query that was left out: those are not judged here.
+    known = ranked.answered | answered.replied | failed
+    mine = (answered.asked & without | counted & evidence) & known
+    cutoff = min(10, depth)
+    wrong = np.where(without, 1.0, 1.0 - np.nan_to_num(Metric("hit", cutoff)(ranked)))
+    silent = (answered.abstained | (ranked.returned == 0)) & ~failed
+    own = answered.confidence[mine & ~silent & ~failed]
+    given = int((~np.isnan(own)).sum())
+    confidence, source = answered.confidence, "the system's own"
+    if given == 0:
+        confidence, source = _top_scores(dataset, rankings), "the top score"
+    elif given < len(own):
+        source += f", given for {given} of {len(own)} answers only"
+    found = abstention(
+        without[mine],
+        silent[mine],
+        confidence[mine],
+        wrong[mine],
+        dataset.query_shares[mine],
+        failed[mine],
+    )
+    return found and replace(
+        found,
+        confidence_source=source,
+        wrong_definition=f"hit@{cutoff} = 0, or no answer exists",
+        signature=signature,
+    )
 
-    n_unanswerable: int
-    n_answerable: int
-    false_positive_rate: float | None
-    as_returned: PrecisionRecallF1
-    confidence: ConfidenceResult | None
+
+def _top_scores(dataset: Dataset, rankings: Rankings) -> Values:
+    """Best score of each query's ranking; NaN without."""
+    top = np.full(dataset.n_queries, np.nan)
+    if rankings.score is None:
+        return top
+    known = {name: i for i, name in enumerate(dataset.query_ids)}
+    starts = rankings.starts
+    for i, name in enumerate(rankings.query_ids):
+        at = known.get(name)
+        if at is not None and starts[i + 1] > starts[i]:
+            top[at] = rankings.score[starts[i] : starts[i + 1]].max()
+    return top
 
 
 def abstention(
@@ -46,8 +97,10 @@ def abstention(
     haystack: npt.NDArray[np.int32],
     failed: Flags | None = None,
     seed: int = 0,
-) -> Abstention | None:
+) -> AbstentionResult | None:
     """All abstention metrics over n queries; None when one of the two kinds is missing.
+
+    The texts of the result, which say what was compared, are left empty.
 
     `silent`: the system returned nothing or said that there is no answer. `confidence`: NaN where
     there is none; silence counts as the lowest. `wrong`: 1 - hit@k where there is an answer, 1
@@ -59,12 +112,12 @@ def abstention(
     if n_without == 0 or n_without == len(unanswerable):
         return None
     answered = np.ones(len(unanswerable), bool) if failed is None else ~failed
-    return Abstention(
-        n_without,
-        len(unanswerable) - n_without,
-        mean((~silent[unanswerable]).astype(float)),
-        precision_recall_f1(silent, unanswerable),
-        _confidence_result(
+    return AbstentionResult(
+        n_unanswerable=n_without,
+        n_answerable=len(unanswerable) - n_without,
+        false_positive_rate=mean((~silent[unanswerable]).astype(float)),
+        as_returned=precision_recall_f1(silent, unanswerable),
+        confidence=_confidence_result(
             unanswerable[answered],
             silent[answered],
             confidence[answered],
@@ -72,6 +125,9 @@ def abstention(
             haystack[answered],
             seed,
         ),
+        confidence_source="",
+        wrong_definition="",
+        signature="",
     )
 
 

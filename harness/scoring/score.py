@@ -18,6 +18,9 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.plugins import provided, provided_or_none
 from harness.records.scores import (
+    AbstentionResult,
+    ChangesResult,
+    KnowledgeUpdateResult,
     ProtocolResult,
     ScorableQueries,
     ScoredDataset,
@@ -47,7 +50,7 @@ from harness.scoring.results import (
     with_macro_category,
 )
 from harness.scoring.scores import Scores, unreached_message
-from harness.scoring.sections import Sections
+from harness.scoring.tokens import run_tokens
 
 if TYPE_CHECKING:
     from harness.runfiles.tables import Frame
@@ -344,7 +347,6 @@ class _Scorer:
         dataset, manifest = self._dataset, self._dataset.manifest
         ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
         asked = self._answered.asked & ~self._answered.failed
-        sections = Sections(dataset, ranked, self._counted, self._template)
         cutoffs = tuple(
             cutoff
             for cutoff in sorted({1, 5, 10, *self._choices.ks})
@@ -374,19 +376,58 @@ class _Scorer:
             unknown_documents=self._resolved.unknown_documents - unresolved,
             repeated_documents=repeated,
             protocols=self._results,
-            knowledge_update=sections.updates(cutoffs, self._depth),
-            changes=sections.changes(self._resolved, self._answered, cutoffs),
-            abstention=sections.abstention(self._rankings, self._answered, self._depth),
+            knowledge_update=self._knowledge_update(ranked, cutoffs),
+            changes=self._changes(ranked, cutoffs),
+            abstention=self._abstention(ranked),
             tokens=None
             if manifest.ids_only
-            else sections.tokens(
+            else run_tokens(
+                dataset,
+                ranked,
                 self._resolved,
-                self._masks,
-                self._answered.tokens,
+                self._answered,
+                self._counted,
                 self._depth,
-                self._answered.failed,
+                self._template("tokens/1"),
             ),
             warnings=[*self._warnings, *self._metric_warnings.lines()],
         )
         table = pa.concat_tables(self._tables, promote_options="default")
         return Scores(report, table, self._excluded)
+
+    def _knowledge_update(
+        self, ranked: Ranked, cutoffs: tuple[int, ...]
+    ) -> KnowledgeUpdateResult | None:
+        dataset = self._dataset
+        if not (dataset.abilities == str(Ability.KNOWLEDGE_UPDATE)).any():
+            return None
+        from harness.scoring.knowledge_update import knowledge_update
+
+        signature = self._template("knowledge-update/1")
+        return knowledge_update(dataset, ranked, self._counted, cutoffs, self._depth, signature)
+
+    def _changes(self, ranked: Ranked, cutoffs: tuple[int, ...]) -> ChangesResult | None:
+        if not self._dataset.has_changes:
+            return None
+        from harness.scoring.changes import after_changes
+
+        # Who leaves a query out has not kept anything back: as with abstention.
+        asked = self._counted & (ranked.answered | self._answered.replied)
+        signature = self._template("changes/1")
+        return after_changes(self._dataset, self._resolved, asked, cutoffs, signature)
+
+    def _abstention(self, ranked: Ranked) -> AbstentionResult | None:
+        dataset, answered = self._dataset, self._answered
+        if not (dataset.abilities == str(Ability.ABSTENTION)).any():
+            return None
+        from harness.scoring.abstention import run_abstention
+
+        return run_abstention(
+            dataset,
+            ranked,
+            self._rankings,
+            answered,
+            self._counted,
+            self._depth,
+            self._template("abstention/1"),
+        )

@@ -12,13 +12,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from harness.datasets.reader import Dataset
-from harness.records.scores import TokenSummary
+from harness.records.scores import BudgetRecall, BudgetResult, TokensResult, TokenSummary
 from harness.runfiles.arrow import integers
-from harness.scoring.arrays import Flags, Ints, Values, mean
+from harness.schema import Ability
+from harness.scoring.arrays import Flags, Ints, Values, count_by, mean
 from harness.scoring.metrics import Metric
 from harness.scoring.metrics.counted import pieces_of
 from harness.scoring.ranks import Ranked
 from harness.scoring.resolve import Resolved, held
+from harness.scoring.results import QueryStatus, slices
 
 BUDGETS = (500, 1000, 2000, 5000)
 
@@ -34,6 +36,59 @@ other, not with a price list.
 _LET_GO = 1 << 28  # bytes of the file
 _DENSE = 32  # where one document in so many is read, most pages of the file are
 _BLOCK = 1 << 9  # documents: some hundred KB, so that columns of bytes stay in the cache
+
+
+def run_tokens(
+    dataset: Dataset,
+    ranked: Ranked,
+    resolved: Resolved,
+    answered: QueryStatus,
+    counted: Flags,
+    depth: int,
+    signature: str,
+) -> TokensResult:
+    """Computes what the rankings cost, and recall within BUDGETS over answerable queries.
+
+    Costs are over `counted` queries, (n,), that did not fail: what failed costs nothing and saves
+    nothing. They are those of the returned texts, else of the documents. The random baseline is
+    that of the haystack's documents, `depth` of them in a random order.
+    """
+    of_documents = TokenCounts(dataset)
+    costs = answered.tokens
+    budget = TokenBudget(
+        ranked, resolved, of_documents.of(resolved.row) if costs is None else costs
+    )
+    evidence = count_by(ranked.query[ranked.grade >= 1], ranked.n) > 0
+    scored = counted & evidence & (dataset.abilities != str(Ability.ABSTENTION))
+    levels = recall_random_baseline(dataset, ranked, scored, depth, BUDGETS, of_documents)
+    masks = {name: mask for name, mask in slices(dataset).items() if name in set(Ability)}
+    succeeded = counted & ~answered.failed
+    within = {}
+    for tokens, random in zip(BUDGETS, levels.T, strict=True):
+        values, ended = budget.recall(tokens)
+        within[str(tokens)] = BudgetResult(
+            recall=mean(values[scored]),
+            n=int(scored.sum()),
+            random_baseline=mean(random[scored]),
+            ended=int(ended[scored].sum()),
+            by_ability={
+                name: BudgetRecall(
+                    recall=mean(values[mine]),
+                    n=int(mine.sum()),
+                    random_baseline=mean(random[mine]),
+                )
+                for name, mask in masks.items()
+                if (mine := scored & mask).any()
+            },
+        )
+    return TokensResult(
+        tokenizer=TOKENIZER,
+        per_query=token_summary(budget.per_query[succeeded]),
+        per_query_top_10=token_summary(budget.tokens_at(10, resolved)[succeeded]),
+        recall_within_budget=within,
+        random_method=f"from {ORDERS} random orders of each haystack",
+        signature=signature,
+    )
 
 
 class TokenBudget:

@@ -1,7 +1,7 @@
 """Descriptions of metrics that are not of rankings alone: of sections of a report, and of answers.
 
-They are computed by those sections (`sections`, `changes`, `abstention`, `budget`) and by the
-extension `answers`; what is said of them stands here, once.
+They are computed by those sections (`knowledge_update`, `changes`, `abstention`, `tokens`) and by
+the extension `answers`; what is said of them stands here, once.
 """
 
 from __future__ import annotations
