@@ -91,6 +91,14 @@ def hit(text: str, about: Mapping[str, object], haystack: str, score: float | No
     return Hit(text, sources, score)
 
 
+def hits(
+    found: Sequence[tuple[str, Mapping[str, object], float | None]], haystack: str
+) -> list[Hit]:
+    """Text, metadata and score of each as hits; without scores where those are not `falling`."""
+    scored = falling([score for *_, score in found])
+    return [hit(text, about, haystack, score if scored else None) for text, about, score in found]
+
+
 T = TypeVar("T")
 
 

@@ -10,7 +10,7 @@ from notes import corpus
 from harness.errors import UsageError
 from harness.extensions.dense.minilm import MiniLM
 from harness.extensions.dense.rerank import Rerank
-from harness.extensions.integrations.frameworks.langchain_bridge import LangChain
+from harness.extensions.integrations.frameworks.document_bridges import LangChain
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.hybrid import Hybrid
 from harness.retrievers.recency_weighted import RecencyWeighted

@@ -9,7 +9,7 @@ from notes import corpus
 
 from harness.errors import UsageError
 from harness.extensions.dense.minilm import MiniLM
-from harness.extensions.integrations.frameworks.llamaindex_bridge import LlamaIndex
+from harness.extensions.integrations.frameworks.document_bridges import LlamaIndex
 from harness.retrievers.contract import Hit, Question
 from harness.retrievers.hybrid import Hybrid
 
