@@ -131,7 +131,7 @@ def _once(options: argparse.Namespace, tailer: LogTailer, delivered: list[Alert]
     monitor, counts = tailer.monitor, tailer.counts
     fresh = monitor.position is None
     tailer.read()
-    if fresh and (unused := tailer.parser.unused_field()):
+    if fresh and (unused := tailer.parser.reader.unused_field()):
         raise UsageError(f"{options.log}: {unused}")
     if not counts.requests:
         more = f" ({counts.other} other lines or spans)"
@@ -182,7 +182,7 @@ def _notes(tailer: LogTailer, quote: bool = True) -> list[str]:
     if counts.unreadable:
         first = counts.first_error if quote else counts.first_error_location
         notes.append(f"{counts.unreadable} lines cannot be read, first {first}")
-    if unused := tailer.parser.unused_field():
+    if unused := tailer.parser.reader.unused_field():
         notes.append(unused)
     if counts.without_result:
         notes.append(f"{counts.without_result} requests do not say what was returned")

@@ -70,7 +70,7 @@ def read_log(
                 "skip such lines with --lenient"
             )
     counts = parser.counts
-    if events and (unused := parser.unused_field()):
+    if events and (unused := parser.reader.unused_field()):
         raise UsageError(f"{path}: {unused}")
     if not events:
         more = f"; {counts.unreadable} lines cannot be read, first {counts.first_error}"
@@ -100,11 +100,7 @@ class LogParser:
     counts: LogCounts = field(default_factory=LogCounts)
 
     def __post_init__(self) -> None:
-        self._reader = EventReader(self.mapping)
-
-    def unused_field(self) -> str:
-        """Names a field of the mapping that no request had; empty if all were used."""
-        return self._reader.unused_field()
+        self.reader = EventReader(self.mapping)
 
     def events(self, name: str, line: int, text: bytes) -> Iterator[RetrievalEvent | Feedback]:
         """Parses one JSON object, which holds several requests if it holds several spans.
@@ -120,7 +116,7 @@ class LogParser:
                 self.mapping.format is None and is_spans(record)
             )
             for one in retrievals(record) if spans else (record,):
-                found = None if one is None else self._reader.read(one)
+                found = None if one is None else self.reader.read(one)
                 if found is None:
                     counts.other += 1
                     continue

@@ -94,7 +94,9 @@ class Drift:
             for word in self.words(text):
                 place = known.get(word)
                 if place is None:
-                    unseen, place = True, base + _hash(word)
+                    # The same place in every process, unlike that of hash().
+                    code = zlib.crc32(word.encode("utf-8", "surrogatepass"))
+                    unseen, place = True, base + code % HASHED
                 row[place] += 1
             row[-2] += 1
             row[-1] += unseen
@@ -168,8 +170,3 @@ def _divergence(a: Counts, b: Counts) -> float:
 def _entropy(p: npt.NDArray[np.float64]) -> float:
     there = p[p > 0]
     return float(-(there * np.log2(there)).sum())
-
-
-def _hash(word: str) -> int:
-    """A place for an unseen word: the same in every process, unlike hash()."""
-    return zlib.crc32(word.encode("utf-8", "surrogatepass")) % HASHED

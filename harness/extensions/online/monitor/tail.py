@@ -131,7 +131,9 @@ class LogTailer:
             for path in self._siblings():
                 with suppress(FileNotFoundError):  # renamed since it was listed
                     there[self._opened(path)] = path
-            if all(key in there or self._is_removed(key) for key in self._known):
+            # What was removed is not listed again, unlike what was renamed in that moment.
+            removed = {k for k, file in self._open.items() if not os.fstat(file.fileno()).st_nlink}
+            if all(key in there or key in removed for key in self._known):
                 break
         return dict(sorted(there.items(), key=lambda one: (one[1] == self.path, age_key(one[1]))))
 
@@ -156,10 +158,6 @@ class LogTailer:
     def _close(self, key: _Key) -> None:
         if key in self._open:
             self._open.pop(key).close()
-
-    def _is_removed(self, key: _Key) -> bool:
-        """Tests whether a file that was not listed was removed, not renamed in that moment."""
-        return key in self._open and os.fstat(self._open[key].fileno()).st_nlink == 0
 
     def _files(self, there: dict[_Key, Path]) -> list[tuple[_Key, Path, LogFile]]:
         """Lists every file that is to be read on, with how far it was read."""
