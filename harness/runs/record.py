@@ -86,7 +86,7 @@ def write_run(store: RunStore, checkpoint: Checkpoint, outcome: RunOutcome) -> N
 
 def _resolve_hits(folder: Path, outcome: RunOutcome) -> HitsRecord:
     """Resolve returned texts to documents, which become the rankings of their queries."""
-    from harness.runs.folder.from_hits import resolve_into
+    from harness.runs.folder.imported import resolve_into
 
     request = outcome.request
     hits = [hit for one in outcome.queries for hit in _hits(one)]

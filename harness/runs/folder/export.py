@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
+
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
 from harness.io.files import disk_errors, file_aside
+from harness.runfiles.arrow import read_parquet
+from harness.runfiles.rankings import read_rankings
 from harness.runfiles.write import read_blocks, write_jsonl, write_trec
-from harness.runs.folder.longmemeval_log import write_log
 from harness.runs.folder.rankings import trec_tag
-from harness.runs.folder.run_folder import RunFolder
+from harness.runs.folder.run_folder import RunFolder, dataset_of_run, read_scores, scores_by_query
+from harness.scoring.resolve import resolve
 
 FLAT = ("trec", "parquet", "jsonl")
 """Forms of rankings alone, of a run on any dataset."""
@@ -49,3 +56,111 @@ def export_run(folder: Path, out: Path, format: str, source: str | None = None) 
             except UsageError as error:
                 raise UsageError(f"{folder}: {error}; export as parquet or jsonl") from None
     return left_out
+
+
+_PROTOCOL = "longmemeval-470"  # the questions that the official printing script takes
+_KEY = "longmemeval-official"
+_NAMES = {"hit": "recall_any", "recall_all": "recall_all", "ndcg_b2": "ndcg_any"}
+_LEVELS = {"session": "session", "turn": "turn", "turn>session": "session"}
+
+
+def write_log(folder: Path, out: Path, source: str | None = None) -> int:
+    """Write the log of a run; returns how many places are left out that name no document.
+
+    Raises UsageError for a run on anything but LongMemEval with its texts, and where the raw file
+    that it was run on is not there (or not at `source`).
+    """
+    import orjson
+
+    from harness.datasets.adapters.json_stream import records
+
+    run = RunFolder(folder)
+    name = run.record.dataset.name
+    if name.partition("/")[0] != "longmemeval" or name.endswith("-ids"):
+        raise UsageError(f"{folder}: was run on {name}; the official log is of LongMemEval's files")
+    dataset = dataset_of_run(folder, source=source)
+    raw = Path(dataset.manifest.raw[0].path)
+    if not raw.is_file() or raw.stat().st_size != dataset.manifest.raw[0].bytes:
+        raise UsageError(
+            f"{raw}: the file that was run on is not there any more; add --source PATH"
+        )
+    ranked, left_out = _ranked(run, dataset)
+    metrics = _metrics(folder)
+    with out.open("wb") as file:
+        for record in records(raw):
+            question, value = record.value["question_id"], record.value
+            if question in ranked:
+                sessions, dates = value["haystack_session_ids"], value["haystack_dates"]
+                found = {
+                    "query": record.value["question"],
+                    "ranked_items": [*_items(ranked[question], sessions, dates)],
+                    "metrics": metrics.get(question, {"session": {}, "turn": {}}),
+                }
+                line = orjson.dumps({**record.value, "retrieval_results": found})
+                file.write(line + b"\n")
+    return left_out
+
+
+def _ranked(run: RunFolder, dataset: Dataset) -> tuple[dict[str, list[tuple[str, str]]], int]:
+    """Return, of each question that was asked, ids as the script writes them, with the texts."""
+    rankings = read_rankings(run.rankings)
+    resolved = resolve(rankings, dataset)
+    texts = dataset.documents.contents(np.maximum(resolved.row, 0))
+    ids = dataset.documents.column("id", np.maximum(resolved.row, 0)).to_pylist()
+    sessions = dataset.documents.column("session", np.maximum(resolved.row, 0)).to_pylist()
+    judged = dataset.qrels(_KEY)
+    pairs = zip(judged.query.tolist(), judged.document.tolist(), judged.grade.tolist(), strict=True)
+    gold = {(query, row) for query, row, grade in pairs if grade >= 1}
+    found: dict[str, list[tuple[str, str]]] = {query: [] for query in rankings.query_ids}
+    left_out = 0
+    for at, (query, row) in enumerate(
+        zip(resolved.query.tolist(), resolved.row.tolist(), strict=True)
+    ):
+        if row < 0:
+            left_out += 1
+            continue
+        id_ = ids[at] if "#" not in ids[at] else original_id(ids[at], sessions[at])
+        if "answer" in sessions[at] and (query, row) not in gold:
+            id_ = id_.replace("answer", "noans")
+        found[dataset.query_ids[query]].append((id_, texts[at]))
+    return found, left_out
+
+
+def original_id(id_: str, session: str) -> str:
+    """Return the id of a session's copy (`ID#2`, or its turn `ID#2_7`) as the dataset's file has
+    it."""
+    copy = id_.removeprefix(f"{session}#")
+    return id_ if copy == id_ else session + copy.lstrip("0123456789")
+
+
+def _items(
+    ranked: list[tuple[str, str]], sessions: list[str], said_at: list[str]
+) -> Iterator[dict[str, str]]:
+    """Yield ranked_items; the second place of a session's id has the second date of that
+    session."""
+    dates: dict[str, list[str]] = {}
+    for session, date in zip(sessions, said_at, strict=True):
+        dates.setdefault(session, []).append(date)
+    met = Counter[str]()
+    for id_, text in ranked:
+        plain = id_.replace("noans", "answer")
+        session = plain if plain in dates else plain.rpartition("_")[0]
+        of = dates.get(session, [""])
+        yield {"corpus_id": id_, "text": text, "timestamp": of[min(met[id_], len(of) - 1)]}
+        met[id_] += 1
+
+
+def _metrics(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
+    """Return metrics by question and level, as the official script calls them; empty for a run
+    without scores."""
+    if not (folder / "scores.json").is_file():
+        return {}
+    path = scores_by_query(folder, read_scores(folder))
+    found: dict[str, dict[str, dict[str, float]]] = {}
+    for row in read_parquet(path, filters=[("protocol", "=", _PROTOCOL)]).to_pylist():
+        level = found.setdefault(row["query"], {"session": {}, "turn": {}})[_LEVELS[row["level"]]]
+        for column, value in row.items():
+            metric, at, k = column.partition("@")
+            if at and metric in _NAMES and value is not None:
+                level[f"{_NAMES[metric]}@{k}"] = value
+    return found

@@ -45,7 +45,7 @@ from harness.runs.folder.answers_folder import (
     write_answers,
 )
 from harness.runs.folder.imported import REPEATS, say
-from harness.runs.folder.joined import Joined, counted_notes, join
+from harness.runs.folder.published import Joined, counted_notes, join
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
 
 _LONG = 60

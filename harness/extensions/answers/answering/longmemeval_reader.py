@@ -19,7 +19,7 @@ from harness.extensions.answers.answering.prompts import Prompt, raw_file
 from harness.extensions.answers.answering.published_code import GENERATION, published_code
 from harness.extensions.answers.answering.replies import ModelMessage
 from harness.io.records import Record, convert
-from harness.runs.folder.longmemeval_log import original_id
+from harness.runs.folder.export import original_id
 
 _MAX_TOKENS = {False: 500, True: 800}
 """Of a reply, without and with chain of thought."""

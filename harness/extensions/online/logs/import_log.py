@@ -28,13 +28,14 @@ from harness.io.files import digest, disk_errors, folder_aside
 from harness.io.records import to_plain, write_json_record
 from harness.records.run import ImportedLog, JoinCounts, Measured, QueryCounts
 from harness.runfiles.rankings import Rankings
-from harness.runs.folder.from_hits import resolve_into, write_queries
 from harness.runs.folder.imported import (
     REPEATS,
     import_record,
     known_queries,
+    resolve_into,
     say,
     unasked_rows,
+    write_queries,
 )
 from harness.runs.folder.rankings import percentiles, write_asked, write_rankings
 from harness.runs.folder.run_folder import folder_name, write_record
