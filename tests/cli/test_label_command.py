@@ -133,7 +133,7 @@ def test_the_page_is_served_and_ends_with_ctrl_c(sources: Any, tmp_path: Path) -
         (("start", "docs", "queries.txt", "--retriever", "bm25", "--out", "queries.txt"), "a file"),
         (
             ("start", "docs", "queries.txt", "--retriever", "bm25", "--pool-only", "--no-open"),
-            "--pool-only judges",
+            "of no use with --pool-only",
         ),
         (
             (

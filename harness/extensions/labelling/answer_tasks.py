@@ -69,7 +69,14 @@ def start_with_answers(
         raise UsageError(f"--sample must be 1 or more, not {wanted}")
     number = old.settings.seed if seed is None else seed
     texts = [_texts(one) for one in answers]
-    drawn = _draw(texts, max(wanted, len(old.queries)), number)
+    ids = sorted(set.intersection(*(set(one) for one in texts)))
+    if not ids:
+        raise UsageError("no question was asked in all of these folders")
+    # Those of a smaller sample come first.
+    order = np.random.default_rng(number).permutation(len(ids)).tolist()
+    drawn = [ids[at] for at in order[: max(wanted, len(old.queries))]]
+    row = {name: at for at, name in enumerate(dataset.query_ids)}
+    asked = [dataset.query(row[name]) for name in drawn]
     documents = {
         _id(text): LabelDocument(id=_id(text), text=text.strip() or _EMPTY)
         for of_folder in texts
@@ -80,26 +87,12 @@ def start_with_answers(
         folder,
         LabelSettings(version=VERSION, depth=0, seed=number, overlap=1.0, answers=judged),
         list(documents.values()),
-        _queries(dataset, drawn),
+        [LabelQuery(id=one.id, text=one.text, answers=list(one.answers)) for one in asked],
         [one for query in drawn for one in _candidates(query, judged, texts)],
     )
     if len(drawn) > len(old.queries):
         project.write()
     return project, len(drawn) - len(old.queries)
-
-
-def _draw(texts: Sequence[Mapping[str, list[str]]], n: int, seed: int) -> list[str]:
-    """At most `n` of the questions that all were asked; those of a smaller `n` come first."""
-    ids = sorted(set.intersection(*(set(one) for one in texts)))
-    if not ids:
-        raise UsageError("no question was asked in all of these folders")
-    return [ids[at] for at in np.random.default_rng(seed).permutation(len(ids))[:n].tolist()]
-
-
-def _queries(dataset: Dataset, names: Sequence[str]) -> list[LabelQuery]:
-    row = {name: at for at, name in enumerate(dataset.query_ids)}
-    found = [dataset.query(row[name]) for name in names]
-    return [LabelQuery(id=one.id, text=one.text, answers=list(one.answers)) for one in found]
 
 
 def _candidates(

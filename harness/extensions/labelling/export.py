@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import get_args
@@ -47,22 +46,6 @@ from harness.schema import Ability
 
 Qrels = dict[str, dict[str, int]]
 """Grades by query and document."""
-
-
-@dataclass(frozen=True)
-class _ExportedSet:
-    """What is exported: `agreed` has a value for every conflict of the project.
-
-    `lowered` counts the grades that became 0 because their query is unanswerable.
-    """
-
-    project: Project
-    annotators: Mapping[str, Annotations]
-    agreed: Consensus
-    progress: JudgingProgress
-    queries: list[LabelQuery]
-    qrels: Qrels
-    lowered: int
 
 
 def export(
@@ -99,11 +82,12 @@ def export(
     if merged.open and conflicts == "refuse":
         raise UsageError(_conflict_message(folder, merged))
     agreed = apply_policy(project, merged, conflicts) if merged.open else merged
-    found = _collect(project, annotators, agreed, unfinished=unfinished)
+    progress = judging_progress(project, agreed)
+    queries, qrels, lowered = _collect(project, agreed, progress, unfinished=unfinished)
     settings = project.settings
     with folder_aside(out) as aside:
-        _write(aside, found)
-        splits = Counter(query.split for query in found.queries if query.split)
+        _write(aside, project, queries, qrels)
+        splits = Counter(query.split for query in queries if query.split)
         manifest = ExportManifest(
             exported_at=datetime.now(UTC).isoformat(timespec="seconds"),
             harness=harness.__version__,
@@ -130,7 +114,7 @@ def export(
                 open=len(merged.open),
                 policy=conflicts,
             ),
-            counts=_counts(found),
+            counts=_counts(project, annotators, progress, queries, qrels, lowered),
             annotation_files={
                 path.name: digest(path) for path in sorted((folder / "annotations").glob("*.jsonl"))
             },
@@ -152,10 +136,10 @@ def _conflict_message(folder: Path, merged: Consensus) -> str:
 
 
 def _collect(
-    project: Project, annotators: Mapping[str, Annotations], agreed: Consensus, *, unfinished: bool
-) -> _ExportedSet:
-    """Returns the queries and grades to export. Raises UsageError where there are none."""
-    progress = judging_progress(project, agreed)
+    project: Project, agreed: Consensus, progress: JudgingProgress, *, unfinished: bool
+) -> tuple[list[LabelQuery], Qrels, int]:
+    """Returns the queries and grades to export, and how many grades became 0 because their query is
+    unanswerable. Raises UsageError where there is no query."""
     exported = {*progress.scorable, *progress.without_relevant, *progress.unanswerable}
     if unfinished:
         exported |= {query for query, _ in agreed.grades}
@@ -184,18 +168,24 @@ def _collect(
                 grade = 0
             if grade is not None:
                 grades[candidate.document] = grade
-    return _ExportedSet(project, annotators, agreed, progress, queries, qrels, lowered)
+    return queries, qrels, lowered
 
 
-def _counts(found: _ExportedSet) -> ExportCounts:
-    project, progress, qrels = found.project, found.progress, found.qrels
-    own = list(found.annotators.values())
+def _counts(
+    project: Project,
+    annotators: Mapping[str, Annotations],
+    progress: JudgingProgress,
+    queries: Sequence[LabelQuery],
+    qrels: Qrels,
+    lowered: int,
+) -> ExportCounts:
+    own = list(annotators.values())
     built = project.annotation_log(CONSTRUCTION).current.grades
     by_people = {pair for one in own for pair in one.grades}
     by_people |= set(project.adjudication_log().current.grades)
     pairs = [(query, document) for query, grades in qrels.items() for document in grades]
     grades = Counter(grade for grades in qrels.values() for grade in grades.values())
-    abilities = [query.ability for query in found.queries]
+    abilities = [query.ability for query in queries]
     unanswerable = qrels.keys() & set(progress.unanswerable)
     return ExportCounts(
         documents=len(project.documents),
@@ -208,41 +198,41 @@ def _counts(found: _ExportedSet) -> ExportCounts:
         ability_unknown=sum(one is None for one in abilities),
         without_relevant=len(qrels.keys() & set(progress.without_relevant)),
         unanswerable=len(unanswerable),
-        unanswerable_unconfirmed=count_unconfirmed(project, unanswerable, found.annotators),
+        unanswerable_unconfirmed=count_unconfirmed(project, unanswerable, annotators),
         unfinished=len(qrels.keys() & set(progress.unfinished)),
         excluded=len(set(progress.unfinished) - qrels.keys()),
         unjudged_proposals=sum(
             one.proposal is not None and one.query in qrels and one.document not in qrels[one.query]
             for one in project.pool
         ),
-        lowered_to_0=found.lowered,
+        lowered_to_0=lowered,
     )
 
 
-def _write(folder: Path, found: _ExportedSet) -> None:
+def _write(folder: Path, project: Project, queries: Sequence[LabelQuery], qrels: Qrels) -> None:
     """Writes the dataset's files."""
-    write_bytes(folder / "documents.jsonl", encode_lines(found.project.documents))
-    write_bytes(folder / "queries.jsonl", encode_lines(found.queries))
+    write_bytes(folder / "documents.jsonl", encode_lines(project.documents))
+    write_bytes(folder / "queries.jsonl", encode_lines(queries))
     known = {*QUERIES.names} - {"relevant"}  # the judgements of this project replace a file's
-    ignored = {name for query in found.queries for name in query.extra if name not in known}
-    if any(query.generated for query in found.queries):
+    ignored = {name for query in queries for name in query.extra if name not in known}
+    if any(query.generated for query in queries):
         ignored.add("generated")
     if ignored:  # else `labelled` would refuse unknown fields
         names = ", ".join(map(json.dumps, sorted(ignored)))
         write_bytes(folder / SETTINGS, f"[ignore]\nqueries = [{names}]\n".encode())
-    splits = {str(query.split) for query in found.queries if query.split}
+    splits = {str(query.split) for query in queries if query.split}
     for name in splits:
-        queries = [query.id for query in found.queries if query.split == name]
-        write_bytes(folder / "qrels" / f"{name}.tsv", _tsv(queries, found.qrels))
+        ids = [query.id for query in queries if query.split == name]
+        write_bytes(folder / "qrels" / f"{name}.tsv", _tsv(ids, qrels))
     if not splits:
         lines = [
             Annotation(query=query, document=document, grade=grade)
-            for query, grades in found.qrels.items()
+            for query, grades in qrels.items()
             for document, grade in grades.items()
         ]
         if not lines:
             raise UsageError(
-                f"{found.project.folder}: no document of the finished queries was judged, so there "
+                f"{project.folder}: no document of the finished queries was judged, so there "
                 "is nothing to export; --unfinished exports what there is"
             )
         write_bytes(folder / "qrels.jsonl", encode_lines(lines))

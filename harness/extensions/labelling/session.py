@@ -333,7 +333,6 @@ class AnnotationSession(JudgingSession):
         super().__init__(folder, annotator)
         self._stamp = self._pool_stamp()
         self._others: dict[str, AnnotationLog] = {}
-        self._known: tuple[object, ...] = ()
         self.refresh()
         if not self.items:
             raise UsageError(
@@ -357,11 +356,7 @@ class AnnotationSession(JudgingSession):
                         self._others[name] = self.project.annotation_log(name)
                     self._others[name].refresh()
         others = [log.current for log in self._others.values()]
-        own = len(annotated_queries(self.annotations)) if others else 0
-        known = (stamp, own, *(len(log.lines) for log in self._others.values()))
-        if known != self._known:
-            self._set_items(worklist(self.project, self.annotator, self.annotations, others))
-            self._known = known
+        self._set_items(worklist(self.project, self.annotator, self.annotations, others))
 
     def is_done(self, item: Item) -> bool:
         """Tests whether an item is graded, or its query is marked as unanswerable."""

@@ -129,23 +129,22 @@ def start(
         project.pool = old.pool
         if new or update.added != Added():
             _pool(project, list(wanted.values()), update, quiet=quiet)
-            sources = [*settings.sources]
-            if n := update.added.documents:
-                sources.append(_source("documents", documents, n))
-            if n := update.added.queries:
-                sources.append(_source("queries", queries, n))
-            project.settings = replace(project.settings, sources=sources)
+            files: tuple[tuple[Literal["documents", "queries"], Path, int], ...] = (
+                ("documents", documents, update.added.documents),
+                ("queries", queries, update.added.queries),
+            )
+            more = [
+                SourceFile(role=role, file=path.name, sha256=input_digest(path), added=n)
+                for role, path, n in files
+                if n
+            ]
+            project.settings = replace(project.settings, sources=[*settings.sources, *more])
         _warn_of_pool(project, list(wanted), update)
         update.added = replace(update.added, candidates=len(project.pool) - len(old.pool))
         update.project = project
         if new or update.added != Added() or project.settings != settings:
             project.write()
     return update
-
-
-def _source(role: Literal["documents", "queries"], path: Path, added: int) -> SourceFile:
-    """Returns the entry of label.json: the name of the file, no path."""
-    return SourceFile(role=role, file=path.name, sha256=input_digest(path), added=added)
 
 
 @contextmanager

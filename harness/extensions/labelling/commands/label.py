@@ -24,7 +24,7 @@ from harness.cli.options import (
     parameters,
     retriever_spec,
 )
-from harness.cli.output import add_output, print_json, until_ctrl_c
+from harness.cli.output import add_output, print_json, refuse, until_ctrl_c
 from harness.errors import UsageError
 from harness.extensions.labelling.commands import label_generate
 
@@ -331,13 +331,8 @@ def _annotator(options: argparse.Namespace) -> str:
     `--pool-only` switches off."""
     from harness.extensions.labelling.project import annotator_name
 
-    given = {
-        "--port": options.port is not None,
-        "--no-open": options.no_open,
-        "--annotator": options.annotator is not None,
-    }
-    if options.pool_only and (name := next((name for name, on in given.items() if on), None)):
-        raise UsageError(f"--pool-only judges nothing; leave {name} out")
+    if options.pool_only:
+        refuse(options, "with --pool-only, which judges nothing", "port", "no_open", "annotator")
     check_port(options.port)
     return annotator_name(options.who if options.annotator is None else options.annotator)
 

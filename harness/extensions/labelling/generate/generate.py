@@ -160,7 +160,8 @@ def _new_queries(
         for query in generator.generate(rows[start : start + at_once], options.each):
             if len(kept) >= options.number and query.id not in kept:
                 break
-            if not options.keep_quotes and _quotes(query, documents):
+            texts = [documents[row].content for row in query.golds]
+            if not options.keep_quotes and longest_run(query.text, texts)[0] >= MIN_QUOTE:
                 excluded[f"queries that quote {MIN_QUOTE} words and more of their document"] += 1
                 continue
             before = kept.get(query.id)
@@ -193,11 +194,6 @@ def _rows_to_ask(
             rows.append(row)
     # By hash, not by position: a document that is added later moves no other.
     return sorted(rows, key=lambda row: fraction(seed, f"document\0{documents[row].key}"))
-
-
-def _quotes(query: GeneratedQuery, documents: Sequence[LabelDocument]) -> bool:
-    texts = [documents[row].content for row in query.golds]
-    return longest_run(query.text, texts).length >= MIN_QUOTE
 
 
 def _same_texts(documents: Sequence[LabelDocument]) -> list[int]:

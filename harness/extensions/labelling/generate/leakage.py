@@ -165,9 +165,9 @@ def find_quotes(labelled: CheckedSet) -> QuoteCheck:
     contents = [document.content for document in labelled.documents]
     found = [longest_run(query.text, [contents[row] for row in query.relevant]) for query in asked]
     flagged = [
-        Quotation(query=query.id, text=query.text, run_length=one.length, quoted=one.words)
-        for query, one in zip(asked, found, strict=True)
-        if one.length >= MIN_QUOTE
+        Quotation(query=query.id, text=query.text, run_length=length, quoted=words)
+        for query, (length, words) in zip(asked, found, strict=True)
+        if length >= MIN_QUOTE
     ]
     measured = shared_words(
         [query.text for query in asked], [query.relevant for query in asked], contents
@@ -183,25 +183,17 @@ def find_quotes(labelled: CheckedSet) -> QuoteCheck:
     )
 
 
-@dataclass(frozen=True)
-class WordRun:
-    """Words in a row that a query shares with a document: how many, and which."""
-
-    length: int
-    words: str
-
-
-def longest_run(query: str, documents: Iterable[str]) -> WordRun:
-    """Returns the longest run of words that a query has of any of its documents."""
+def longest_run(query: str, documents: Iterable[str]) -> tuple[int, str]:
+    """Returns the length and the words of the longest run that a query has of a document."""
     written = WORD.findall(query)
     matcher = SequenceMatcher(None, autojunk=False)
     matcher.set_seq2([plain(word) for word in written])
-    best = WordRun(0, "")
+    best = (0, "")
     for document in documents:
         matcher.set_seq1([plain(word) for word in WORD.findall(document)])
         match = matcher.find_longest_match()
-        if match.size > best.length:
-            best = WordRun(match.size, " ".join(written[match.b : match.b + match.size]))
+        if match.size > best[0]:
+            best = (match.size, " ".join(written[match.b : match.b + match.size]))
     return best
 
 
