@@ -24,7 +24,7 @@ from harness.datasets.adapters.formats.text import TextFile
 from harness.datasets.adapters.labelled_fields import LabelledQrel
 from harness.datasets.adapters.one_corpus import HAYSTACK, progress, refuse_repeated
 from harness.datasets.registry import register_adapter
-from harness.datasets.validate_qrels import Repeated
+from harness.datasets.writer import Repeated
 from harness.errors import UsageError
 from harness.runfiles.fields import DOCUMENTS
 from harness.schema import Ability, Change

@@ -91,7 +91,7 @@ class RealMem:
         """Write the sessions of each person, and the queries with both answer keys.
 
         Of the one haystack a person the writer makes one for each time at which it is asked (see
-        harness/datasets/as_of.py). Raises UsageError for a file that is cut off, a field that is
+        harness/datasets/build.py). Raises UsageError for a file that is cut off, a field that is
         missing, a bad date.
         """
         for file in VARIANTS[0].files:

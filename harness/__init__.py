@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 
 _HOME = {
     # data
-    "open_dataset": "harness.datasets.prepare",
+    "open_dataset": "harness.datasets.registry",
     "register_adapter": "harness.datasets.registry",
     "read_rankings": "harness.runfiles.rankings",
     "register_run_format": "harness.runfiles.run_formats",
@@ -85,8 +85,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from harness.analysis.compare.compare import compare
-    from harness.datasets.prepare import open_dataset
-    from harness.datasets.registry import register_adapter
+    from harness.datasets.registry import open_dataset, register_adapter
     from harness.extensions.answers.semantic_folder import semantic_accuracy
     from harness.extensions.integrations.frameworks.export import as_beir, as_mteb
     from harness.extensions.online.abtest.ab_test import ABTest

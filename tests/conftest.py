@@ -22,8 +22,8 @@ from filelock import FileLock
 from places import DATA
 
 from harness.__main__ import main, show_log
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.runs.folder.scored import score_run
 from harness.runs.folder.store import Mode
 from harness.runs.run import run

@@ -25,7 +25,7 @@ from mutations import as_csv, harmless, mutants
 from harness.__main__ import main
 from harness.datasets.adapters.beam import ABILITIES
 from harness.datasets.adapters.sample import SHIPPED
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import HarnessError
 from harness.runfiles.rankings import read_rankings
 from harness.scoring.evaluate import evaluate, read_qrels

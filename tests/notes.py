@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from harness.datasets.documents import Documents
+from harness.datasets.reader import Documents
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 
 _TEXTS = ("id", "text", "title", "session", "speaker")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from harness.datasets.documents import Documents
+from harness.datasets.reader import Documents
 from harness.retrievers.contract import Corpus
 
 

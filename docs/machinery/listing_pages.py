@@ -30,8 +30,7 @@ def datasets() -> str:
 
 def retrievers() -> str:
     """Every retriever that has a name, as `harness retrievers` has it."""
-    from harness.retrievers.extras import EXTRAS
-    from harness.retrievers.registry import find, names, parameters
+    from harness.retrievers.registry import EXTRAS, find, names, parameters
 
     parts = []
     for name in names():

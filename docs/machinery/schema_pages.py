@@ -21,7 +21,7 @@ from harness.records.output import OutputPart
 PACKAGE = Path(harness.__file__).parent
 _BOARD = "harness.analysis.board.records"
 RECORDS = {
-    "wire": ("harness.retrievers.wire_records", ("Request", "Reply")),
+    "wire": ("harness.retrievers.wire", ("Request", "Reply")),
     "leaderboard": (_BOARD, ("Leaderboard",)),
     "board": (_BOARD, ("Board",)),
     "pairs": (_BOARD, ("PairedTests",)),

@@ -16,8 +16,8 @@ from graph_entities import Columns, columns, entities
 
 from harness.errors import require_numbers
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.extras import need
-from harness.retrievers.top_k import top_k
+from harness.retrievers.outputs import top_k
+from harness.retrievers.registry import need
 
 # Cypher that LadybugDB and Neo4j understand alike: no lists by index (one counts from 1), no
 # subqueries, and no trust in a pattern's edges being different ones (Ladybug may take one twice).

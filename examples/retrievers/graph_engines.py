@@ -15,7 +15,7 @@ from graph_entities import Columns
 
 from harness.errors import UsageError
 from harness.io.masking import from_environment, refuse_address
-from harness.retrievers.server import reach
+from harness.retrievers.locks import reach
 
 _SCHEMA = (
     "create node table Turn(position int64 primary key, norm double)",

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from harness.retrievers.bm25.stopwords import ENGLISH_LONG
+from harness.retrievers.bm25.tokenizer import ENGLISH_LONG
 from harness.retrievers.contract import Corpus
 from harness.schema import as_datetime
 

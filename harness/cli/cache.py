@@ -104,7 +104,7 @@ def _damaged_replies() -> int:
 @contextmanager
 def _open_replies() -> Iterator[Any]:
     """The replies that are kept; None where none ever were."""
-    from harness.datasets.prepare import home
+    from harness.datasets.registry import home
 
     replies_of = provided_or_none("replies")
     if replies_of is None or not (home() / replies_of.FILE).is_file():
@@ -195,7 +195,7 @@ def _print(
     if options.quiet:
         return
     from harness.cli.summary_notes import size
-    from harness.datasets.prepare import home
+    from harness.datasets.registry import home
     from harness.scoring.grid import grid
 
     if not (models or indexes or replies):

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print the script."""
-    from harness.retrievers.extras import need
+    from harness.retrievers.registry import need
 
     need("harness completion", "argcomplete")
 

@@ -83,8 +83,7 @@ class DatasetsExportOutput(Output, tag="harness.datasets-export/1"):
 
 def main(options: argparse.Namespace) -> int:
     """Every dataset that can be listed."""
-    from harness.datasets.prepare import own_names, prepared_folders
-    from harness.datasets.registry import listing
+    from harness.datasets.registry import listing, own_names, prepared_folders
 
     listed = dict(listing())
     listed |= dict.fromkeys(own_names("labelled"), listed["labelled"])
@@ -127,7 +126,7 @@ def _here(folders: list[str]) -> str:
 
 def call_prepare(options: argparse.Namespace) -> int:
     """Prepare one view of a dataset."""
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
 
     name = options.name
     if options.called:
@@ -142,8 +141,7 @@ def call_info(options: argparse.Namespace) -> int:
     """Describe a dataset: the prepared view, or what is known before it is prepared."""
     if not options.source:
         refuse(options, "without --source: to describe a dataset prepares nothing", "rebuild")
-    from harness.datasets.prepare import open_dataset
-    from harness.datasets.registry import find
+    from harness.datasets.registry import find, open_dataset
 
     arguments = view_arguments(options)
     _, variant, name = find(options.name)
@@ -176,8 +174,7 @@ def _prepared(options: argparse.Namespace, arguments: DatasetArguments) -> Datas
 
     What comes with its adapter needs no download, so it is prepared on the spot.
     """
-    from harness.datasets.prepare import open_dataset, open_folder, prepared_folders
-    from harness.datasets.registry import find
+    from harness.datasets.registry import find, open_dataset, open_folder, prepared_folders
 
     adapter, variant, name = find(options.name)
     if getattr(adapter, "shipped", None) is not None and not variant.files:
@@ -196,7 +193,7 @@ def _prepared(options: argparse.Namespace, arguments: DatasetArguments) -> Datas
 def call_verify(options: argparse.Namespace) -> int:
     """Status 1 when something does not match."""
     refuse(options, "here: what is prepared is verified as it is", "rebuild", "source")
-    from harness.datasets.verify import verify
+    from harness.datasets.columns import verify
     from harness.io.records import to_plain
 
     dataset = _prepared(options, view_arguments(options))
@@ -215,7 +212,7 @@ def call_verify(options: argparse.Namespace) -> int:
 def call_export(options: argparse.Namespace) -> int:
     """Write the dataset in another format."""
     from harness.datasets.export import export
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
 
     out = Path(options.out)
     if out.is_file():

@@ -230,7 +230,7 @@ def view_arguments(options: argparse.Namespace) -> DatasetArguments:
 
 def fitting_dataset(options: argparse.Namespace) -> Any:
     """The dataset that `--dataset` and `DatasetOptions` name, which the protocols fit."""
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
     from harness.scoring.protocols import fitting
 
     dataset = open_dataset(options.dataset, **view_arguments(options))

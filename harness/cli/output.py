@@ -75,7 +75,7 @@ def output_schema() -> dict[str, Any]:
 
     from harness.cli.commands import find_commands
     from harness.io.records import json_schema
-    from harness.retrievers.extras import there
+    from harness.retrievers.registry import there
 
     for module in filter(there, _MODULES):
         import_module(module)

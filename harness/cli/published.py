@@ -204,7 +204,7 @@ def _at_hand(options: argparse.Namespace) -> Path:
 
     from harness.datasets.adapter import RemoteFile
     from harness.datasets.download import downloads_folder, fetch
-    from harness.datasets.prepare import home
+    from harness.datasets.registry import home
     from harness.io.files import digest
 
     path = Path(options.file) if options.file else None

@@ -42,8 +42,7 @@ def main(options: argparse.Namespace) -> int:
     """Print the list."""
     import inspect
 
-    from harness.retrievers.extras import install, there
-    from harness.retrievers.registry import find, names, parameters
+    from harness.retrievers.registry import find, install, names, parameters, there
 
     load_plugins(options)
     rows = []

@@ -129,8 +129,7 @@ def known(options: argparse.Namespace) -> tuple[str, list[str] | None]:
 
     Raises UsageError for a dataset, a view of it, or a retriever that there is not.
     """
-    from harness.datasets.prepare import choose_config
-    from harness.datasets.registry import find
+    from harness.datasets.registry import choose_config, find
 
     view = view_arguments(options)
     _, variant, name = find(options.dataset)

@@ -68,7 +68,7 @@ def main(options: argparse.Namespace) -> int:
     from harness.analysis.sweep.settings import grid
     from harness.analysis.sweep.sweep import Part, sweep
     from harness.datasets.manifest import AS_OF
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
     from harness.retrievers.registry import RetrieverSpec
     from harness.scoring.metrics import Metric
 

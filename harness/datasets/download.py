@@ -2,16 +2,252 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
-from dataclasses import dataclass
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.message import Message
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException, HTTPResponse
 from pathlib import Path
-from urllib.parse import quote, unquote
+from typing import IO, Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, unquote, urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from harness.datasets.adapter import RemoteFile
-from harness.datasets.transfer import DownloadSource, transfer
 from harness.errors import FileUnavailableError, RunError
 from harness.io.files import digest, fsync_path
+
+_BLOCK = 1 << 18
+_SILENCE = 30.0  # seconds without a byte before a connection counts as cut
+_LEAST = 1 << 16  # bytes a minute, with fewer of which it does too: no line is so slow
+_MINUTE = 60.0
+_FAILURES = 5  # in a row, none of which brought anything new
+_LONGEST_WAIT = 300.0  # seconds; the hub counts requests in windows of five minutes
+_PASSING = {408, 429, 500, 502, 503, 504}
+_COUNT = re.compile("[0-9]{1,19}")  # of bytes or seconds; what is longer is none
+_EXTENT = re.compile(r"bytes (?:([0-9]{1,19})-[0-9]+|\*)/([0-9]{1,19}|\*)")
+_LOCAL_COPY = "or give a local copy with --source PATH"
+
+
+@dataclass(frozen=True)
+class DownloadSource:
+    """Where a file is got. `advice` says, by HTTP status, what a person can do about a refusal.
+
+    `headers` go to the first host only, never on to where it redirects: they may hold a token.
+    """
+
+    url: str
+    name: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+    advice: Mapping[int, str] = field(default_factory=dict)
+
+
+class _BrokenError(Exception):
+    """An attempt that failed but the next may not; `wait` is what the server asked for, seconds."""
+
+    def __init__(self, reason: str, *, wait: float | None = None, reached: bool = True) -> None:
+        super().__init__(reason)
+        self.wait = wait
+        self.reached = reached
+
+
+def transfer(source: DownloadSource, part: Path, *, resume: bool, size: int, quiet: bool) -> None:
+    """Download the whole of `source` to `part`, on the disk when this returns.
+
+    With `resume`, what `part` holds already is continued; without, every attempt starts afresh.
+    `size` (bytes, 0: unknown) is for the progress bar until the server says it. What came before
+    an error, or before Ctrl-C, stays in `part`.
+
+    Raises RunError when the server cannot be reached, refuses, or breaks off again and again;
+    OSError when the disk is full or cannot be written.
+    """
+    from tqdm import tqdm
+
+    reached, failures, most = False, 0, -1
+    with (
+        open(part, "ab") as file,
+        tqdm(
+            total=size or None,
+            desc=source.name,
+            unit="B",
+            unit_scale=True,
+            disable=True if quiet else None,
+        ) as bar,
+    ):
+        while True:
+            try:
+                _receive(source, file, bar, resume=resume)
+                break
+            except _BrokenError as error:
+                reached = reached or error.reached
+                have = file.seek(0, os.SEEK_END)
+                failures = 1 if have >= most + _LEAST else failures + 1
+                most = max(most, have)
+                _wait(source, error, failures, bar, reached=reached)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _wait(
+    source: DownloadSource, error: _BrokenError, failures: int, bar: Any, *, reached: bool
+) -> None:
+    """Wait before the next attempt. Raises RunError when another would be of no use."""
+    if not reached:
+        raise RunError(
+            f"{source.url}: {error}; check the network (HTTPS_PROXY is honoured) {_LOCAL_COPY}"
+        )
+    if failures > _FAILURES:
+        raise RunError(
+            f"{source.url}: {error}, {failures} times in a row; run the same again later to go on "
+            f"from here, {_LOCAL_COPY}"
+        )
+    wait = error.wait if error.wait is not None else min(0.25 * 2**failures, 8.0)
+    if wait > _LONGEST_WAIT:
+        raise RunError(
+            f"{source.url}: {error}, and the server asks to wait {wait:.0f} s: try again then, "
+            f"{_LOCAL_COPY}"
+        )
+    bar.set_postfix_str(f"{error}: again in {wait:.0f} s")
+    time.sleep(wait)
+    bar.set_postfix_str("")
+
+
+def _receive(source: DownloadSource, file: IO[bytes], bar: Any, *, resume: bool) -> None:
+    """One attempt: append what is missing to `file`. Raises _BrokenError when it breaks."""
+    if not resume:
+        file.truncate(0)
+    have = file.seek(0, os.SEEK_END)
+    with _open(source, have) as response:
+        if response.status == 416:
+            _, total = _extent(response)
+            if total == have:
+                return
+            file.truncate(0)
+            raise _BrokenError("the part at hand is not of this file")
+        start, total = _extent(response)
+        if start != have:  # a server without ranges sends the whole file
+            file.truncate(0)
+            have = 0
+            if start:
+                raise _BrokenError("the server sent another part than was asked for")
+        folder = Path(file.name).parent
+        if total - have > shutil.disk_usage(folder).free:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(folder))
+        bar.total = total or bar.total
+        bar.n = have
+        for block in _blocks(response):
+            file.write(block)
+            bar.update(len(block))
+        file.flush()
+    have = file.seek(0, os.SEEK_END)
+    if have < total:
+        raise _BrokenError(f"cut off after {have:,} of {total:,} bytes")
+
+
+def _open(source: DownloadSource, have: int) -> HTTPResponse:
+    """The answer to a request for all bytes from `have` on: status 200, 206 or 416."""
+    if urlsplit(source.url).scheme not in ("http", "https"):
+        raise ValueError(f"{source.url}: neither http nor https")
+    # Some file servers turn away Python's own name.
+    request = Request(source.url, headers={"User-Agent": "memory-retrieval-harness"})
+    for name, value in source.headers.items():
+        request.add_unredirected_header(name, value)
+    if have:
+        request.add_header("Range", f"bytes={have}-")
+    try:
+        response: HTTPResponse = build_opener(_Redirects).open(request, timeout=_SILENCE)
+        return response
+    except HTTPError as error:
+        if error.code == 416 and have:
+            return error  # type: ignore[return-value]
+        error.close()
+        if error.code in _PASSING:
+            raise _BrokenError(_status(error), wait=_asked_wait(error.headers)) from None
+        advice = source.advice.get(error.code, f"try again later, {_LOCAL_COPY}")
+        raise RunError(f"{source.url}: {_status(error)}: {advice}") from None
+    except ValueError as error:  # of an address that it sends on to
+        raise RunError(
+            f"{source.url}: the server's answer cannot be read ({error}); try again later, "
+            f"{_LOCAL_COPY}"
+        ) from None
+    except URLError as error:
+        raise _BrokenError(f"cannot be reached ({error.reason})", reached=False) from None
+    except (OSError, HTTPException) as error:
+        raise _BrokenError(f"no answer ({error or type(error).__name__})") from None
+
+
+def _status(error: HTTPError) -> str:
+    return f"HTTP {error.code} {error.reason}".rstrip()
+
+
+def _extent(response: HTTPResponse) -> tuple[int, int]:
+    """First byte sent, and size of the whole file (0: the server does not say)."""
+    if response.status == 200:
+        length = (response.headers.get("Content-Length") or "").strip()
+        return 0, int(length) if _COUNT.fullmatch(length) else 0
+    stated = response.headers.get("Content-Range") or ""
+    match = _EXTENT.fullmatch(stated.strip())
+    if match is None:
+        return -1, 0
+    return int(match[1] or 0), int(match[2]) if match[2] != "*" else 0
+
+
+def _blocks(response: HTTPResponse) -> Iterator[bytes]:
+    """The body; a failure of the network, and of nothing else, is a _BrokenError."""
+    since, came = time.monotonic(), 0
+    try:
+        while block := response.read1(_BLOCK):  # what is there, as a slow line never fills a block
+            yield block
+            came += len(block)
+            if came >= _LEAST:
+                since, came = time.monotonic(), 0
+            elif time.monotonic() - since > _MINUTE:
+                raise _BrokenError(f"fewer than {_LEAST:,} bytes came in {_MINUTE:.0f} s")
+    except (OSError, HTTPException) as error:
+        raise _BrokenError(f"the connection broke ({error or type(error).__name__})") from None
+
+
+def _asked_wait(headers: Message) -> float | None:
+    """Seconds to wait by Retry-After (seconds or a date), else by the RateLimit draft header."""
+    value = (headers.get("Retry-After") or "").strip()
+    if _COUNT.fullmatch(value):
+        return float(value)
+    if value:
+        try:
+            seconds = (parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds()
+        except (ValueError, TypeError, OverflowError):
+            return None
+        return max(0.0, seconds)
+    reset = re.search(r";\s*t=([0-9]{1,18})(?![0-9])", headers.get("RateLimit") or "")
+    return float(reset[1]) if reset else None
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows redirects over HTTP, from https to https alone; a token goes on to the same origin
+    only."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
+    ) -> Request | None:
+        there = urlsplit(newurl).scheme
+        if there not in ("http", "https") or (req.type == "https" and there == "http"):
+            raise RunError(
+                f"{req.full_url}: sends on to {newurl}, which is not asked: {req.type} goes on to "
+                f"{'https alone' if req.type == 'https' else 'http and https alone'}; get the file "
+                f"elsewhere, and give a local copy with --source PATH"
+            )
+        new = super().redirect_request(req, fp, code, msg, headers, newurl)
+        token = req.unredirected_hdrs.get("Authorization")
+        if new is not None and token and urlsplit(newurl)[:2] == urlsplit(req.full_url)[:2]:
+            new.add_unredirected_header("Authorization", token)
+        return new
+
 
 _HUB_URL = re.compile(r"hf://datasets/(?P<repo>[^@]+)@(?P<revision>[^/]+)/(?P<path>.+)")
 _MOVED = (

@@ -4,7 +4,7 @@
   changed, changes.jsonl, as the dataset `labelled` reads them back.
 * `beir`: corpus.jsonl, queries.jsonl, qrels/<split>.tsv. Abilities, dates and the like stand under
   `metadata`, where BEIR's tools keep what they do not use.
-* `mteb`: a repository of the hub as mteb loads them (see export_mteb.py); which documents are whose
+* `mteb`: a repository of the hub as mteb loads them; which documents are whose
   is its `top_ranked`.
 * `trec`: documents.jsonl (TREC has no one format of documents), topics.tsv, qrels.txt.
 
@@ -18,30 +18,209 @@ are left out: none of the three formats has them.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from harness.datasets.export_mteb import write_mteb
-from harness.datasets.export_records import (
-    BeirDocument,
-    BeirDocumentMetadata,
-    BeirQuery,
-    BeirQueryMetadata,
-    ExportedChange,
-    ExportedDocument,
-    ExportedHaystack,
-    ExportedQrel,
-    ExportedQuery,
-)
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
 from harness.io.files import folder_aside
 from harness.io.records import Record, encode
 from harness.schema import Query
+
+
+class ExportedDocument(Record):
+    """A document; `haystack` is a name, several, or names with the document's time there."""
+
+    id: str
+    title: str = ""
+    text: str
+    timestamp: int | None = None
+    session: str | None = None
+    speaker: str | None = None
+    position: int | None = None
+    haystack: str | list[str] | dict[str, int | None] | None = None
+
+
+class ExportedQuery(Record):
+    """A query; without `haystack` it asks all documents."""
+
+    id: str
+    text: str
+    ability: str
+    category: str = ""
+    timestamp: int | None = None
+    answers: list[str] = msgspec.field(default_factory=list)
+    haystack: str | None = None
+
+
+class ExportedQrel(Record):
+    """A judgement; without `qrels_set` of the default one."""
+
+    query: str
+    document: str
+    grade: int
+    evidence_id: str | None = None
+    qrels_set: str = ""
+    missing: bool = False
+
+
+class ExportedChange(Record):
+    """A change; without `haystack` in the one of all documents."""
+
+    kind: str
+    document: str
+    timestamp: int
+    by: str | None = None
+    haystack: str | None = None
+
+
+class ExportedHaystack(Record):
+    """The queries and documents of a haystack."""
+
+    haystack: str
+    queries: list[str]
+    documents: list[str]
+
+
+class BeirDocumentMetadata(Record):
+    """What BEIR's format has no field for, of a document."""
+
+    timestamp: int | None = None
+    session: str | None = None
+    speaker: str | None = None
+    position: int | None = None
+
+
+class BeirDocument(Record):
+    """A document in BEIR's corpus.jsonl."""
+
+    id: str = msgspec.field(name="_id")
+    title: str
+    text: str
+    metadata: BeirDocumentMetadata
+
+
+class BeirQueryMetadata(Record):
+    """What BEIR's format has no field for, of a query."""
+
+    ability: str
+    category: str = ""
+    timestamp: int | None = None
+    answers: list[str] = msgspec.field(default_factory=list)
+
+
+class BeirQuery(Record):
+    """A query in BEIR's queries.jsonl."""
+
+    id: str = msgspec.field(name="_id")
+    text: str
+    metadata: BeirQueryMetadata
+
+
+_CORPUS = pa.schema([("id", pa.string()), ("title", pa.string()), ("text", pa.string())])
+_QUERIES = pa.schema([("id", pa.string()), ("text", pa.string())])
+_QRELS = pa.schema([("query-id", pa.string()), ("corpus-id", pa.string()), ("score", pa.int32())])
+_TOP_RANKED = pa.schema([("query-id", pa.string()), ("corpus-ids", pa.list_(pa.string()))])
+
+Rows = npt.NDArray[np.int32]
+
+_ROWS = 1 << 14
+_LISTED = 1 << 20  # documents of top_ranked that are in memory at a time
+
+
+def write_mteb(
+    dataset: Dataset,
+    folder: Path,
+    names: Sequence[str],
+    key: Iterable[tuple[str, str, int]],
+    *,
+    whole: bool,
+) -> None:
+    """Write the tables and the card into `folder`.
+
+    `names` are those of the documents, by row; `key` is query, document and grade of each
+    judgement; `whole`: every query is answered from all documents.
+    """
+    split = dataset.manifest.split.replace("-", "_")  # the hub's splits have no hyphens
+    tables = {
+        "corpus": (_CORPUS, _corpus(dataset, names)),
+        "queries": (_QUERIES, iter([dataset.query_table.select(["id", "text"])])),
+        "qrels": (_QRELS, iter([_qrels(key)])),
+    }
+    if not whole:
+        tables["top_ranked"] = (_TOP_RANKED, _top_ranked(dataset, names))
+    for name, (schema, parts) in tables.items():
+        path = folder / name / f"{split}-00000-of-00001.parquet"
+        path.parent.mkdir()
+        with pq.ParquetWriter(path, schema) as file:
+            for part in parts:
+                file.write_table(part.cast(schema))
+    (folder / "README.md").write_text(_card(dataset, split, [*tables]), encoding="utf-8")
+
+
+def _corpus(dataset: Dataset, names: Sequence[str]) -> Iterator[pa.Table]:
+    table = dataset.documents.table
+    for start in range(0, max(len(table), 1), _ROWS):
+        part = table.slice(start, _ROWS)
+        titles = part["title"].fill_null("")  # mteb joins them by a space where there is one
+        ids = pa.array(names[start : start + _ROWS], pa.string())
+        yield pa.table({"id": ids, "title": titles, "text": part["text"]})
+
+
+def _qrels(key: Iterable[tuple[str, str, int]]) -> pa.Table:
+    rows = list(key)
+    columns = [[row[i] for row in rows] for i in range(3)]
+    return pa.table(
+        [pa.array(c, f.type) for c, f in zip(columns, _QRELS, strict=True)], _QRELS.names
+    )
+
+
+def _top_ranked(dataset: Dataset, names: Sequence[str]) -> Iterator[pa.Table]:
+    ids = pa.array(names, pa.string())
+    queries: list[str] = []
+    rows: list[Rows] = []
+    listed = 0
+    for query, haystack in zip(dataset.query_ids, dataset.query_haystack.tolist(), strict=True):
+        queries.append(query)
+        rows.append(dataset.haystack_rows(haystack))
+        listed += len(rows[-1])
+        if listed >= _LISTED:
+            yield _lists(queries, rows, ids)
+            queries, rows, listed = [], [], 0
+    yield _lists(queries, rows, ids)
+
+
+def _lists(queries: Sequence[str], rows: Sequence[Rows], ids: pa.Array) -> pa.Table:
+    ends = np.cumsum([0, *map(len, rows)]).astype(np.int32)
+    flat = np.concatenate([np.zeros(0, np.int32), *rows])
+    lists = pa.ListArray.from_arrays(pa.array(ends), ids.take(pa.array(flat)))
+    return pa.table({"query-id": pa.array(queries, pa.string()), "corpus-ids": lists})
+
+
+def _card(dataset: Dataset, split: str, tables: Sequence[str]) -> str:
+    manifest = dataset.manifest
+    lines = ["---", "configs:"]
+    for name in tables:
+        lines += [f"- config_name: {name}", "  data_files:", f"  - split: {split}"]
+        lines.append(f"    path: {name}/{split}-*")
+    lines += [
+        "---",
+        "",
+        f"{manifest.name}, {manifest.granularity}, {manifest.text} text, split {split}, in MTEB's",
+        f"layout. Content {manifest.fingerprint}; licence of the data: {manifest.licence}.",
+    ]
+    if manifest.exclude_self:
+        lines.append("A task over it needs `ignore_identical_ids = True`: no table can say that.")
+    return "\n".join([*lines, ""])
+
 
 _SPACE = re.compile(r"\s")
 _LINE = re.compile(r"[\t\r\n]+")
@@ -237,7 +416,7 @@ def _queries(dataset: Dataset) -> Iterator[Query]:
 
 
 class QrelRow(NamedTuple):
-    """A row of the table of qrels; see columns.QRELS."""
+    """A row of the table of qrels; see manifest.QRELS."""
 
     qrels_set: str
     query: int

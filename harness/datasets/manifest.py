@@ -1,12 +1,12 @@
-"""The manifest of a prepared dataset: its origin, repairs and contents."""
+"""The files of a prepared dataset: the columns of its tables, and the manifest."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import msgspec
+import pyarrow as pa
 
-from harness.datasets.columns import FILES, TABLES
 from harness.errors import UsageError
 from harness.io.checksums import (
     BLOCK_SUMS,
@@ -17,6 +17,65 @@ from harness.io.checksums import (
 )
 from harness.io.records import Record
 from harness.schema import SCHEMA_VERSION
+
+DOCUMENTS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("text", pa.string()),
+        ("title", pa.string()),
+        ("timestamp", pa.int64()),
+        ("session", pa.string()),
+        ("speaker", pa.string()),
+        ("position", pa.int32()),
+    ]
+)
+QUERIES = pa.schema(
+    [
+        ("id", pa.string()),
+        ("text", pa.string()),
+        ("haystack", pa.int32()),
+        ("ability", pa.string()),
+        ("category", pa.string()),
+        ("timestamp", pa.int64()),
+        ("answers", pa.list_(pa.string())),
+    ]
+)
+QRELS = pa.schema(
+    [
+        ("qrels_set", pa.string()),
+        ("query", pa.int32()),
+        ("document", pa.int32()),  # row; -1 where the corpus does not hold the document
+        ("document_id", pa.string()),
+        ("grade", pa.int32()),
+        ("evidence_id", pa.string()),
+    ]
+)
+HAYSTACKS = pa.schema(
+    [
+        ("id", pa.string()),
+        ("rows", pa.list_(pa.int32())),  # null: every document
+        ("timestamps", pa.list_(pa.int64())),  # null: the documents' own
+    ]
+)
+CHANGES = pa.schema(
+    [
+        ("haystack", pa.int32()),
+        ("kind", pa.string()),
+        ("document", pa.int32()),  # row
+        ("timestamp", pa.int64()),
+        ("by", pa.int32()),  # row; null: no document says so
+    ]
+)
+FILES = {
+    "documents.arrow": DOCUMENTS,
+    "queries.arrow": QUERIES,
+    "qrels.arrow": QRELS,
+    "haystacks.arrow": HAYSTACKS,
+}
+"""The tables of every dataset."""
+CHANGES_FILE = "changes.arrow"
+"""The table of datasets in which something that was said was changed later; others lack it."""
+TABLES = {**FILES, CHANGES_FILE: CHANGES}
 
 NAME = "manifest.json"
 _AGAIN = "remove its folder, and the dataset is prepared again"
@@ -98,7 +157,7 @@ class Manifest(ChecksummedRecord, omit_defaults=False):
 
     @property
     def as_of(self) -> bool:
-        """Whether each question is put to what had been said when it is asked (see as_of.py)."""
+        """Whether each question is put to what had been said when it is asked (see AsOfWriter)."""
         return self.split.endswith(AS_OF)
 
     def write(self, folder: Path) -> None:

@@ -6,12 +6,26 @@ Families come from `BUILT_IN` (shipped with the harness), from the entry point g
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import hashlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING
 
-from harness.datasets.adapter import Adapter, Variant, by_name
-from harness.errors import UsageError, near
+from harness.datasets.adapter import Adapter, DatasetConfig, Variant, by_name
+from harness.datasets.manifest import AS_OF, Manifest
+from harness.datasets.manifest import NAME as MANIFEST
+from harness.datasets.reader import Dataset
+from harness.errors import UsageError, near, require_names
 from harness.io import plugins
+from harness.io.checksums import DamagedError
+from harness.io.files import disk_errors, sweep, sweep_below
+
+if TYPE_CHECKING:
+    from harness.runfiles.tables import Frame
+
 
 ENTRY_POINTS = "harness.adapters"
 
@@ -88,3 +102,277 @@ def listing() -> Iterator[tuple[str, Variant]]:
     for family in families():
         for variant in adapter(family).variants():
             yield full_name(family, variant), variant
+
+
+_log = logging.getLogger(__name__)
+
+
+def home() -> Path:
+    """The cache folder: `HARNESS_HOME`, else the platform's cache folder."""
+    chosen = os.environ.get("HARNESS_HOME")
+    if chosen:
+        return Path(chosen).expanduser().absolute()
+    from platformdirs import user_cache_path
+
+    return user_cache_path("retrieval-harness")
+
+
+def open_dataset(
+    name: str,
+    *,
+    granularity: str = "",
+    text: str = "",
+    split: str = "",
+    source: str | Path | Mapping[str, Frame] | None = None,
+    quiet: bool = True,
+    rebuild: bool = False,
+) -> Dataset:
+    """Open a dataset by name; prepare it first when the cache does not hold it.
+
+    `granularity`, `text` and `split` default to the dataset's first. `source` is a local copy of
+    the raw files (file or folder) to read instead of downloading. For `labelled` it may be tables
+    of pandas, polars, Arrow or Hugging Face: {"documents": ..., "queries": ..., "qrels": ...}.
+
+    Raises UsageError for unknown names and choices, missing or broken raw files and a cache that
+    cannot be written or is full; RunError when a download fails.
+    """
+    adapter, variant, full = find(name)
+    config = choose_config(variant, granularity, text, split, full)
+    if isinstance(source, Mapping):
+        from harness.datasets.build import frames_folder
+
+        with disk_errors(home(), "set HARNESS_HOME"), frames_folder(source, full, home()) as folder:
+            return open_dataset(full, split=split, source=folder, quiet=quiet, rebuild=rebuild)
+    sweep_below(home())
+    with disk_errors(home(), "set HARNESS_HOME to a folder that can be written"):
+        path = Path(source).expanduser().absolute() if source is not None else None
+        require_names(path)
+        if path is not None and not path.exists():
+            raise UsageError(f"--source {path}: no such file or folder")
+        dataset = None
+        if variant.needs_source:
+            path, dataset = _own_files(full, adapter, variant, config, path, quiet=quiet)
+        if dataset is None and not rebuild:
+            dataset = _prepared(full, adapter, config, path)
+        if dataset is None:
+            dataset = _prepare(full, adapter, variant, config, path, quiet=quiet, rebuild=rebuild)
+        if variant.needs_source and variant.name:
+            os.utime(dataset.folder / MANIFEST)  # the one that the name stands for from now on
+        return dataset
+
+
+def _own_files(
+    name: str,
+    adapter: Adapter,
+    variant: Variant,
+    config: DatasetConfig,
+    path: Path | None,
+    *,
+    quiet: bool,
+) -> tuple[Path, Dataset | None]:
+    """The files that are the user's own: those given, else those that the name stands for.
+
+    Where the latter are gone, with the dataset that was prepared from them. Raises UsageError.
+    """
+    before = _stands_for(name) if variant.name else None
+    if path is not None:
+        if before not in (None, path) and not quiet:
+            _log.warning(f"note: {name} stands for {path} now, before for {before}")
+        return path, None
+    if before is None:
+        once = " once, and it stands for them" if variant.name else ""
+        named = [one.partition("/")[2] for one in own_names(name.partition("/")[0])]
+        others = near(variant.name, named) if variant.name and named else ""
+        raise UsageError(
+            variant.without_source
+            or f"the dataset {name!r} reads your own files: add --source PATH{once}{others}"
+        )
+    if before.exists():
+        return before, None
+    folder = config_folder(name, config, before)
+    manifest = _trusted(folder, adapter)
+    dataset = None if manifest is None else _opened(folder, manifest)
+    if dataset is None:
+        raise UsageError(f"{before}, for which {name} stands, is not there: add --source PATH")
+    return before, dataset
+
+
+def own_names(family: str) -> list[str]:
+    """`family/NAME` of every name that was given to files of the user's own, sorted."""
+    found = (home() / "datasets").glob(f"{family}__*/[!.]*/manifest.json")
+    return sorted({path.parent.parent.name.replace("__", "/") for path in found})
+
+
+def _stands_for(name: str) -> Path | None:
+    """The files that were given with this name last; None: none were."""
+    manifests = [folder / MANIFEST for folder in prepared_folders(name)]
+    last = max(manifests, key=lambda path: path.stat().st_mtime_ns, default=None)
+    return None if last is None else Path(Manifest.read(last.parent).source)
+
+
+def choose_config(
+    variant: Variant, granularity: str, text: str, split: str, name: str
+) -> DatasetConfig:
+    """Fills in the variant's defaults for what was not chosen. Raises UsageError.
+
+    A split whose name ends with `-as-of` is the one without, its questions asked as of their time.
+    """
+
+    def choose(what: str, chosen: str, known: tuple[str, ...]) -> str:
+        if chosen and chosen not in known:
+            raise UsageError(f"{name} has no {what} {chosen!r}{near(chosen, list(known))}")
+        return chosen or known[0]
+
+    return DatasetConfig(
+        choose("granularity", granularity, variant.granularities),
+        choose("text form", text, variant.texts),
+        choose("split", split.removesuffix(AS_OF), variant.splits)
+        + (AS_OF if variant.as_of or split.endswith(AS_OF) else ""),
+    )
+
+
+def config_folder(name: str, config: DatasetConfig, path: Path | None) -> Path:
+    """Returns the folder of a config, of the official files or (with `path`) of another source."""
+    leaf = f"{config.granularity}-{config.text}-{config.split}"
+    if path is not None:
+        leaf += "@" + hashlib.sha256(str(path).encode()).hexdigest()[:12]
+    return home() / "datasets" / name.replace("/", "__") / leaf
+
+
+def prepared_folders(name: str) -> list[Path]:
+    """Folders of every prepared config of a dataset."""
+    root = home() / "datasets" / name.replace("/", "__")
+    return sorted(path.parent for path in root.glob("[!.]*/manifest.json"))
+
+
+def open_folder(name: str, folder: Path) -> Dataset | None:
+    """The prepared dataset in one of `prepared_folders`; None where it cannot be trusted."""
+    manifest = _trusted(folder, find(name)[0])
+    return None if manifest is None else _opened(folder, manifest)
+
+
+def open_prepared(name: str, fingerprint: str) -> Dataset | None:
+    """The prepared dataset with this content, whatever files it was made from; None: not here."""
+    adapter, _, full = find(name)
+    for folder in prepared_folders(full):
+        manifest = _trusted(folder, adapter)
+        if manifest is not None and manifest.fingerprint == fingerprint:
+            return _opened(folder, manifest)
+    return None
+
+
+def _prepared(
+    name: str, adapter: Adapter, config: DatasetConfig, path: Path | None
+) -> Dataset | None:
+    """The prepared dataset that can be trusted for this request, or None."""
+    candidates = [config_folder(name, config, None)]
+    if path is not None:
+        candidates.append(config_folder(name, config, path))
+    for folder in candidates:
+        manifest = _trusted(folder, adapter)
+        if manifest is not None and (path is None or _same_files(manifest, adapter, config, path)):
+            dataset = _opened(folder, manifest)
+            if dataset is not None:
+                return dataset
+    return None
+
+
+def _opened(folder: Path, manifest: Manifest) -> Dataset | None:
+    """The dataset that `manifest` speaks of; None if another process is putting a new one there.
+
+    Who gets None goes on to wait for that process's lock.
+    """
+    try:
+        dataset = Dataset(folder)
+        return dataset if dataset.manifest == manifest == Manifest.read(folder) else None
+    except DamagedError as error:
+        _log.warning(f"note: {error.what}; it is prepared again")
+        return None
+    except (FileNotFoundError, UsageError):
+        return None
+
+
+def _trusted(folder: Path, adapter: Adapter) -> Manifest | None:
+    """The manifest of a folder that is whole and of this adapter's version, or None."""
+    if not folder.is_dir():
+        return None
+    try:
+        manifest = Manifest.read(folder)
+        whole = manifest.adapter_version == adapter.version and manifest.matches(folder)
+    except (FileNotFoundError, UsageError):
+        return None
+    return manifest if whole else None
+
+
+def _same_files(manifest: Manifest, adapter: Adapter, config: DatasetConfig, path: Path) -> bool:
+    """True when the raw files at `path` are the ones that the manifest was made from."""
+    _, variant, _ = find(manifest.name)
+    files = adapter.find_files(path, variant, config.without_as_of)
+    located = {name: file.absolute() for name, file in files.items()}
+    return {
+        name: (str(f), f.stat().st_size, f.stat().st_mtime_ns) for name, f in located.items()
+    } == {raw.name: (raw.path, raw.bytes, raw.modified_ns) for raw in manifest.raw}
+
+
+def _prepare(
+    name: str,
+    adapter: Adapter,
+    variant: Variant,
+    config: DatasetConfig,
+    path: Path | None,
+    *,
+    quiet: bool,
+    rebuild: bool,
+) -> Dataset:
+    from filelock import FileLock
+
+    from harness.datasets.build import PrepareRequest, build
+    from harness.datasets.download import downloads_folder
+
+    root = home() / "datasets" / name.replace("/", "__")
+    root.mkdir(parents=True, exist_ok=True)
+    with FileLock(root / ".lock"):
+        # Another process may have made it while this one waited.
+        dataset = None if rebuild else _prepared(name, adapter, config, path)
+        if dataset is not None:
+            return dataset
+        sweep(root, again=True)
+        request = PrepareRequest(
+            name=name,
+            adapter=adapter,
+            variant=variant,
+            config=config,
+            path=path,
+            known_source=path or _known_source(name, adapter, variant, config),
+            folder=config_folder(name, config, path),
+            official=config_folder(name, config, None),
+            downloads=downloads_folder(home(), name.partition("/")[0]),
+            quiet=quiet,
+        )
+        return Dataset(build(request))
+
+
+def _known_source(
+    name: str, adapter: Adapter, variant: Variant, config: DatasetConfig
+) -> Path | None:
+    """Finds an unchanged local copy of the official files that an earlier config used."""
+    if not variant.files:
+        return None
+    for folder in prepared_folders(name):
+        try:
+            manifest = Manifest.read(folder)
+            source = Path(manifest.source)
+            if manifest.official and source.exists() and _unchanged(manifest):
+                adapter.find_files(source, variant, config.without_as_of)
+                return source
+        except UsageError:
+            continue
+    return None
+
+
+def _unchanged(manifest: Manifest) -> bool:
+    return bool(manifest.raw) and all(
+        (path := Path(raw.path)).is_file()
+        and (path.stat().st_size, path.stat().st_mtime_ns) == (raw.bytes, raw.modified_ns)
+        for raw in manifest.raw
+    )

@@ -21,12 +21,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.datasets.columns import DOCUMENTS
-from harness.datasets.documents import Documents
+from harness.datasets.manifest import DOCUMENTS, Manifest
 from harness.datasets.manifest import NAME as MANIFEST
-from harness.datasets.manifest import Manifest
-from harness.datasets.prepare import home
-from harness.datasets.reader import Dataset
+from harness.datasets.reader import Dataset, Documents
+from harness.datasets.registry import home
 from harness.errors import UsageError
 from harness.io.files import disk_errors, folder_aside, sweep
 from harness.io.records import decode

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from harness.datasets.columns import (
+from harness.datasets.columns import TableFile, fingerprint, typed
+from harness.datasets.manifest import (
     CHANGES,
     CHANGES_FILE,
     DOCUMENTS,
@@ -17,16 +22,11 @@ from harness.datasets.columns import (
     HAYSTACKS,
     QRELS,
     QUERIES,
-    TableFile,
-    fingerprint,
-    typed,
+    Repair,
 )
-from harness.datasets.manifest import Repair
-from harness.datasets.validate_qrels import Repeated, with_rows_and_ids
-from harness.datasets.validate_updates import with_rows
 from harness.errors import UsageError
 from harness.io.checksums import write_sums
-from harness.schema import Ability, Change
+from harness.schema import CHANGE_KINDS, Ability, Change, as_datetime
 
 _BATCH_DOCUMENTS = 1 << 13
 _BATCH_CHARACTERS = 1 << 18  # small enough for the cache, and for the heap to be used again
@@ -346,3 +346,156 @@ class DatasetWriter:
 def columns(schema: pa.Schema) -> dict[str, list[Any]]:
     """An empty list for each column."""
     return {name: [] for name in schema.names}
+
+
+def with_rows_and_ids(table: pa.Table, documents: Path) -> tuple[pa.Table, list[str]]:
+    """Fill rows from ids and ids from rows, and sort by qrels set and query.
+
+    `table` has the columns of manifest.QRELS with nulls where an id or a row is not known yet;
+    `documents` is the finished table of documents. Returns the table and the ids that the corpus
+    does not hold (row -1). Raises UsageError for a judgement that stands twice.
+    """
+    by_id = table["document"].is_null().to_numpy()
+    rows = pc.fill_null(table["document"], -1).to_numpy().astype(np.int32)
+    ids: npt.NDArray[Any] = table["document_id"].to_numpy(zero_copy_only=False).copy()
+    with pa.memory_map(str(documents)) as source:
+        known_ids = pa.ipc.open_file(source).read_all()["id"]
+        if by_id.any():
+            rows[by_id] = _rows(known_ids, ids[by_id].astype(str))
+        nameless = (rows >= 0) & table["document_id"].is_null().to_numpy()
+        if nameless.any():
+            ids[nameless] = known_ids.take(pa.array(rows[nameless])).to_pylist()
+    table = table.set_column(2, "document", pa.array(rows, pa.int32()))
+    table = table.set_column(3, "document_id", pa.array(ids.tolist(), pa.string()))
+    _refuse_repeated(table)
+    key = table["qrels_set"].combine_chunks().dictionary_encode().indices.to_numpy()
+    order = np.lexsort((np.arange(len(table)), table["query"].to_numpy(), key))
+    return table.take(order), ids[by_id & (rows < 0)].tolist()
+
+
+def _rows(known_ids: pa.ChunkedArray, ids: npt.NDArray[np.str_]) -> npt.NDArray[np.int32]:
+    """Row of each id, -1 where there is none."""
+    wanted = pa.array(np.unique(ids))
+    found = np.full(len(wanted), -1, np.int32)
+    start = 0
+    for chunk in known_ids.chunks:
+        where = pc.index_in(chunk, value_set=wanted)
+        hits = np.flatnonzero(pc.is_valid(where).to_numpy(zero_copy_only=False))
+        found[where.take(pa.array(hits)).to_numpy()] = start + hits
+        start += len(chunk)
+    return np.asarray(found[pc.index_in(pa.array(ids), value_set=wanted).to_numpy()])
+
+
+def _refuse_repeated(table: pa.Table) -> None:
+    counts = table.group_by(["qrels_set", "query", "document_id", "evidence_id"]).aggregate(
+        [([], "count_all")]
+    )
+    twice = counts.filter(pc.greater(counts["count_all"], 1))
+    if len(twice):
+        raise UsageError(
+            f"{len(twice)} judgements stand more than once, first that of document "
+            f"{twice['document_id'][0].as_py()!r}: keep one of each"
+        )
+
+
+class Repeated:
+    """Finds values that stand more than once in a long stream, at eight bytes a value.
+
+    Only hashes are kept. Equal hashes make candidates; the caller, who has the values, checks them.
+    """
+
+    def __init__(self) -> None:
+        self._hashes = array("q")
+
+    def add(self, values: Iterable[Hashable]) -> None:
+        """Remember these values."""
+        self._hashes.extend(map(hash, values))
+
+    def candidates(self) -> set[int]:
+        """Hashes (of this process) that came more than once; empty when all values differ."""
+        hashes = np.sort(np.frombuffer(self._hashes, np.int64))
+        return set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())
+
+
+Held = tuple[Sequence[int] | None, Sequence[int] | None]
+"""Rows and timestamps of a haystack, as schema.Haystack has them."""
+
+
+class _DatedRow(NamedTuple):
+    """A document's row, and when it was said in a haystack."""
+
+    row: int
+    timestamp: int | None
+
+
+def with_rows(
+    changes: Sequence[tuple[Change, str]], haystacks: Mapping[str, Held], documents: Path
+) -> dict[str, list[Any]]:
+    """The columns of manifest.CHANGES, in the order of haystacks and, in each, of time.
+
+    `changes` come with their place, for errors; `documents` is the finished table of documents.
+    Raises UsageError for an unknown kind, haystack or document, an update by nothing or by itself,
+    a change before its documents were said, and one that stands twice.
+    """
+    with pa.memory_map(str(documents)) as source:
+        table = pa.ipc.open_file(source).read_all().select(["id", "timestamp"])
+        said = {
+            name: _said(table, *haystacks[name])
+            for name in {change.haystack for change, _ in changes}
+            if name in haystacks
+        }
+    numbers = {name: number for number, name in enumerate(haystacks)}
+    seen: dict[Change, str] = {}
+    found = []
+    for change, where in changes:
+        if change in seen:
+            raise UsageError(f"{where}: the same change as {seen[change]}; keep one")
+        seen[change] = where
+        row, by_row = _checked(change, where, said)
+        found.append((numbers[change.haystack], change.kind, row, change.timestamp, by_row))
+    found.sort(key=lambda one: (one[0], one[3]))
+    names = ("haystack", "kind", "document", "timestamp", "by")
+    return dict(zip(names, map(list, zip(*found, strict=True)), strict=True))
+
+
+def _said(
+    table: pa.Table, rows: Sequence[int] | None, timestamps: Sequence[int] | None
+) -> dict[str, _DatedRow]:
+    """The documents of a haystack, by id."""
+    rows = range(len(table)) if rows is None else rows
+    own = table.take(pa.array(rows, pa.int64()))
+    stamps = own["timestamp"].to_pylist() if timestamps is None else timestamps
+    return dict(zip(own["id"].to_pylist(), map(_DatedRow, rows, stamps), strict=True))
+
+
+def _checked(
+    change: Change, where: str, said: Mapping[str, Mapping[str, _DatedRow]]
+) -> tuple[int, int | None]:
+    """Rows of the document and of the one that changed it. Raises UsageError."""
+    if change.kind not in CHANGE_KINDS:
+        raise UsageError(f"{where}: the kind {change.kind!r} is none of {', '.join(CHANGE_KINDS)}")
+    if change.haystack not in said:
+        raise UsageError(f"{where}: names the haystack {change.haystack!r}, which is not there")
+    if change.kind != "forget" and change.by is None:
+        raise UsageError(f"{where}: an update by nothing; name the new document in `by`")
+    if change.by == change.document:
+        raise UsageError(f"{where}: the document is changed by itself; name another in `by`")
+    held = said[change.haystack]
+    row = _row(change.document, change, where, held)
+    return row, None if change.by is None else _row(change.by, change, where, held)
+
+
+def _row(id_: str, change: Change, where: str, held: Mapping[str, _DatedRow]) -> int:
+    """The row of a document that a change names. Raises UsageError."""
+    if id_ not in held:
+        raise UsageError(
+            f"{where}: the document {id_!r} is not in the haystack {change.haystack!r}; add it, or "
+            "take the change out"
+        )
+    row, timestamp = held[id_]
+    if timestamp is not None and timestamp > change.timestamp:
+        raise UsageError(
+            f"{where}: at {as_datetime(change.timestamp)}, before the document {id_!r} was said, "
+            f"at {as_datetime(timestamp)}; mend one of the two times"
+        )
+    return row

@@ -128,7 +128,7 @@ class StreamingRetriever(Protocol):
 class PersistentRetriever(Retriever, Protocol):
     """A retriever whose index outlives the process: it has `save` and `load`, or `has_index`.
 
-    The harness keeps the saved folder in its cache (see ingest_cache.py). `search_params` are the
+    The harness keeps the saved folder in its cache (see index_cache.py). `search_params` are the
     names of parameters that only `search` depends on; no key depends on them.
     """
 

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harness.datasets.documents import Documents
+from harness.datasets.reader import Documents
 from harness.retrievers.timing import Sessions, counting_iterator
 from harness.runfiles.arrow import take
 from harness.schema import Document

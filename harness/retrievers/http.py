@@ -14,11 +14,9 @@ from harness.io.records import encode
 from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.extras import need
-from harness.retrievers.locks import ServiceLock
-from harness.retrievers.retry import retry
-from harness.retrievers.server import check_url
-from harness.retrievers.wire_records import Counts, Message, Reply, Reset, Search, message_type
+from harness.retrievers.locks import ServiceLock, check_url, retry
+from harness.retrievers.registry import need
+from harness.retrievers.wire import Counts, Message, Reply, Reset, Search, message_type
 
 if TYPE_CHECKING:
     import urllib3
@@ -39,7 +37,7 @@ _PIECE = 1 << 16
 
 @dataclass(eq=False, repr=False)
 class Http(wire.WireRetriever):
-    """A service in any language: POST url/reset, url/index and url/search, see wire_records.py.
+    """A service in any language: POST url/reset, url/index and url/search, see wire.py.
 
     Documents come in time order, `documents` a message, one message after the other; questions
     `questions` a message, at most `concurrency` messages at once. Lost connections and statuses

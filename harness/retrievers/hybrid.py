@@ -2,14 +2,144 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from operator import index
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.errors import near
-from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.nested import CandidateRanking, CandidateRetriever, RetrieverRef
+from harness.errors import UsageError, near
+from harness.io.records import Record, convert
+from harness.retrievers import calls
+from harness.retrievers.baselines import is_oracle
+from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
+from harness.retrievers.outputs import (
+    NotAnAnswerError,
+    as_result,
+    documents_of,
+    in_order,
+    scores_of,
+    within,
+)
+
+RetrieverRef = str | Mapping[str, object]
+"""What names a retriever: `"bm25"`, or `{"name": "bm25", "params": {"k1": 0.9}}`."""
+
+
+class NestedSpec(Record):
+    """A retriever inside another, as a parameter names it."""
+
+    name: str
+    params: dict[str, object] | None = None
+
+
+@dataclass(frozen=True)
+class CandidateRanking:
+    """One answer, best first: `positions` and `scores` (None: it gave none) of shape (n,)."""
+
+    positions: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64] | None
+    abstain: bool = False
+
+
+class CandidateRetriever:
+    """A retriever that gives another one its candidates."""
+
+    def __init__(self, given: RetrieverRef | Retriever, seed: int) -> None:
+        """Raises ValueError for a mapping of another form, UsageError for one that cannot serve."""
+        from harness.retrievers.registry import RetrieverSpec
+
+        if isinstance(given, Retriever):
+            self.name, self._retriever = type(given).__qualname__, given
+        else:
+            values = {"name": given} if isinstance(given, str) else dict(given)
+            try:
+                spec = convert(values, NestedSpec, "a retriever inside another")
+            except UsageError as error:
+                raise ValueError(
+                    f"a retriever is a name or {{name, params}}, not {given!r} ({error})"
+                ) from None
+            self.name = spec.name
+            self._retriever = RetrieverSpec(self.name, spec.params or {}).build(seed)
+        for trait, reason in (
+            (
+                getattr(self._retriever, "returns_dataset_ids", False),
+                "it answers with the dataset's ids",
+            ),
+            (is_oracle(self._retriever), "it is shown the answer key"),
+        ):
+            if trait:
+                raise UsageError(f"retriever {self.name!r} cannot stand inside another: {reason}")
+
+    @property
+    def revision(self) -> str | None:
+        """What fixes its model's weights, where it says so."""
+        said = getattr(self._retriever, "revision", None)
+        return said if isinstance(said, str) else None
+
+    @property
+    def address(self) -> str:
+        """Where its service is; empty where it has none."""
+        return str(getattr(self._retriever, "address", ""))
+
+    def index(self, corpus: Corpus) -> None:
+        """Index the corpus."""
+        calls.index(self._retriever, corpus)
+        self._corpus = corpus
+        self._position_of_handle: dict[str, int] | None = None
+
+    def search(self, queries: Sequence[Question], k: int) -> list[CandidateRanking]:
+        """One ranking a question, of at most k documents, in as many at once as it likes."""
+        size = int(getattr(self._retriever, "batch_size", 1))
+        rankings: list[CandidateRanking] = []
+        for start in range(0, len(queries), size):
+            part = queries[start : start + size]
+            try:
+                found = calls.search(self._retriever, part, k)
+                rankings += [self._ranking(one, k) for one in found]
+            except (NotAnAnswerError, ValueError) as error:
+                raise type(error)(f"{self.name}: {error}") from error
+        return rankings
+
+    def release(self) -> bool:
+        """See Retriever."""
+        return calls.release(self._retriever)
+
+    def close(self) -> None:
+        """No more will be asked."""
+        calls.close(self._retriever)
+
+    def report(self) -> dict[str, object]:
+        """Its name, and what it says of itself if it says anything."""
+        report = getattr(self._retriever, "report", None)
+        return {"name": self.name, **(calls.awaited(report()) if callable(report) else {})}
+
+    def _ranking(self, found: Found, k: int) -> CandidateRanking:
+        """As the harness itself reads an answer: sorted by score, each document once."""
+        result = as_result(found)
+        ids: Any = result.ids
+        scores = result.scores
+        if result.hits is not None:
+            ids, scores = documents_of(result.hits)
+        positions = within(ids, len(self._corpus), self._position)
+        known = scores_of(scores, len(positions))
+        positions, known, _, _ = in_order(positions, known)
+        return CandidateRanking(
+            positions[:k], None if known is None else known[:k], bool(result.abstain)
+        )
+
+    def _position(self, id_: Any) -> int:
+        if not isinstance(id_, str):
+            return index(id_)
+        if self._position_of_handle is None:
+            handles = self._corpus.handles
+            self._position_of_handle = {handle: i for i, handle in enumerate(handles)}
+        if id_ not in self._position_of_handle:
+            raise ValueError(f"{id_!r} is not a handle of this haystack")
+        return self._position_of_handle[id_]
+
 
 Floats = npt.NDArray[np.float64]
 
@@ -134,3 +264,125 @@ def _gain(ranking: CandidateRanking, method: str, k0: float) -> Floats:
         raise ValueError(f"{method} fuses scores, and one retriever gives none; take method=rrf")
     spread = np.ptp(ranking.scores) if method == "minmax" else ranking.scores.std()
     return above_lowest(ranking.scores, float(spread))
+
+
+_DAY = 86_400.0
+
+
+@dataclass(eq=False, repr=False)
+class RecencyWeighted:
+    """Recency x importance x relevance over any retriever's candidates.
+
+    `half_life`: days in which recency halves, counted back from the question's own date, else from
+    the newest document. `importance`: a number, or `file.py:function` from a list of texts to
+    numbers from 0 to 1. `combine`: product (weights are exponents) or sum. `depth`: candidates.
+    """
+
+    batch_size = 256
+
+    retriever: RetrieverRef = "bm25"
+    half_life: float = 30.0
+    recency_weight: float = 1.0
+    importance_weight: float = 1.0
+    relevance_weight: float = 1.0
+    importance: float | str = 1.0
+    combine: str = "product"
+    depth: int = 100
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._stage = CandidateRetriever(self.retriever, self.seed)
+        self.revision = self._stage.revision
+        self.set_params(
+            self.half_life,
+            self.recency_weight,
+            self.importance_weight,
+            self.relevance_weight,
+            self.combine,
+            self.depth,
+        )
+
+    def set_params(
+        self,
+        half_life: float = 30.0,
+        recency_weight: float = 1.0,
+        importance_weight: float = 1.0,
+        relevance_weight: float = 1.0,
+        combine: str = "product",
+        depth: int = 100,
+    ) -> None:
+        """Set what the index does not depend on. Raises ValueError for what cannot be."""
+        if half_life <= 0:
+            raise ValueError(f"half_life must be more than 0 days, not {half_life}")
+        if combine not in ("product", "sum"):
+            raise ValueError(f"unknown combine {combine!r}{near(combine, ['product', 'sum'])}")
+        self._half_life = half_life * _DAY
+        self._weights = (relevance_weight, recency_weight, importance_weight)
+        self._product = combine == "product"
+        self._depth = depth
+
+    def index(self, corpus: Corpus) -> None:
+        """Index the corpus, and learn when each document was said and how important it is."""
+        self._stage.index(corpus)
+        self._said = np.array([np.nan if t is None else t for t in corpus.timestamps], float)
+        self._important = self._importance_of(corpus)
+
+    def search(self, queries: Sequence[Question], k: int) -> list[Result]:
+        """The candidates by all three together."""
+        found = self._stage.search(queries, max(k, self._depth))
+        return [self._weighed(query, one, k) for query, one in zip(queries, found, strict=True)]
+
+    def report(self) -> dict[str, object]:
+        """What the retriever inside says of itself."""
+        return {"retriever": self._stage.report()}
+
+    def release(self) -> bool:
+        """Let others use what the retriever inside shares with them."""
+        return self._stage.release()
+
+    def close(self) -> None:
+        """Close the retriever inside."""
+        self._stage.close()
+
+    def _weighed(self, query: Question, found: CandidateRanking, k: int) -> Result:
+        at = found.positions
+        if not len(at):
+            return Result([], abstain=found.abstain)
+        parts = (_relevance(found), self._recency(query.timestamp)[at], self._important[at])
+        weighed = zip(parts, self._weights, strict=True)
+        if self._product:
+            scores = np.prod([part**weight for part, weight in weighed], axis=0)
+        else:
+            scores = np.sum([part * weight for part, weight in weighed], axis=0)
+        order = np.argsort(-scores, kind="stable")[:k]
+        return Result(at[order], scores[order])
+
+    def _recency(self, now: float | None) -> Floats:
+        """1 for what is said now or later; undated documents count as the oldest one."""
+        dated = ~np.isnan(self._said)
+        if not dated.any():
+            return np.ones(len(self._said))
+        said = np.where(dated, self._said, self._said[dated].min())
+        age = np.maximum(0.0, (said.max() if now is None else now) - said)
+        recency: Floats = 0.5 ** (age / self._half_life)
+        return recency
+
+    def _importance_of(self, corpus: Corpus) -> Floats:
+        if not isinstance(self.importance, str):
+            return np.full(len(corpus), float(self.importance))
+        from harness.retrievers.registry import find
+
+        values = np.asarray(find(self.importance)(corpus.contents), float)
+        if values.shape != (len(corpus),) or not ((values >= 0) & (values <= 1)).all():
+            raise ValueError(
+                f"{self.importance}: must give one number from 0 to 1 for each of "
+                f"{len(corpus)} texts"
+            )
+        return values
+
+
+def _relevance(found: CandidateRanking) -> Floats:
+    """Scores from 0, the last candidate, to 1, the first; by rank where there are none."""
+    n = len(found.positions)
+    scores = np.arange(n, 0, -1.0) if found.scores is None else found.scores
+    return above_lowest(scores, float(np.ptp(scores)))

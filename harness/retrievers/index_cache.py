@@ -9,6 +9,7 @@ it is opened. An index that is damaged, or that an older version wrote, is built
 from __future__ import annotations
 
 import hashlib
+import inspect
 import json
 import logging
 import os
@@ -17,10 +18,10 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.datasets.prepare import home
-from harness.errors import UsageError, near
+from harness.datasets.registry import home
+from harness.errors import RunError, UsageError, near
 from harness.io.checksums import (
     ChecksummedRecord,
     block_digest,
@@ -36,13 +37,17 @@ from harness.io.files import (
     sweep,
 )
 from harness.io.records import Record
-from harness.retrievers.contract import Corpus
+from harness.retrievers import calls
+from harness.retrievers.calls import awaited
+from harness.retrievers.contract import Corpus, Retriever
 from harness.retrievers.locks import locked
-
-_log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from harness.datasets.remote_store import Shared
+
+
+_log = logging.getLogger(__name__)
+
 
 Opened = TypeVar("Opened")
 INGESTED = "ingested-"
@@ -281,3 +286,85 @@ def _remove(path: Path) -> None:
         FileLock(path.with_name(f".{path.name}.lock"), timeout=1),
     ):
         discard(path)
+
+
+def ingest_in_own_store(
+    retriever: Retriever, corpus: Corpus, name: str, require_cached: bool
+) -> bool:
+    """Ask its own store, else index; whether it indexed. One process after the other."""
+    calls.release(retriever)  # or one who waits here has what the other waits for
+    folder().mkdir(parents=True, exist_ok=True)
+    lock = folder() / f".ingesting-{name}.lock"
+    note = "another process has a haystack taken in that this one needs too; waiting for it"
+    with locked(lock, lambda: note):
+        if _asked(retriever, name, corpus):
+            calls.wait_until_ready(retriever)
+            return False
+        if require_cached:
+            raise RunError(_not_kept(corpus))
+        calls.index(retriever, corpus)
+        return True
+
+
+def key(retriever: Retriever, corpus: Corpus, system: Mapping[str, object]) -> str:
+    """The key of a corpus as this system takes it in, in hexadecimal."""
+    made_of = {"corpus": corpus.key.hex(), "system": _of_index(retriever, system)}
+    plain = json.dumps(made_of, sort_keys=True, default=str)
+    return hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
+
+
+def _of_index(retriever: Retriever, system: Mapping[str, object]) -> dict[str, object]:
+    """The system, without the parameters that only searching depends on."""
+    free = set(getattr(retriever, "search_params", ()))
+    set_params = getattr(type(retriever), "set_params", None)
+    if set_params is not None:
+        free |= set(inspect.signature(set_params).parameters)
+    params = system.get("params")
+    kept = params.items() if isinstance(params, Mapping) else ()
+    return {**system, "params": {name: value for name, value in kept if name not in free}}
+
+
+def _asked(retriever: Any, name: str, corpus: Corpus) -> bool:
+    wants = len(inspect.signature(retriever.has_index).parameters)
+    return bool(
+        awaited(retriever.has_index(name, corpus) if wants > 1 else retriever.has_index(name))
+    )
+
+
+def ingest_and_save(
+    retriever: Any, corpus: Corpus, system: Mapping[str, object], require_cached: bool
+) -> bool:
+    """Load what is in the cache folder, else index and save; whether it indexed."""
+    now = False
+
+    def build(aside: Path) -> None:
+        nonlocal now
+        if require_cached:
+            raise RunError(_not_kept(corpus))
+        calls.index(retriever, corpus)
+        now = True
+        awaited(retriever.save(aside))
+
+    def opened(whole: Path) -> None:
+        if not now:
+            loaded = awaited(retriever.load(whole))
+            if loaded is not None and loaded is not retriever:
+                raise TypeError("load(folder) must load into the object that it is called on")
+
+    about = {"key": key(retriever, corpus, system), "system": system.get("name", "")}
+    name = INGESTED + "".join(c if c.isalnum() else "-" for c in str(about["system"]))[-40:]
+    try:
+        index_of(corpus, name, about, build, opened)
+    except Exception as error:
+        if not now:
+            raise
+        # It is paid for, and answers: only that it is not kept has to be known.
+        _log.warning(f"note: what was taken in could not be saved: {error}")
+    return now
+
+
+def _not_kept(corpus: Corpus) -> str:
+    return (
+        f"--require-cached-index: a haystack of {len(corpus):,} documents has no cached index of "
+        "this system with these parameters; run without --require-cached-index to build it"
+    )

@@ -10,9 +10,11 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import EntryPoint
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from harness import errors
 from harness.errors import HarnessError, PluginError, RunError, UsageError, near
 from harness.io import plugins
 from harness.io.files import not_finite
@@ -29,8 +31,144 @@ from harness.io.plugins import (
 )
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
-from harness.retrievers.extras import install
-from harness.retrievers.wrap import wrapper_for
+
+EXTRAS = {
+    "argcomplete": "completion",
+    "beir": "beir",
+    "chromadb": "chroma",
+    "duckdb": "duckdb",
+    "faiss": "faiss",
+    "graphiti_core": "graphiti",
+    "httpx": "graphiti",
+    "lancedb": "lancedb",
+    "langchain_core": "langchain",
+    "llama_index": "llamaindex",
+    "mcp": "mcp",
+    "mem0": "mem0",
+    "mteb": "mteb",
+    "nltk": "answers",
+    "onnxruntime": "onnx",
+    "openai": "answers",
+    "pyterrier": "pyterrier",
+    "qdrant_client": "qdrant",
+    "ray": "ray",
+    "safetensors": "minilm",
+    "sentence_transformers": "dense",
+    "tantivy": "tantivy",
+    "threadpoolctl": "minilm",
+    "tokenizers": "minilm",
+    "torch": "dense",
+    "transformers": "dense",
+    "urllib3": "http",
+}
+"""Modules and the extra that brings each."""
+
+
+def install(module: str) -> str:
+    """The command that brings a module: one of our extras, else the package of that name."""
+    extra = EXTRAS.get(module)
+    return errors.install(extra) if extra else f"pip install {module}"
+
+
+def there(module: str) -> bool:
+    """Whether a module is installed; it is not imported, though a package it stands in is."""
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def need(what: str, *modules: str) -> None:
+    """Raises UsageError, with the command that helps, where a module is missing.
+
+    Nothing is imported: this is for constructors, whose heavy imports come later.
+    """
+    for module in modules:
+        if not there(module):
+            raise UsageError(f"{what} needs the package {module!r}: {install(module)}")
+
+
+T = TypeVar("T")
+
+
+def with_options(options: type) -> Callable[[type[T]], type[T]]:
+    """Return a decorator for a class whose `__init__` ends with `**options` of a dataclass.
+
+    Its signature, by which `--param` is checked and listed, then names the fields.
+    """
+
+    def decorate(kind: type[T]) -> type[T]:
+        init: Any = kind.__init__  # not the class: a subclass may have a constructor of its own
+        own = [*inspect.signature(init).parameters.values()][:-1]
+        init.__signature__ = inspect.Signature(
+            [*own, *inspect.signature(options).parameters.values()]
+        )
+        return kind
+
+    return decorate
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of them: the retriever (an entry point) that takes it, and by which parameter."""
+
+    retriever: str
+    parameter: str
+    is_one: Callable[[object], bool]
+
+
+def wrapper_for(thing: object) -> Callable[..., Retriever] | None:
+    """Returns what builds a retriever from a third-party object; None for other objects, and where
+    no installed package takes such."""
+    kind = kind_of(thing)
+    entry = plugins.find("harness.retrievers", kind.retriever) if kind is not None else None
+    if kind is None or entry is None:
+        return None
+    return partial(plugins.load(entry, "retriever"), **{kind.parameter: thing})
+
+
+def kind_of(thing: object) -> Kind | None:
+    """Of which kind an object is; None for a class, and for all that is none of theirs."""
+    if isinstance(thing, type):
+        return None
+    return next((kind for kind in KINDS if kind.is_one(thing)), None)
+
+
+def is_of_mteb(thing: object) -> bool:
+    """Whether this is a model of mteb (encoder, cross-encoder or search) or its description."""
+    # Not hasattr: a proxy has whatever it is asked for.
+    return _has(thing, "mteb_model_meta") or (
+        type(thing).__module__.startswith("mteb.") and _has(thing, "load_model")
+    )
+
+
+def is_of_beir(thing: object) -> bool:
+    """Whether this is a search of BEIR, called as search(corpus, queries, top_k, ...)."""
+    if not _has(thing, "search") or not callable(search := getattr(thing, "search", None)):
+        return False
+    try:
+        taken = [*inspect.signature(search).parameters]
+    except (TypeError, ValueError):  # built in, without a signature
+        return False
+    return taken[:3] == ["corpus", "queries", "top_k"]
+
+
+def is_of_pyterrier(thing: object) -> bool:
+    """Whether this is a transformer of PyTerrier."""
+    base = getattr(sys.modules.get("pyterrier"), "Transformer", None)
+    return base is not None and isinstance(thing, base)
+
+
+def _has(thing: object, name: str) -> bool:
+    return inspect.getattr_static(thing, name, None) is not None
+
+
+KINDS = (
+    Kind("pyterrier", "build", is_of_pyterrier),
+    Kind("mteb", "model", is_of_mteb),
+    Kind("beir", "search", is_of_beir),
+)
+
 
 __all__ = [
     "BUILT_IN",
@@ -51,10 +189,10 @@ ENTRY_POINTS = "harness.retrievers"
 
 BUILT_IN = {
     "bm25": "harness.retrievers.bm25:BM25",
-    "bm25-okapi": "harness.retrievers.bm25.okapi:Okapi",
+    "bm25-okapi": "harness.retrievers.tfidf:Okapi",
     "tfidf": "harness.retrievers.tfidf:TfIdf",
     "hybrid": "harness.retrievers.hybrid:Hybrid",
-    "recency-weighted": "harness.retrievers.recency_weighted:RecencyWeighted",
+    "recency-weighted": "harness.retrievers.hybrid:RecencyWeighted",
     "http": "harness.retrievers.http:Http",
     "command": "harness.retrievers.command:Command",
     "recency": "harness.retrievers.baselines:Recency",

@@ -19,8 +19,7 @@ from harness.records.run import MatchingRecord, RetrieverRecord, RunPlan
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
-from harness.retrievers.registry import FunctionRetriever, RetrieverSpec
-from harness.retrievers.wrap import wrapper_for
+from harness.retrievers.registry import FunctionRetriever, RetrieverSpec, wrapper_for
 from harness.runs.folder.run_folder import folder_name
 from harness.runs.provenance import known_by, named_files, retriever_record
 from harness.runs.results import WorkItem

@@ -30,7 +30,7 @@ class BlindedCorpus:
     """One haystack as it is shown."""
 
     def __init__(self, dataset: Dataset, haystack: int, seed: int) -> None:
-        """Of a haystack as of some time (see datasets/as_of.py) the documents have the handles and
+        """Of a haystack as of some time (see AsOfWriter) the documents have the handles and
         the order that they have in those of later times."""
         self._dataset = dataset
         self._haystack = haystack

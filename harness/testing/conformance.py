@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.datasets.documents import Documents
-from harness.datasets.prepare import open_dataset
+from harness.datasets.reader import Documents
+from harness.datasets.registry import open_dataset
 from harness.errors import HarnessError, UsageError
 from harness.io.plugins import provided_or_none
 from harness.retrievers import calls

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from places import ROOT
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 
 README = ROOT / "adapters" / "README.md"
 

@@ -15,8 +15,8 @@ from archives import unpacked
 from reference.verify import verify
 
 from harness.datasets.adapters.beam import ABILITIES
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question
 from harness.runs.folder.scored import score_run

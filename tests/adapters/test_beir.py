@@ -16,9 +16,9 @@ from loopback import Loopback
 
 from harness.datasets.adapters import beir
 from harness.datasets.adapters.beir import BeirAdapter
-from harness.datasets.columns import FILES
-from harness.datasets.prepare import open_dataset
+from harness.datasets.manifest import FILES
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.runfiles import raw
 from harness.schema import Ability

@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from harness.datasets.adapters.changes import SHIPPED
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.schema import Ability
 

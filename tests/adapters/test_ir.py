@@ -13,7 +13,7 @@ from ir_datasets.datasets.base import Dataset as IrDataset
 from ir_datasets.datasets.beir import BeirDocs, BeirQrels, BeirQueries, BeirTitleDoc
 from ir_datasets.formats import GenericQuery
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 
 

@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import ChangedRow
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 
 FILES = {

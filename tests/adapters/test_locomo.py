@@ -13,8 +13,8 @@ import orjson
 import pytest
 from rank_bm25 import BM25Okapi
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.schema import as_datetime
 

@@ -21,8 +21,8 @@ from loopback import Loopback
 from harness.datasets.adapters.formats import trec
 from harness.datasets.adapters.formats.text import TextFile
 from harness.datasets.adapters.msmarco import mend
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 
 REVISION = "a47ee7aae8d7d466ba15f9f0bfac3b3681087b3a"
@@ -162,7 +162,7 @@ def test_ir_datasets_and_the_official_files_give_the_same_dataset(
     shutil.copy(folder / "topics.dl19-passage.txt", cache / "trec-dl-2019" / "queries.tsv")
     shutil.copy(folder / "qrels.dl19-passage.txt", cache / "trec-dl-2019" / "qrels")
     code = (
-        "from harness.datasets.prepare import open_dataset\n"
+        "from harness.datasets.registry import open_dataset\n"
         "print(open_dataset('msmarco/dl19', rebuild=True).fingerprint)"
     )
     through = subprocess.run(

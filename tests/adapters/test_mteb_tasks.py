@@ -13,9 +13,8 @@ from mteb_files import SMALL, Row, write
 
 from harness.datasets.adapters.mteb import MtebAdapter, tasks
 from harness.datasets.export import export
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
-from harness.datasets.registry import find
+from harness.datasets.registry import find, open_dataset
 from harness.errors import RunError, UsageError
 from harness.schema import Ability
 

@@ -14,8 +14,8 @@ import pytest
 from archives import unpacked
 from reference.verify import verify
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.scored import score_run

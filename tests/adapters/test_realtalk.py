@@ -10,8 +10,8 @@ from typing import Any
 import orjson
 import pytest
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run

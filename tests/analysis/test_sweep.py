@@ -11,8 +11,8 @@ import pytest
 from harness.__main__ import main
 from harness.analysis.sweep.settings import grid
 from harness.analysis.sweep.sweep import Part, Sweep, development, sweep
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run

@@ -82,7 +82,7 @@ def prepare(url: str, md5: str, source: str) -> None:
     from dataclasses import replace
 
     from harness.datasets.adapters import beir
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
 
     if url:
         beir._URL = url

@@ -21,8 +21,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.datasets.remote_store import DatasetLocation
 from harness.extensions.cluster.shards import Shard, ShardAnswer, add_statistics, merge_answers
 from harness.retrievers.contract import Question

@@ -115,7 +115,7 @@ def main() -> None:
     started = machine()
     with tempfile.TemporaryDirectory() as scratch:
         os.environ["HARNESS_HOME"] = scratch
-        from harness.datasets.prepare import open_dataset
+        from harness.datasets.registry import open_dataset
 
         source = DATA / "locomo" / "locomo10.json"
         dataset = open_dataset("locomo", source=source, granularity="turn")

@@ -54,7 +54,7 @@ def make(folder: Path, n: int) -> None:
 
 def prepare(folder: Path) -> dict[str, float]:
     """Prepare the dataset in a cache of its own, open it again, fetch documents at random."""
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
 
     start = time.perf_counter()
     dataset = open_dataset("beir/fiqa", source=folder)

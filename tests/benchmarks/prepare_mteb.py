@@ -83,7 +83,7 @@ def make(folder: Path, form: Form) -> None:
 
 def prepare(folder: Path) -> None:
     """Prepare it, and print what came of it, seconds and peak memory."""
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
 
     start = time.perf_counter()
     dataset = open_dataset("mteb/made", source=folder)

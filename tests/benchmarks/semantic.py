@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.extensions.answers.semantic.accuracy import Asked, HaystackTexts, measured
 from harness.extensions.answers.semantic.similarity import TextVectors
 from harness.extensions.answers.semantic_folder import minilm

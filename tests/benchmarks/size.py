@@ -21,7 +21,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from harness.retrievers.bm25.stopwords import ENGLISH
+from harness.retrievers.bm25.tokenizer import ENGLISH
 from tests.benchmarks.make_msmarco import FILES, PASSAGES
 from tests.benchmarks.measure import Cost, command, machine, markdown
 

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.runfiles.rankings import read_rankings
 from harness.runfiles.write import blocks, write_parquet, write_trec
 from harness.runs.folder.export import FLAT, export_run

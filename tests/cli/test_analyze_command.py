@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import pytest
 from output import protocols
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 
 
 @pytest.fixture

@@ -16,8 +16,8 @@ from openai_endpoint import CHAT, Failure, OpenAIEndpoint
 from output import protocols
 
 from harness.cli.output import output_schema
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.extensions.labelling.annotations import Annotation
 from harness.extensions.labelling.project import Project
 from harness.io.records import to_plain

@@ -13,8 +13,7 @@ from output import protocols
 from places import ROOT
 
 from harness.cli.parser import build_parser
-from harness.datasets.prepare import choose_config
-from harness.datasets.registry import find
+from harness.datasets.registry import choose_config, find
 from harness.retrievers.registry import RetrieverSpec
 from harness.scoring.metrics import parse_metrics
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 from output import protocols
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.extensions.answers.scoring.locomo import f1
 from harness.records.scores import MetricResult
 

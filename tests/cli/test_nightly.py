@@ -19,7 +19,7 @@ from filelock import FileLock
 from polling import HANGS, wait_until
 
 from harness.analysis.compare.scored import ScoredRun
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.extensions.site.history_page import history_data
 from harness.extensions.site.nightly.change import compare_with_last
 from harness.extensions.site.nightly.nightly_run import main_part

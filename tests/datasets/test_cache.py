@@ -17,7 +17,7 @@ from polling import wait_until
 
 from harness.datasets import registry
 from harness.datasets.adapter import DatasetConfig, SourceFiles
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.datasets.writer import DatasetWriter
 from harness.errors import UsageError
 

@@ -22,8 +22,7 @@ from loopback import Failure, Loopback
 from polling import wait_until
 
 from harness.datasets.adapter import RemoteFile
-from harness.datasets.download import fetch
-from harness.datasets.transfer import _Redirects
+from harness.datasets.download import _Redirects, fetch
 from harness.errors import RunError
 
 CONTENT = bytes(range(256)) * 8192  # 2 MB
@@ -183,9 +182,9 @@ def test_a_server_that_drips_is_given_up(
 ) -> None:
     server.put("/all.json", CONTENT)
     server.bytes_a_second = 2000
-    monkeypatch.setattr("harness.datasets.transfer._MINUTE", 0.1)
+    monkeypatch.setattr("harness.datasets.download._MINUTE", 0.1)
     hurried = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: None)
-    monkeypatch.setattr("harness.datasets.transfer.time", hurried)
+    monkeypatch.setattr("harness.datasets.download.time", hurried)
     with pytest.raises(RunError, match=r"fewer than 65,536 bytes came .* times in a row"):
         fetch(pinned(server.url + "/all.json"), tmp_path)
 
@@ -230,7 +229,7 @@ def test_too_many_requests_waits_as_long_as_the_server_asks(
         time.sleep(seconds)
 
     watched = SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
-    monkeypatch.setattr("harness.datasets.transfer.time", watched)
+    monkeypatch.setattr("harness.datasets.download.time", watched)
     server.fail("/all.json", Failure(429, {"Retry-After": "1"}))
     fetch(pinned(server.put("/all.json", CONTENT)), tmp_path)
     assert waits == [1]

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from harness.datasets.export import export
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import ChangedRow, Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.schema import Ability
 

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from small import Fill, Fills, prepared
 
-from harness.datasets.columns import FILES, ContentHash
+from harness.datasets.columns import ContentHash
+from harness.datasets.manifest import FILES
 from harness.datasets.writer import DatasetWriter
 from harness.schema import Ability
 

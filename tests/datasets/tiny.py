@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
-from harness.datasets.prepare import open_dataset
-from harness.datasets.registry import register_adapter
+from harness.datasets.registry import open_dataset, register_adapter
 from harness.datasets.writer import DatasetWriter
 from harness.errors import HarnessError, UsageError
 

@@ -11,7 +11,7 @@ from places import EXAMPLES
 from rank_bm25 import BM25Okapi
 from spoken import Turn, corpus
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.extensions.integrations.memories.session_feed import line
 from harness.retrievers.contract import Corpus, Hit, Question

@@ -15,8 +15,8 @@ from browsers import Page, opened
 from harness.__main__ import main
 from harness.analysis.analyze.analyze import analyze
 from harness.analysis.analyze.causes import Cause
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 
 Ran = Callable[..., Path]
 

@@ -24,7 +24,7 @@ from polling import HANGS, listens, wait_until
 from serving import Message, Reply, serving
 from urllib3.util import connection
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.retrievers.contract import Question
 from harness.retrievers.http import Http
 from harness.retrievers.registry import RetrieverSpec

@@ -19,14 +19,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from notes import corpus
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.retrievers.bm25 import BM25, METHODS
 from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.bm25 import retriever as bm25
-from harness.retrievers.bm25.stopwords import ENGLISH, ENGLISH_LONG
-from harness.retrievers.bm25.tokenizer import Tokenizer, tokenize_column
+from harness.retrievers.bm25.tokenizer import ENGLISH, ENGLISH_LONG, Tokenizer, tokenize_column
 from harness.retrievers.contract import Question, Result
-from harness.retrievers.top_k import top_k
+from harness.retrievers.outputs import top_k
 from harness.runs.view import BlindedCorpus
 
 SETTINGS: list[dict[str, Any]] = [

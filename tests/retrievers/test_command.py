@@ -13,7 +13,7 @@ from notes import SharedWords, corpus
 from places import EXAMPLES
 from polling import HANGS, wait_until
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.retrievers.command import Command
 from harness.retrievers.contract import Hit, Question, Result
@@ -177,7 +177,7 @@ def test_after_what_may_be_no_reply_no_later_line_is_taken_for_an_answer(
 def test_a_line_without_an_end_is_an_error_and_fills_no_memory(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("harness.retrievers.lines.LONGEST_REPLY", 1 << 20)
+    monkeypatch.setattr("harness.retrievers.command.LONGEST_REPLY", 1 << 20)
     endless = Command("cat /dev/zero")
     with pytest.raises(ValueError, match=r"a line of more than 1 MB, which is no reply") as caught:
         endless.index(corpus(["a", "b"]))

@@ -10,7 +10,7 @@ import pytest
 from notes import SharedWords, corpus
 from places import EXAMPLES
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import RunError, UsageError
 from harness.retrievers.command import Command
 from harness.retrievers.contract import Hit, Question

@@ -12,8 +12,7 @@ from notes import SharedWords
 import harness
 from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.registry import RetrieverSpec
-from harness.retrievers.wrap import kind_of
+from harness.retrievers.registry import RetrieverSpec, kind_of
 
 CORPUS = {
     "a": {"title": "Tides", "text": "The moon pulls the sea."},

@@ -14,9 +14,7 @@ from harness.errors import UsageError
 from harness.extensions.dense.rerank import Rerank
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Retriever
-from harness.retrievers.hybrid import Hybrid, fuse
-from harness.retrievers.nested import CandidateRanking
-from harness.retrievers.recency_weighted import RecencyWeighted
+from harness.retrievers.hybrid import CandidateRanking, Hybrid, RecencyWeighted, fuse
 from harness.retrievers.registry import RetrieverSpec
 
 # Two rankings of documents 0 to 4; 4 is in neither, 3 and 0 in one.

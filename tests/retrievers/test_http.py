@@ -18,7 +18,7 @@ from places import EXAMPLES
 from polling import HANGS, Watched, listens, wait_until
 from serving import Message, Reply, serving
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import RunError, UsageError
 from harness.io.records import json_schema
 from harness.records.run import Usage
@@ -27,8 +27,8 @@ from harness.retrievers.contract import Question, Result
 from harness.retrievers.http import TOKEN, Http
 from harness.retrievers.hybrid import Hybrid
 from harness.retrievers.registry import RetrieverSpec
-from harness.retrievers.wire_records import Reply as WireReply
-from harness.retrievers.wire_records import Request
+from harness.retrievers.wire import Reply as WireReply
+from harness.retrievers.wire import Request
 from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.run import run

@@ -10,7 +10,7 @@ from notes import ask, corpus, scores
 
 from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
-from harness.retrievers.recency_weighted import RecencyWeighted
+from harness.retrievers.hybrid import RecencyWeighted
 from harness.retrievers.registry import RetrieverSpec
 
 DAY = 86_400

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.io.files import read_json
 from harness.runs.folder.scored import score_run
 

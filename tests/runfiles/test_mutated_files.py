@@ -12,7 +12,7 @@ import pytest
 from forms import Form, forms, silently_other, try_form
 
 from harness.__main__ import main
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.runfiles import raw
 from harness.runfiles.rankings import read_rankings

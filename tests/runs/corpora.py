@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 import pyarrow.parquet as pq
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.records.scores import MetricResult
 from harness.retrievers.contract import Corpus, Question
 from harness.runs.folder.run_folder import RunFolder, read_scores

@@ -307,7 +307,7 @@ def test_answers_with_and_without_scores_are_kept_by_order_and_that_is_said(
 
 def test_own_documents_are_left_out_before_k_is_counted(home: Path, tmp_path: Path) -> None:
     """As BEIR does for arguana: the harness asks for one more, so that k are left."""
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
 
     files = tmp_path / "arguana"
     (files / "qrels").mkdir(parents=True)

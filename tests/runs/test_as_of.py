@@ -11,8 +11,8 @@ import pytest
 from corpora import labelled, ranked
 
 from harness.analysis.verify.verify import verify
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder

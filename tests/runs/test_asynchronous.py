@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from corpora import ranked
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import RunError, UsageError
 from harness.records.run import RunRecord
 from harness.retrievers.registry import RetrieverSpec

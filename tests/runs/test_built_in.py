@@ -17,14 +17,14 @@ import Stemmer
 from corpora import cell, gold_first, labelled, ranked
 from rank_bm25 import BM25Okapi
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.records.scores import PrecisionRecallF1
 from harness.retrievers.bm25 import BM25
-from harness.retrievers.bm25.okapi import Okapi
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.tfidf import Okapi
 from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run

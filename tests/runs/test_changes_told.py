@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from serving import Message, Reply, serving
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run

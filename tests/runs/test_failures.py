@@ -15,8 +15,8 @@ import pytest
 from corpora import cell, labelled, ranked
 
 from harness.__main__ import main
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import RunError, UsageError
 from harness.records.run import QueryCounts, RunSettings
 from harness.records.scores import AnsweredOnly

@@ -10,8 +10,8 @@ import pytest
 from corpora import cell, labelled, ranked
 
 from harness.__main__ import main
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import RunError
 from harness.io.files import read_json
 from harness.retrievers.bm25 import BM25

@@ -16,8 +16,8 @@ from corpora import labelled, ranked
 from serving import Message, Reply, serving
 
 from harness.__main__ import main
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import RunError
 from harness.retrievers import index_cache
 from harness.retrievers.registry import RetrieverSpec

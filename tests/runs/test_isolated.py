@@ -18,9 +18,9 @@ from corpora import labelled
 from polling import HANGS, wait_until
 
 from harness.__main__ import main
-from harness.datasets.prepare import home as cache_folder
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import home as cache_folder
+from harness.datasets.registry import open_dataset
 from harness.errors import RunError, UsageError
 from harness.extensions.sandbox import sandbox
 from harness.io.plugins import PLUGIN_MODULE

@@ -11,8 +11,8 @@ import pytest
 from corpora import labelled, ranked
 from serving import Message, Reply, serving
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.timing import Clock, current
 from harness.runs.folder.run_folder import RunFolder

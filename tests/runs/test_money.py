@@ -10,7 +10,7 @@ import pytest
 from corpora import gold_first
 from serving import Message, Reply, serving
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import RunError, UsageError
 from harness.io.records import to_plain
 from harness.records.run import RunRecord

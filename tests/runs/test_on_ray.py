@@ -18,8 +18,8 @@ import pytest
 from corpora import labelled
 from polling import HANGS, wait_until
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError, WorkerDiedError
 from harness.extensions.cluster import ray_executor
 from harness.extensions.cluster.ray_executor import (

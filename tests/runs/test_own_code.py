@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from polling import HANGS, wait_until
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import RunError
 from harness.extensions.sandbox.isolated import Isolated
 from harness.io.files import read_json

@@ -14,8 +14,8 @@ import pytest
 import pytrec_eval
 from corpora import labelled, ranked
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.io.plugins import PLUGIN_MODULE
 from harness.records.run import GitState

@@ -14,8 +14,8 @@ from corpora import labelled, ranked
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.datasets.remote_store import VARIABLE, DatasetLocation
 from harness.errors import UsageError
 from harness.extensions.cluster.shards import (

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from corpora import READERS, ByHandle, BySession, cell, gold_first, labelled, ranked
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.retrievers.contract import Corpus, Question
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from small import lists, prepared
 
 from harness import RetrieverSpec, Settings, run, score_run
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.datasets.writer import DatasetWriter
 from harness.schema import Change
 from harness.scoring.protocols import Choices

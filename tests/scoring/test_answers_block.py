@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.compare.compare import compare
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.records.scores import MetricResult
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.records.scores import MetricResult, ScoreReport
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.scored import score_run

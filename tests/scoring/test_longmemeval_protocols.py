@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pytest
 from small import lists, ranked, value
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.scoring.protocols import Choices
 from harness.scoring.score import score
 from harness.scoring.scores import Scores

@@ -10,8 +10,8 @@ import pytest
 from mteb_files import Row, write
 from reference.verify import verify
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.io.files import read_json
 from harness.records.scores import MacroMean
 from harness.runs.folder.scored import score_run

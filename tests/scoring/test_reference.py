@@ -15,8 +15,8 @@ from reference.verify import Verdict, verify
 
 from harness.analysis.verify.render import lines
 from harness.analysis.verify.verify import verify as verify_folder
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.io.files import read_json
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question, Result

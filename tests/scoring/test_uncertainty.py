@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from small import one_corpus
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.scoring.protocols import Choices

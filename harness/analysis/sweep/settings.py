@@ -11,7 +11,7 @@ from harness.errors import UsageError
 from harness.records.run import Params
 from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Question
-from harness.retrievers.ingest_cache import ingest
+from harness.retrievers.ingest import ingest
 from harness.retrievers.registry import RetrieverSpec, find
 from harness.runs.provenance import known_by, retriever_record
 

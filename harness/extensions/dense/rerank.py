@@ -9,8 +9,8 @@ import numpy as np
 
 from harness.extensions.dense.models import Model, locate
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.extras import need
-from harness.retrievers.nested import CandidateRanking, CandidateRetriever, RetrieverRef
+from harness.retrievers.hybrid import CandidateRanking, CandidateRetriever, RetrieverRef
+from harness.retrievers.registry import need
 
 Scorer = Callable[[str, list[str]], Any]
 """From a question and texts to one number a text, the higher the better."""

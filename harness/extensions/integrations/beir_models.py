@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.errors import UsageError
 from harness.extensions.dense.models import packaged
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.extras import need, there
+from harness.retrievers.registry import need, there
 
 EXACT = "beir.retrieval.search.dense:DenseRetrievalExactSearch"
 

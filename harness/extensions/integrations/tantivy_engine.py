@@ -13,8 +13,8 @@ from harness.datasets.progress import progress
 from harness.errors import require_numbers
 from harness.retrievers.bm25.index import BLOCK
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.extras import need
 from harness.retrievers.index_cache import index_of
+from harness.retrievers.registry import need
 
 _LONGEST = 40
 """Bytes of a term; longer ones are left out, as by Tantivy's own analysers."""

@@ -23,8 +23,8 @@ from harness.extensions.dense.minilm import PACKAGED, MiniLM
 from harness.io.files import TemporaryFolder
 from harness.io.masking import from_environment, refuse_address
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.extras import need
-from harness.retrievers.server import check_url, reach
+from harness.retrievers.locks import check_url, reach
+from harness.retrievers.registry import need
 
 Positions = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]

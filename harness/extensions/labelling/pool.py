@@ -71,7 +71,7 @@ def top_k(
     `work_folder` is used meanwhile and removed. Raises what a run raises, and UsageError for a
     retriever that reads the qrels.
     """
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
 
     shutil.rmtree(work_folder, ignore_errors=True)
     try:

@@ -19,8 +19,8 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, TypeVar
 
-from harness.datasets.prepare import home
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import home
 from harness.errors import ResponseMismatchError, RunError, UsageError
 from harness.extensions.sandbox.sandbox import Sandbox, find
 from harness.io.records import convert

@@ -19,8 +19,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from harness.analysis.board.validate import check_answered, check_asked, check_metadata
-from harness.datasets.prepare import open_dataset, open_prepared
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset, open_prepared
 from harness.errors import UsageError
 from harness.io.files import TemporaryFolder, replace_folder
 from harness.io.records import read_json_record

@@ -31,9 +31,8 @@ import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 
-from harness.datasets.prepare import open_dataset, open_prepared
 from harness.datasets.reader import Dataset
-from harness.datasets.registry import find
+from harness.datasets.registry import find, open_dataset, open_prepared
 from harness.errors import UsageError
 from harness.io.checksums import (
     check_file,

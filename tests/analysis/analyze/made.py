@@ -8,8 +8,8 @@ from typing import Any
 
 import orjson
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.runs.folder.imported import ImportOptions, import_rankings
 
 Record = dict[str, Any]

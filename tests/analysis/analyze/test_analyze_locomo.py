@@ -14,8 +14,8 @@ import pytest
 from harness.analysis.analyze.analyze import analyze
 from harness.analysis.analyze.causes import Analysis, Cause, Place
 from harness.analysis.analyze.errata import read_errata
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.io.files import read_json
 from harness.retrievers.bm25 import BM25

@@ -15,7 +15,7 @@ from edited_scores import edit_scores, result
 
 from harness.__main__ import main
 from harness.analysis.board.leaderboard import read_boards
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.io.files import read_json
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question

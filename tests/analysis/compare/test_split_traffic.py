@@ -11,7 +11,7 @@ from scipy import stats
 
 from harness.__main__ import main
 from harness.analysis.compare.compare import compare_split
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.scored import score_run

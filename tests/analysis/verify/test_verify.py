@@ -22,7 +22,7 @@ from edited_scores import edit_scores, result
 
 from harness.analysis.verify.render import lines
 from harness.analysis.verify.verify import Verification, verify
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.io.checksums import read_sums, rewrite_with_checksums, write_sums
 from harness.io.files import read_json

@@ -14,9 +14,9 @@ import numpy as np
 import pyarrow as pa
 
 import harness
-from harness.datasets.prepare import home
 from harness.datasets.progress import progress
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import home
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.client import ModelClient, ModelResponse, RequestOptions
 from harness.extensions.answers.answering.context import (

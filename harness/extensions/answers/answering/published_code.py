@@ -103,7 +103,7 @@ def published_code(file: RemoteFile, source: Path | None) -> Code:
         from filelock import FileLock
 
         from harness.datasets.download import downloads_folder, fetch
-        from harness.datasets.prepare import home
+        from harness.datasets.registry import home
 
         folder = downloads_folder(home(), "published-code")
         folder.mkdir(parents=True, exist_ok=True)

@@ -175,7 +175,7 @@ def _plan(options: argparse.Namespace, dataset: Dataset) -> AnswerPlan:
 
 def _print_estimate(options: argparse.Namespace, job: AnswerJob) -> int:
     """Prints the number of calls and their highest cost, without making them."""
-    from harness.datasets.prepare import home
+    from harness.datasets.registry import home
     from harness.extensions.answers.answering.answer import mean_tokens
     from harness.extensions.answers.answering.client import ModelClient
     from harness.records.answers import ConditionEstimate
@@ -218,7 +218,7 @@ def _print_estimate(options: argparse.Namespace, job: AnswerJob) -> int:
 
 def _import(options: argparse.Namespace, path: Path) -> int:
     """Imports a file of answers."""
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
     from harness.extensions.answers.answering.import_answers import import_answers
 
     if not options.dataset:

@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Judges, scores and prints."""
-    from harness.datasets.prepare import home
+    from harness.datasets.registry import home
     from harness.extensions.answers.answering.client import ModelClient
     from harness.extensions.answers.answering.judges import make_judge
     from harness.extensions.answers.answering.judging import judge_answers, score_folder

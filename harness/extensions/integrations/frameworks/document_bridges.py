@@ -17,7 +17,7 @@ from harness.extensions.integrations.frameworks.build import (
     no_more_than,
 )
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.extras import need
+from harness.retrievers.registry import need
 from harness.scoring.arrays import unit
 
 

@@ -14,14 +14,12 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import harness
-from harness.datasets.documents import Documents
+from harness.datasets.reader import Documents
 from harness.errors import UsageError
 from harness.io.plugins import iter_strings
 from harness.retrievers.contract import Corpus, Question, Retriever
-from harness.retrievers.extras import need
-from harness.retrievers.nested import CandidateRanking, CandidateRetriever
-from harness.retrievers.registry import RetrieverSpec, files_of, is_ours
-from harness.retrievers.wrap import wrapper_for
+from harness.retrievers.hybrid import CandidateRanking, CandidateRetriever
+from harness.retrievers.registry import RetrieverSpec, files_of, is_ours, need, wrapper_for
 
 Named = str | RetrieverSpec | Retriever
 """A retriever by name, with its parameters, or one that is built."""

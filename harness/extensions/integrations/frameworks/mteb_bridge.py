@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from harness.errors import RunError, UsageError
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.extras import need
+from harness.retrievers.registry import need
 
 
 class Mteb:

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from harness.errors import UsageError
 from harness.extensions.integrations.frameworks.build import metadata
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.extras import need
+from harness.retrievers.registry import need
 
 _ASKED = {"qid", "query"}
 _GIVEN = {*_ASKED, "docno", "text", "title", "score", "rank"}

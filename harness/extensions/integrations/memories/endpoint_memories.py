@@ -36,7 +36,7 @@ from harness.io.files import TemporaryFolder
 from harness.io.masking import excerpt
 from harness.retrievers.calls import awaited
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.extras import need, there
+from harness.retrievers.registry import need, there
 
 MINILM = "minilm"
 

@@ -18,11 +18,9 @@ from harness.extensions.integrations.memories.mcp_session import TOKEN, Session,
 from harness.io.files import TemporaryFolder
 from harness.io.masking import masked
 from harness.retrievers.contract import Corpus, Hit, Question
-from harness.retrievers.environments import revision
-from harness.retrievers.extras import need
-from harness.retrievers.locks import ServiceLock
-from harness.retrievers.options import with_options
-from harness.retrievers.server import check_url
+from harness.retrievers.locks import ServiceLock, check_url
+from harness.retrievers.registry import need, with_options
+from harness.retrievers.sources import revision
 
 NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
 

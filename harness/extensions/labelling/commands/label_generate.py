@@ -92,7 +92,7 @@ def _add_check(verbs: Verbs) -> None:
 
 def call_generate(options: argparse.Namespace) -> int:
     """Generate queries, and print counts and leakage checks."""
-    from harness.datasets.prepare import home
+    from harness.datasets.registry import home
     from harness.extensions.labelling import render
     from harness.extensions.labelling.generate.generate import GenerateOptions, generate
     from harness.extensions.labelling.generate.templates import DEFAULT as TEMPLATE

@@ -315,7 +315,7 @@ def asking_the_same(queries: Sequence[GeneratedQuery]) -> list[list[int]]:
 
 def _open(text: str, *, quiet: bool) -> Dataset:
     """Opens a dataset of `--against`."""
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
 
     name, _, source = text.partition("=")
     if not source and Path(text).exists():

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from harness.errors import UsageError, near
 from harness.extensions.labelling.generate.write_project import GeneratedQuery, fraction
 from harness.extensions.labelling.project import LabelDocument, ProposalReason, QueryOrigin
-from harness.retrievers.bm25.stopwords import ENGLISH_LONG
+from harness.retrievers.bm25.tokenizer import ENGLISH_LONG
 from harness.scoring.matching.words import WORD, plain
 
 DEFAULT = "What does this document say about {topic}?"

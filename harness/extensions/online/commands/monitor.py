@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Follows a log. With --once: status 1 if an alert is active at the end."""
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
     from harness.extensions.online.logs.field_mapping import FieldMapping
     from harness.extensions.online.monitor.monitor import Monitor
     from harness.extensions.online.monitor.rules import (

@@ -173,7 +173,7 @@ def _differs(before: RescoredResult, now: RescoredResult) -> str:
 
 def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> RescoredResult:
     """What the published file gives now."""
-    from harness.datasets.prepare import open_dataset
+    from harness.datasets.registry import open_dataset
     from harness.runfiles.run_formats import recognised
     from harness.runs.folder.imported import ImportOptions
     from harness.runs.folder.published import import_published, open_published

@@ -12,8 +12,8 @@ import orjson
 import pytest
 from published_scripts import write_scripts
 
-from harness.datasets.prepare import open_dataset
 from harness.datasets.reader import Dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.extensions.answers.answering import judges, locomo_reader, longmemeval_reader
 from harness.extensions.answers.answering.context import Context, ContextBuilder, ContextLimits

@@ -12,8 +12,7 @@ from harness.extensions.dense.minilm import MiniLM
 from harness.extensions.dense.rerank import Rerank
 from harness.extensions.integrations.frameworks.document_bridges import LangChain
 from harness.retrievers.contract import Hit, Question
-from harness.retrievers.hybrid import Hybrid
-from harness.retrievers.recency_weighted import RecencyWeighted
+from harness.retrievers.hybrid import Hybrid, RecencyWeighted
 from harness.retrievers.registry import RetrieverSpec
 
 pytestmark = pytest.mark.systems

@@ -7,7 +7,7 @@ from datetime import datetime
 import numpy as np
 import pyarrow as pa
 
-from harness.datasets.documents import Documents
+from harness.datasets.reader import Documents
 from harness.retrievers.contract import Corpus
 from harness.schema import timestamp
 

@@ -19,7 +19,7 @@ import pytest
 from notes import corpus
 from polling import HANGS, listens, wait_until
 
-from harness.datasets.prepare import open_dataset
+from harness.datasets.registry import open_dataset
 from harness.errors import RunError, UsageError
 from harness.extensions.integrations.memories.mcp_memory import Mcp
 from harness.retrievers import calls

@@ -12,7 +12,7 @@ from generated_notes import NOTES, lines, write
 from openai_endpoint import CHAT, Chat, Failure, OpenAIEndpoint
 from polling import HANGS
 
-from harness.datasets.prepare import home
+from harness.datasets.registry import home
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.client import ModelClient, RequestOptions
 from harness.extensions.labelling.generate.generate import GenerateOptions, generate
