@@ -23,7 +23,7 @@ from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError, near
 from harness.io.files import read_toml
 from harness.runfiles.fields import CHANGES, DOCUMENTS, QRELS, QUERIES, FieldError, Fields
-from harness.runfiles.json_rows import load_json
+from harness.runfiles.json_files import load_json
 from harness.runfiles.tables import FORMS, form_of, has_header, header
 
 Records = Iterator[tuple[int, dict[str, object]]]

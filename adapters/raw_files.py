@@ -14,7 +14,7 @@ from harness.datasets.adapter import RemoteFile, Variant
 from harness.errors import UsageError
 from harness.io.files import read_json
 from harness.runfiles.fields import mistaken
-from harness.runfiles.jsonl import count_keys, doubled_key
+from harness.runfiles.json_files import count_keys, doubled_key
 from harness.schema import as_datetime
 
 T = TypeVar("T")

@@ -31,7 +31,7 @@ from harness.runfiles.tables import (
 )
 
 if TYPE_CHECKING:
-    from harness.runfiles.jsonl import Answers
+    from harness.runfiles.json_files import Answers
 
 T = TypeVar("T")
 
@@ -173,14 +173,12 @@ def map_trec(path: Path, work: Callable[[Rankings], T]) -> Iterator[T]:
 
 
 def _read_json(path: Path, form: str) -> Rankings:
-    from harness.runfiles.jsonl import read_json, read_lines_of_a_run, rows_of_lines
+    from harness.runfiles.json_files import read_run, rows_of_lines
 
-    if form == ".json":
-        return _of_answers(read_json(path), str(path))
-    table = rows_of_lines(path)
+    table = rows_of_lines(path) if form == ".jsonl" else None
     if table is not None:
         return _of_columns(Columns(table, str(path), lambda row: f"line {row + 1}"))
-    return _of_answers(read_lines_of_a_run(path), str(path))
+    return _of_answers(read_run(path, lines=form == ".jsonl"), str(path))
 
 
 def _of_answers(answers: Answers, where: str) -> Rankings:

@@ -276,7 +276,7 @@ def read_qrels(source: str | Path | Frame) -> Qrels:
     if form == ".parquet":
         return _of_columns(of_parquet(path, QRELS))
     if form in (".json", ".jsonl"):
-        from harness.runfiles.json_rows import of_json
+        from harness.runfiles.json_files import of_json
 
         return _of_columns(of_json(path, QRELS, lines=form == ".jsonl"))
     if form == ".csv" or (form == ".tsv" and has_header(path, QRELS)):

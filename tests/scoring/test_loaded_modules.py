@@ -22,7 +22,6 @@ UNUSED = (
     "harness.scoring.matching.matcher",  # no texts of the system's own
     "harness.scoring.metrics.described",
     "harness.extensions.answers.semantic",
-    "harness.runfiles.json_rows",
     "harness.runfiles.trec",
     "harness.stats.paired",
 )

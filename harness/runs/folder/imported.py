@@ -31,7 +31,7 @@ from harness.records.run import (
     RunSettings,
 )
 from harness.runfiles.fields import HITS
-from harness.runfiles.jsonl import holds_queries
+from harness.runfiles.json_files import holds_queries
 from harness.runfiles.rankings import Rankings, read_rankings
 from harness.runfiles.raw import read_bytes, read_lines
 from harness.runs.folder.rankings import Ranking, as_rankings, write_asked, write_rankings

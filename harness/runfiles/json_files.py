@@ -1,0 +1,341 @@
+"""JSON files of runs and judgements: records, lines of them, or one object of queries.
+
+A run has records {query, document, score?} or {query, documents, scores?}, or is one object
+{query: {document: score}} or {query: [document, ...]}.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from harness.errors import UsageError
+from harness.runfiles.fields import RUN, RUN_LISTS, FieldError, Fields
+from harness.runfiles.raw import read_bytes, read_lines
+from harness.runfiles.tables import Columns
+
+_LINE = '{"query": id, "document": id, "score": number}'
+_OBJECT = '{"query": {"document": score, ...}, ...} or {"query": ["document", ...], ...}'
+_NUMBERS = {int, float}
+_NESTED = {dict, list}
+_HEAD = 1 << 16
+_OBJECT_OF = re.compile(rb'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
+_SPACED_KEY = re.compile(rb'"\s+:')
+_PLAIN = {"query": (int,), "document": (int,), "grade": (int, float, bool)}
+
+
+def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
+    """What a JSON file holds, and what its records are counted as: `record`, or `line`.
+
+    JSON lines are taken as a list (`lines`: the file is nothing else); blank ones are None. Raises
+    UsageError for what is not valid JSON, and for a key that stands twice in one object.
+    """
+    broken: object = None
+    texts: Iterable[bytes] = read_lines(path) if lines else ()
+    if not lines:
+        data = read_bytes(path)
+        texts = data.split(b"\n")
+        try:
+            value = orjson.loads(data)
+        except orjson.JSONDecodeError as error:
+            broken = error
+        else:
+            if (name := doubled_key(data, count_keys(value))) is not None:
+                raise UsageError(f"{path}: {name!r} stands twice in one object; keep one")
+            return value, "record"
+    records: list[Any] = []
+    for number, line in enumerate(texts, 1):
+        try:
+            records.append(orjson.loads(line) if line.strip() else None)
+        except orjson.JSONDecodeError as error:
+            if broken is not None and not any(isinstance(one, dict) for one in records):
+                raise UsageError(f"{path}: not valid JSON ({broken})") from None
+            raise UsageError(f"{path}, line {number}: not valid JSON ({error})") from None
+        if (name := doubled_key(line, count_keys(records[-1]))) is not None:
+            raise UsageError(f"{path}, line {number}: {name!r} stands twice; keep one")
+    return records, "line"
+
+
+def doubled_key(data: bytes | memoryview, keys: int) -> str | None:
+    """A key that stands twice in one object of a JSON text, which is valid; None if there is none.
+
+    `keys` is how many keys were found in it: as many as there are colons after quotation marks that
+    are not escaped, unless a key is doubled or a text begins with a colon, or the like; only then
+    it is looked at closely.
+    """
+    data = bytes(data)
+    colons = data.count(b'":') - data.count(b'\\":') + len(_SPACED_KEY.findall(data))
+    if colons == keys:
+        return None
+    doubled: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            doubled.extend(name for name in names if names.count(name) > 1)
+
+    try:
+        json.loads(data, object_pairs_hook=look, parse_int=str, parse_float=str)
+    except RecursionError:
+        return "(nested too deep)"
+    return doubled[0] if doubled else None
+
+
+def count_keys(value: Any) -> int:
+    """How many keys a JSON value has, in all its objects."""
+    keys, left = 0, [value] if type(value) in _NESTED else []
+    while left:  # by hand: a text may be nested deeper than Python calls
+        one = left.pop()
+        inside = one.values() if isinstance(one, dict) else one
+        keys += len(one) if isinstance(one, dict) else 0
+        left += [held for held in inside if type(held) in _NESTED]
+    return keys
+
+
+# -- runs ------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Answers:
+    """What queries were answered with, a row a document, in the order in which it stands.
+
+    `query` holds places in `ids`, whose values are places too. `scores` and `ranks` are empty where
+    there are none.
+    """
+
+    ids: dict[str, int] = field(default_factory=dict)
+    query: list[int] = field(default_factory=list)
+    documents: list[str] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    ranks: list[float] = field(default_factory=list)
+
+    def add(self, query: str, documents: list[str]) -> None:
+        """Documents of a query, maybe none; their scores are the caller's to add."""
+        self.query += [self.ids.setdefault(query, len(self.ids))] * len(documents)
+        self.documents += documents
+
+
+def read_run(path: Path, *, lines: bool) -> Answers:
+    """A run file of JSON. A query whose documents are an empty list was answered with nothing.
+
+    Raises UsageError, naming file and record, for what cannot be read, and for scores that only
+    some records have.
+    """
+    value, unit = load_json(path, lines=lines)
+    if isinstance(value, dict) and {*map(type, value.values())} in ({dict}, {list}, {dict, list}):
+        return _of_object(path, value)
+    found = _Records(path, unit)
+    for number, record in enumerate(value if isinstance(value, list) else [value], 1):
+        if record is None and unit == "line":
+            continue
+        try:
+            found.take(number, record)
+        except (FieldError, TypeError, ValueError) as error:
+            raise UsageError(f"{path}, {unit} {number}: expected {_LINE} ({error})") from None
+    return found.whole()
+
+
+def holds_queries(path: Path) -> bool:
+    """Whether a .json file is one object of queries, of which each can be answered with nothing."""
+    if not {".json"} & {ending.lower() for ending in path.suffixes}:
+        return False
+    head = _OBJECT_OF.match(read_bytes(path, _HEAD))
+    return bool(head and RUN_LISTS.field(head[1].decode(errors="replace")) is None)
+
+
+def rows_of_lines(path: Path) -> pa.Table | None:
+    """A JSONL run file that is a row a line, as Arrow's own reader sees it, with its own names.
+
+    None for any other form and for whatever is odd: then `read_run` says what it is.
+    """
+    from pyarrow import json as arrow_json
+
+    data = read_bytes(path)
+    try:
+        record = orjson.loads(data[: data.find(b"\n") + 1] or data)
+        names = RUN.read([*record]) if isinstance(record, dict) else {}
+        types = {"query": pa.string(), "document": pa.string()}
+        types |= {"score": pa.float64(), "rank": pa.float64()}
+        schema = pa.schema([(name, types[field]) for field, name in names.items()])
+        if not names:
+            return None
+        table = arrow_json.read_json(
+            pa.py_buffer(data), parse_options=arrow_json.ParseOptions(explicit_schema=schema)
+        )
+        if RUN.read(table.column_names) != names:
+            return None
+        table = table.select(list(names.values())).rename_columns(list(names))
+        table.validate(full=True)
+    except (FieldError, ValueError, pa.ArrowException):
+        return None
+    lines = data.count(b"\n") + (not data.endswith(b"\n"))
+    odd = len(table) != lines or any(column.null_count for column in table.columns)
+    return None if odd else table
+
+
+class _Records:
+    """Gathers records of a file, which are counted as `unit`: lines or records."""
+
+    def __init__(self, path: Path, unit: str) -> None:
+        self._path, self._unit = path, unit
+        self._answers = Answers()
+        self._first: dict[str, dict[bool, int]] = {"score": {}, "rank": {}}
+        self._shapes: dict[tuple[str, ...], tuple[bool, dict[str, str]]] = {}
+
+    def take(self, number: int, record: Any) -> None:
+        """One record. Raises FieldError, TypeError and ValueError."""
+        if not isinstance(record, dict):
+            raise TypeError("not an object")
+        shape = tuple(record)
+        if shape not in self._shapes:
+            listed = RUN_LISTS.heads(shape)
+            self._shapes[shape] = listed, (RUN_LISTS if listed else RUN).read(shape)
+        listed, names = self._shapes[shape]
+        if listed:
+            found = record[names["documents"]]
+            scores = record[names["scores"]] if "scores" in names else None
+            ranks = None
+        else:
+            found = [record[names["document"]]]
+            scores, ranks = (_alone(record, names, name) for name in ("score", "rank"))
+        if not isinstance(found, list) or not isinstance(scores, list | None):
+            raise TypeError("documents and scores must be lists")
+        if scores is not None and len(scores) != len(found):
+            raise ValueError(f"{len(found)} documents, {len(scores)} scores")
+        answers = self._answers
+        answers.add(_id(record[names["query"]]), _ids(found))
+        for name, given, values in (
+            ("score", scores, answers.scores),
+            ("rank", ranks, answers.ranks),
+        ):
+            if given is not None and not set(map(type, given)) <= _NUMBERS:
+                raise TypeError(f"{name}s must be numbers")
+            values += given or []
+            if found:
+                self._first[name].setdefault(given is not None, number)
+
+    def whole(self) -> Answers:
+        """All of them. Raises UsageError where only some have a score, or none is there."""
+        for name, first in self._first.items():
+            if len(first) == 2 and not (name == "rank" and self._answers.scores):
+                raise UsageError(
+                    f"{self._path}, {self._unit} {first[False]}: no {name}, but {self._unit} "
+                    f"{first[True]} has one; give all or none"
+                )
+        if not self._answers.ids:
+            raise UsageError(f"{self._path}: empty; a run has {self._unit}s {_LINE}")
+        return self._answers
+
+
+def _alone(record: dict[str, object], names: dict[str, str], name: str) -> list[Any] | None:
+    value = record[names[name]] if name in names else None
+    return None if value is None else [value]
+
+
+def _ids(values: list[Any]) -> list[str]:
+    return values if set(map(type, values)) == {str} else [_id(one) for one in values]
+
+
+def _id(value: Any) -> str:
+    if type(value) is int:
+        return str(value)
+    if not isinstance(value, str):
+        raise TypeError("ids must be text")
+    return value
+
+
+def _of_object(path: Path, run: dict[str, dict[str, Any] | list[Any]]) -> Answers:
+    """{query: {document: score}} or {query: [document, ...]}."""
+    answers = Answers()
+    kinds: dict[type, str] = {}
+    for query, found in run.items():
+        scores = list(found.values()) if isinstance(found, dict) else []
+        try:
+            answers.add(query, _ids(list(found)))
+        except TypeError as error:
+            raise UsageError(f"{path}, query {query!r}: {error}; a run is {_OBJECT}") from None
+        if found:
+            kinds.setdefault(type(found), query)
+        if not set(map(type, scores)) <= _NUMBERS:
+            raise UsageError(f"{path}, query {query!r}: scores must be numbers; a run is {_OBJECT}")
+        answers.scores += scores
+    if len(kinds) == 2:
+        raise UsageError(
+            f"{path}, query {kinds[list]!r}: no scores, but query {kinds[dict]!r} has them; give "
+            "all or none"
+        )
+    return answers
+
+
+# -- judgements ------------------------------------------------------------------------------------
+
+
+def of_json(path: Path, fields: Fields, *, lines: bool) -> Columns:
+    """Judgements: a list (or lines) of records, {query: {document: grade}}, {query: [document]}.
+
+    Raises UsageError, naming the record, for anything else.
+    """
+    value, unit = load_json(path, lines=lines)
+    rows: dict[str, list[Any]] = {}
+    places: list[int] = []
+    if isinstance(value, dict):
+        value = [
+            {"query": query, **one}
+            for query, judged in value.items()
+            for one in _of_query(path, query, judged)
+        ]
+    elif not isinstance(value, list):
+        raise UsageError(f"{path}: holds neither a list of records nor an object of queries")
+    shapes: dict[tuple[str, ...], dict[str, str]] = {}
+    for number, record in enumerate(value, 1):
+        if record is None and unit == "line":
+            continue
+        try:
+            if not isinstance(record, dict):
+                raise FieldError("not an object")
+            shape = tuple(record)
+            if shape not in shapes:
+                shapes[shape] = fields.read(shape)
+        except FieldError as error:
+            raise UsageError(f"{path}, {unit} {number}: {error}") from None
+        for name in (*fields.needed, *shapes[shape]):
+            rows.setdefault(name, [None] * len(places))
+        for name, values in rows.items():
+            values.append(record[shapes[shape][name]] if name in shapes[shape] else None)
+        places.append(number)
+    if not places:
+        raise UsageError(f"{path}: holds no records")
+    return Columns(
+        pa.table({name: _column(path, name, values) for name, values in rows.items()}),
+        str(path),
+        lambda row: f"{unit} {places[row]}",
+    )
+
+
+def _of_query(path: Path, query: str, judged: Any) -> list[dict[str, object]]:
+    if isinstance(judged, dict):
+        return [{"document": document, "grade": grade} for document, grade in judged.items()]
+    if isinstance(judged, list):
+        return [{"document": document} for document in judged]
+    raise UsageError(
+        f"{path}, query {query!r}: expected {{document: grade}} or a list of documents"
+    )
+
+
+def _column(path: Path, field: str, values: list[Any]) -> pa.Array:
+    plain = _PLAIN.get(field, ())  # of which numbers and texts mean the same
+    values = [str(one) if type(one) in plain else one for one in values]
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError) as error:
+        said = " ".join(str(error).split())
+        raise UsageError(
+            f"{path}: the field {field} holds values of several kinds ({said})"
+        ) from None
