@@ -367,10 +367,10 @@ class AnnotationSession(JudgingSession):
         if self.annotations.last is None:
             return self.next_open(None)
         query, document = self.annotations.last
-        last: Item | None = Item(query=query, document=document)
-        if document is None and last not in self._index:
-            last = next((item for item in self.items if item.query == query), None)
-        return self.next_open(last if last in self._index else None)
+        last = Item(query=query, document=document)
+        if document is None and not self.has(last):
+            last = next((item for item in self.items if item.query == query), last)
+        return self.next_open(last if self.has(last) else None)
 
     def check(self, line: Annotation) -> None:
         """Raises UsageError for an item outside the pool and an invalid grade."""

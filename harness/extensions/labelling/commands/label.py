@@ -27,6 +27,7 @@ from harness.cli.options import (
 from harness.cli.output import add_output, print_json, refuse, until_ctrl_c
 from harness.errors import UsageError
 from harness.extensions.labelling.commands import label_generate
+from harness.extensions.labelling.commands.label_generate import add_verb
 
 if TYPE_CHECKING:
     from harness.extensions.labelling.project import PooledSystem
@@ -39,15 +40,12 @@ _PARAMETERS = re.compile(r":(?=[A-Za-z_]\w*=)")
 _NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
 _REMEDY = "name another folder with --out"
 
-Call = Callable[[argparse.Namespace], int]
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments and options."""
     subverbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     _add_start(subverbs)
-    _add_open(subverbs)
-    _add_adjudicate(subverbs)
+    _add_judging(subverbs)
     _add_status(subverbs)
     _add_export(subverbs)
     _add_import(subverbs)
@@ -55,19 +53,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     _add_answers(subverbs)
 
 
-def _add_verb(
-    verbs: Verbs, name: str, call: Call, about: str, more: str
-) -> argparse.ArgumentParser:
-    """Add a command below `harness label`: one line about it, and more for its own help."""
-    parser: argparse.ArgumentParser = verbs.add_parser(
-        name, help=about, description=more, allow_abbrev=False
-    )
-    parser.set_defaults(call=call)
-    return parser
-
-
 def _add_start(verbs: Verbs) -> None:
-    parser = _add_verb(
+    parser = add_verb(
         verbs,
         "start",
         call_start,
@@ -106,8 +93,8 @@ def _add_start(verbs: Verbs) -> None:
     add("--pool-only", action="store_true", help="make the pool, and end")
 
 
-def _add_open(verbs: Verbs) -> None:
-    parser = _add_verb(
+def _add_judging(verbs: Verbs) -> None:
+    open_ = add_verb(
         verbs,
         "open",
         call_open,
@@ -115,24 +102,20 @@ def _add_open(verbs: Verbs) -> None:
         "Judge the candidates of a project. Each annotator has an order of their own and sees no "
         "judgement of another.",
     )
-    _add_folder(parser)
-    _add_page(parser, "first")
-
-
-def _add_adjudicate(verbs: Verbs) -> None:
-    parser = _add_verb(
+    adjudicate = add_verb(
         verbs,
         "adjudicate",
         call_adjudicate,
         "resolve conflicts between annotators",
         "Resolve conflicts, with the judgements of all annotators side by side.",
     )
-    _add_folder(parser)
-    _add_page(parser, "adjudicator")
+    for parser, annotator in ((open_, "first"), (adjudicate, "adjudicator")):
+        _add_folder(parser)
+        _add_page(parser, annotator)
 
 
 def _add_status(verbs: Verbs) -> None:
-    parser = _add_verb(
+    parser = add_verb(
         verbs,
         "status",
         call_status,
@@ -153,7 +136,7 @@ def _add_status(verbs: Verbs) -> None:
 
 
 def _add_export(verbs: Verbs) -> None:
-    parser = _add_verb(
+    parser = add_verb(
         verbs,
         "export",
         call_export,
@@ -182,7 +165,7 @@ def _add_export(verbs: Verbs) -> None:
 
 def _add_import(verbs: Verbs) -> None:
     about = "add the annotations of a JSON export of Label Studio"
-    parser = _add_verb(verbs, "import", call_import, about, f"A{about[1:]} to a project.")
+    parser = add_verb(verbs, "import", call_import, about, f"A{about[1:]} to a project.")
     parser.add_argument("file", metavar="FILE", help="what Label Studio exported as JSON")
     _add_folder(parser)
     parser.add_argument("--annotator", metavar="NAME", help="whose they are (by e-mail address)")
@@ -190,7 +173,7 @@ def _add_import(verbs: Verbs) -> None:
 
 
 def _add_answers(verbs: Verbs) -> None:
-    parser = _add_verb(
+    parser = add_verb(
         verbs,
         "answers",
         call_answers,
@@ -286,16 +269,14 @@ def call_open(options: argparse.Namespace) -> int:
     """Judge."""
     from harness.extensions.labelling.session import AnnotationSession
 
-    folder, who = Path(options.folder).expanduser(), _annotator(options)
-    return _serve(AnnotationSession(folder, who), options)
+    return _serve(AnnotationSession, options)
 
 
 def call_adjudicate(options: argparse.Namespace) -> int:
     """Resolve conflicts."""
     from harness.extensions.labelling.adjudication import Adjudication
 
-    folder, who = Path(options.folder).expanduser(), _annotator(options)
-    return _serve(Adjudication(folder, who), options)
+    return _serve(Adjudication, options)
 
 
 def call_answers(options: argparse.Namespace) -> int:
@@ -337,12 +318,13 @@ def _annotator(options: argparse.Namespace) -> str:
     return annotator_name(options.who if options.annotator is None else options.annotator)
 
 
-def _serve(session: JudgingSession, options: argparse.Namespace) -> int:
-    """Serve the page until it is stopped."""
+def _serve(kind: Callable[[Path, str], JudgingSession], options: argparse.Namespace) -> int:
+    """Serve the page of a kind of session until it is stopped."""
     from harness.extensions.labelling.page import server
     from harness.extensions.labelling.reports import PageAddress
 
-    who = session.annotator
+    who = _annotator(options)
+    session = kind(Path(options.folder).expanduser(), who)
     ports = range(PORT, PORT + _PORTS) if options.port is None else [options.port]
     with until_ctrl_c(options), listening(partial(server, session), *ports) as serving:
         address = f"http://127.0.0.1:{serving.server_port}/"

@@ -12,7 +12,6 @@ from harness.cli.options import Verbs
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
 from harness.extensions.answers.commands.answer import add_model_options, request_options
-from harness.records.output import Output
 
 
 def add(verbs: Verbs) -> None:
@@ -21,15 +20,29 @@ def add(verbs: Verbs) -> None:
     _add_check(verbs)
 
 
-def _add_generate(verbs: Verbs) -> None:
+def add_verb(
+    verbs: Verbs, name: str, call: Callable[[argparse.Namespace], int], about: str, more: str
+) -> argparse.ArgumentParser:
+    """Add a command below `harness label`: one line about it, and more for its own help."""
     parser: argparse.ArgumentParser = verbs.add_parser(
+        name, help=about, description=more, allow_abbrev=False
+    )
+    parser.set_defaults(call=call)
+    return parser
+
+
+def _add_generate(verbs: Verbs) -> None:
+    parser = add_verb(
+        verbs,
         "generate",
-        help="make queries from documents, by templates or a language model",
-        description="Make queries from documents, judged by construction, with documents of the "
+        call_generate,
+        "make queries from documents, by templates or a language model",
+        "Make queries from documents, judged by construction, with documents of the "
         "same text or topic proposed for a person to judge, splits, and leakage checks.",
-        epilog="The folder is a labelling project: harness label open FOLDER. The same command "
-        "after documents were added asks about those alone and moves no query to another split.",
-        allow_abbrev=False,
+    )
+    parser.epilog = (
+        "The folder is a labelling project: harness label open FOLDER. The same command after "
+        "documents were added asks about those alone and moves no query to another split."
     )
     parser.add_argument(
         "documents",
@@ -64,16 +77,16 @@ def _add_generate(verbs: Verbs) -> None:
         "--keep-quotes", action="store_true", help="keep queries that quote their document"
     )
     add_output(parser)
-    parser.set_defaults(call=call_generate)
 
 
 def _add_check(verbs: Verbs) -> None:
-    parser: argparse.ArgumentParser = verbs.add_parser(
+    parser = add_verb(
+        verbs,
         "check",
-        help="look for leaks in a labelled set: quotes, splits, public benchmarks",
-        description="Look for leaks in a labelling project or a labelled set. Status 1 when "
+        call_check,
+        "look for leaks in a labelled set: quotes, splits, public benchmarks",
+        "Look for leaks in a labelling project or a labelled set. Status 1 when "
         "something is found.",
-        allow_abbrev=False,
     )
     parser.add_argument(
         "folder", metavar="FOLDER", help="a labelling project, or what --source of labelled reads"
@@ -87,7 +100,6 @@ def _add_check(verbs: Verbs) -> None:
         "of yours; repeatable",
     )
     add_output(parser)
-    parser.set_defaults(call=call_check)
 
 
 def call_generate(options: argparse.Namespace) -> int:
@@ -127,11 +139,10 @@ def call_generate(options: argparse.Namespace) -> int:
     finally:
         if client is not None:
             client.close()
-    _print(
-        found,
-        options,
-        lambda: f"{render.render_generated(found)}\n\n{render.render_checks(found.leakage)}",
-    )
+    if options.json:
+        print_json(found)
+    elif not options.quiet:
+        print(f"{render.render_generated(found)}\n\n{render.render_checks(found.leakage)}")
     return 0
 
 
@@ -143,13 +154,8 @@ def call_check(options: argparse.Namespace) -> int:
 
     folder = Path(options.folder).expanduser()
     found = check_folder(folder, options.against, quiet=options.quiet)
-    output = LeakageOutput(**structs.asdict(found))
-    _print(output, options, lambda: render.render_checks(found))
-    return 1 if found.leaks else 0
-
-
-def _print(output: Output, options: argparse.Namespace, text: Callable[[], str]) -> None:
     if options.json:
-        print_json(output)
+        print_json(LeakageOutput(**structs.asdict(found)))
     elif not options.quiet:
-        print(text())
+        print(render.render_checks(found))
+    return 1 if found.leaks else 0
