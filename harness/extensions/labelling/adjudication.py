@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation, AnnotationLog
-from harness.extensions.labelling.consensus import Conflict, consensus
-from harness.extensions.labelling.project import CONSTRUCTION
+from harness.extensions.labelling.consensus import Conflict, read_consensus
 from harness.extensions.labelling.session import (
     Item,
     ItemView,
@@ -30,8 +29,6 @@ class Adjudication(JudgingSession):
     def __init__(self, folder: Path, adjudicator: str) -> None:
         """Raises UsageError for a folder that is not a project, or has no conflict."""
         super().__init__(folder, adjudicator)
-        self._construction = self.project.annotation_log(CONSTRUCTION)
-        self._logs: dict[str, AnnotationLog] = {}
         self._conflicts: dict[Item, Conflict] = {}
         self.refresh()
         if not self._conflicts:
@@ -46,15 +43,9 @@ class Adjudication(JudgingSession):
 
     def refresh(self) -> None:
         """Reads what was annotated and resolved since."""
-        for name in self.project.annotators():
-            if name not in self._logs:
-                self._logs[name] = self.project.annotation_log(name)
-        for log in (self._log, self._construction, *self._logs.values()):
-            log.refresh()
-        self._annotators = {name: log.current for name, log in self._logs.items()}
-        found = consensus(
-            self.project, self._annotators, self._construction.current, self._log.current
-        )
+        self._log.refresh()
+        self._annotators = self.project.annotations()
+        found = read_consensus(self.project, self._annotators)
         self._conflicts = {
             Item(query=one.query, document=one.document, kind=one.kind): one
             for one in found.conflicts

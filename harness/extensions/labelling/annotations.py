@@ -63,20 +63,13 @@ ANSWERS = Scale(
     },
 )
 
-ABILITY_KEYS = {
-    "l": Ability.LOOKUP,
-    "m": Ability.MULTI_HOP,
-    "t": Ability.TEMPORAL,
-    "k": Ability.KNOWLEDGE_UPDATE,
+ABILITIES = {
+    "l": (Ability.LOOKUP, "one document answers"),
+    "m": (Ability.MULTI_HOP, "several documents are needed together"),
+    "t": (Ability.TEMPORAL, "it asks when, how long, in which order"),
+    "k": (Ability.KNOWLEDGE_UPDATE, "the newest of several statements counts"),
 }
 """The abilities that an annotator chooses from, by their letter on the page."""
-
-ABILITY_MEANINGS = {
-    Ability.LOOKUP: "one document answers",
-    Ability.MULTI_HOP: "several documents are needed together",
-    Ability.TEMPORAL: "it asks when, how long, in which order",
-    Ability.KNOWLEDGE_UPDATE: "the newest of several statements counts",
-}
 
 Pair = tuple[str, str]
 """Ids of a query and a document."""

@@ -78,22 +78,14 @@ def read_consensus(
     project: Project, annotators: Mapping[str, Annotations] | None = None
 ) -> Consensus:
     """Merges the annotations on the disk, or of these annotators."""
-    return consensus(
+    if annotators is None:
+        annotators = project.annotations()
+    merger = _Merger(
         project,
-        project.annotations() if annotators is None else annotators,
+        annotators,
         project.annotation_log(CONSTRUCTION).current,
         project.adjudication_log().current,
     )
-
-
-def consensus(
-    project: Project,
-    annotators: Mapping[str, Annotations],
-    construction: Annotations,
-    adjudicated: Annotations,
-) -> Consensus:
-    """Merges the annotations of a project."""
-    merger = _Merger(project, annotators, construction, adjudicated)
     votes: dict[str, dict[str, dict[str, int]]] = {}
     for name, own in annotators.items():
         for (query, document), grade in own.grades.items():

@@ -17,7 +17,7 @@ import msgspec
 
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import (
-    ABILITY_MEANINGS,
+    ABILITIES,
     KINDS,
     Annotation,
     Annotations,
@@ -135,7 +135,7 @@ def config(scale: Scale) -> str:
     controls = [_choices("grade", "document", f"Grade the {scale.target}", grades)]
     if scale.target == "document":
         answerable = {name: name for name in _ANSWERABLE.values()}
-        abilities = {str(one): f"{one}: {meaning}" for one, meaning in ABILITY_MEANINGS.items()}
+        abilities = {str(one): f"{one}: {meaning}" for one, meaning in ABILITIES.values()}
         controls += [
             _choices("unanswerable", "query", "Can it be answered?", answerable),
             _choices("ability", "query", "What does the query ask for?", abilities),

@@ -16,7 +16,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from harness.errors import UsageError
-from harness.extensions.labelling.annotations import ABILITY_KEYS, ABILITY_MEANINGS
+from harness.extensions.labelling.annotations import ABILITIES
 from harness.extensions.labelling.session import (
     Item,
     ItemView,
@@ -66,8 +66,7 @@ def session_info(session: JudgingSession) -> dict[str, Any]:
         for grade, (name, about) in scale.meanings.items()
     ]
     abilities = [
-        {"key": key, "name": name, "meaning": ABILITY_MEANINGS[name]}
-        for key, name in ABILITY_KEYS.items()
+        {"key": key, "name": name, "meaning": meaning} for key, (name, meaning) in ABILITIES.items()
     ]
     return {
         "session": to_plain(session_id(session)),

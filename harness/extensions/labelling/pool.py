@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,18 +75,15 @@ def top_k(
     from harness.datasets.registry import open_dataset
 
     shutil.rmtree(work_folder, ignore_errors=True)
-    try:
+    with ExitStack() as stack:
+        stack.callback(shutil.rmtree, work_folder, ignore_errors=True)
         write_bytes(work_folder / "documents.jsonl", encode_lines(documents))
         write_bytes(work_folder / "queries.jsonl", encode_lines(map(_without_qrels, queries)))
         fsync_path(work_folder)
         dataset = open_dataset("label-pool", source=work_folder, quiet=quiet)
-        try:
-            out = work_folder / "runs"
-            return [_run(system, dataset, k, seed, out, quiet) for system in systems]
-        finally:
-            shutil.rmtree(dataset.folder, ignore_errors=True)
-    finally:
-        shutil.rmtree(work_folder, ignore_errors=True)
+        stack.callback(shutil.rmtree, dataset.folder, ignore_errors=True)
+        out = work_folder / "runs"
+        return [_run(system, dataset, k, seed, out, quiet) for system in systems]
 
 
 def _without_qrels(query: LabelQuery) -> LabelQuery:

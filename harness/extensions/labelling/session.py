@@ -332,7 +332,6 @@ class AnnotationSession(JudgingSession):
         nothing to judge."""
         super().__init__(folder, annotator)
         self._stamp = self._pool_stamp()
-        self._others: dict[str, AnnotationLog] = {}
         self.refresh()
         if not self.items:
             raise UsageError(
@@ -349,13 +348,10 @@ class AnnotationSession(JudgingSession):
         if stamp != self._stamp:
             self.project, self._stamp = Project.read(self.folder), stamp
         self._log.refresh()
+        others: list[Annotations] = []
         if len(shared_queries(self.project)) < len(self.project.query):
-            for name in self.project.annotators():
-                if name != self.annotator:
-                    if name not in self._others:
-                        self._others[name] = self.project.annotation_log(name)
-                    self._others[name].refresh()
-        others = [log.current for log in self._others.values()]
+            found = self.project.annotations()
+            others = [own for name, own in found.items() if name != self.annotator]
         self._set_items(worklist(self.project, self.annotator, self.annotations, others))
 
     def is_done(self, item: Item) -> bool:

@@ -110,10 +110,11 @@ def _generate(
     if not placed:
         reasons = "; ".join(f"{why}: {n}" for why, n in excluded.items()) or "none has a question"
         raise UsageError(f"no query can be made of {len(documents)} documents: {reasons}")
-    batch = (
-        GenerationBatch(queries=0, endpoint=usage.endpoint, model=usage.model)
-        if usage is not None
-        else GenerationBatch(queries=0, templates=[one.text for one in options.templates])
+    batch = GenerationBatch(
+        queries=0,
+        templates=None if usage else [one.text for one in options.templates],
+        endpoint=usage.endpoint if usage else None,
+        model=usage.model if usage else None,
     )
     project = write_project.write(earlier, documents, placed, settings, batch)
     written = from_project(project)
