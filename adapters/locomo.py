@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -125,15 +125,7 @@ class _Conversation:
         for carrier in carriers(
             self._record, self._sessions, config.granularity, config.text, self._where
         ):
-            document = carrier.document
-            row = self._out.document(
-                document.id,
-                document.text,
-                timestamp=document.timestamp,
-                session=document.session,
-                speaker=document.speaker,
-                position=document.position,
-            )
+            row = self._out.document(**asdict(carrier.document))
             rows.append(row)
             for piece in carrier.pieces:
                 self._rows.setdefault(piece, []).append(row)

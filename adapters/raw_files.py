@@ -8,14 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from harness.datasets.adapter import RemoteFile, Variant
+from harness.datasets.adapter import RemoteFile, SourceFiles, Variant
 from harness.errors import UsageError
 from harness.io.files import read_json
 from harness.runfiles.fields import mistaken
 from harness.runfiles.json_files import count_keys, doubled_key
 from harness.schema import as_datetime
+
+if TYPE_CHECKING:
+    from harness.datasets.writer import DatasetWriter
 
 T = TypeVar("T")
 
@@ -76,6 +79,13 @@ def parts_in(
     found = {path.name: path for path in files}
     refuse_a_part(found, variant, source)
     return found
+
+
+def note_a_part(raw: SourceFiles, out: DatasetWriter, what: str) -> None:
+    """Record each published file that is not here; `what` says what is missing with it."""
+    for file in raw.variant.files:
+        if file.name not in raw.files:
+            out.repair(what, file.name)
 
 
 def refuse_a_part(files: Mapping[str, Path], variant: Variant, source: Path) -> None:

@@ -19,6 +19,7 @@ from harness.datasets.adapters.raw_files import (
     DayClock,
     day,
     field,
+    note_a_part,
     parts_in,
     published_files,
     read_once,
@@ -94,9 +95,7 @@ class RealMem:
         harness/datasets/build.py). Raises UsageError for a file that is cut off, a field that is
         missing, a bad date.
         """
-        for file in VARIANTS[0].files:
-            if file.name not in raw.files:
-                out.repair("people who are not in this copy: it is a part of RealMem", file.name)
+        note_a_part(raw, out, "people who are not in this copy: it is a part of RealMem")
         for path in raw.files.values():
             _Person(path, config, out).write()
 

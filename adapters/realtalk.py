@@ -19,6 +19,7 @@ from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
 from harness.datasets.adapters.raw_files import (
     dated_turn,
     field,
+    note_a_part,
     parts_in,
     published_files,
     read_once,
@@ -96,9 +97,7 @@ class RealTalk:
 
         Raises UsageError for a file that is cut off, a field that is missing, a bad date.
         """
-        for file in VARIANTS[0].files:
-            if file.name not in raw.files:
-                out.repair("chats that are not in this copy: it is a part of REALTALK", file.name)
+        note_a_part(raw, out, "chats that are not in this copy: it is a part of REALTALK")
         for path in raw.files.values():
             _RealTalkChat(path, config, out).write()
 

@@ -54,17 +54,15 @@ class Results:
 
     def runs(self) -> dict[str, Path]:
         """Finished and scored runs by name. A name that is not in here is no run."""
-        return {run.name: run for run in self._finished() if (run / "scores.json").is_file()}
-
-    def _finished(self) -> list[Path]:
-        """Folders of finished runs, scored or not, by name."""
-        return finished_runs(self.folder)
+        return {
+            run.name: run for run in finished_runs(self.folder) if (run / "scores.json").is_file()
+        }
 
     def version(self) -> Version:
         """Changes whenever a board would."""
         return tuple(
             (f"{run.name}/{file}", *_stamp(run / file))
-            for run in self._finished()
+            for run in finished_runs(self.folder)
             for file in _LOOKED_AT
         )
 
@@ -73,7 +71,7 @@ class Results:
         version = self.version()
         if self._built is None or self._built[0] != version:
             boards, broken = gather(self.folder)
-            apart = {run.name for run in self._finished()} - {*self.runs()}
+            apart = {run.name for run in finished_runs(self.folder)} - {*self.runs()}
             for run in (describe_run(self.folder / name, numbers=False) for name in sorted(apart)):
                 if run.state == "broken":  # not scored, so that no board misses it
                     broken[run.folder_name] = run.reason
