@@ -47,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Build, write, print."""
-    from harness.analysis.board.table import table
+    from harness.analysis.board.summary import table
     from harness.io.records import read_json_record
     from harness.reports.board import write_board
     from harness.scoring.results import counted

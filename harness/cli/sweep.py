@@ -20,7 +20,7 @@ from harness.records.output import Output
 from harness.runs.settings import Settings
 
 if TYPE_CHECKING:
-    from harness.analysis.sweep.sweep import Chosen, Sweep
+    from harness.analysis.sweep import Chosen, Sweep
     from harness.stats.intervals import MeanInterval
 
 
@@ -65,8 +65,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Sweep and print."""
-    from harness.analysis.sweep.settings import grid
-    from harness.analysis.sweep.sweep import Part, sweep
+    from harness.analysis.sweep import Part, grid, sweep
     from harness.datasets.manifest import AS_OF
     from harness.datasets.registry import open_dataset
     from harness.retrievers.registry import RetrieverSpec
@@ -116,7 +115,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _shown(found: Sweep, options: argparse.Namespace) -> str:
-    from harness.analysis.sweep.settings import said
+    from harness.analysis.sweep import said
     from harness.scoring.grid import grid
 
     best = {chosen.place for chosen in found.chosen}
@@ -150,7 +149,7 @@ def _shown(found: Sweep, options: argparse.Namespace) -> str:
 
 
 def _held_out(found: Sweep, chosen: Chosen) -> str:
-    from harness.analysis.sweep.settings import said
+    from harness.analysis.sweep import said
     from harness.scoring.results import named
 
     held: Any = chosen.held_out

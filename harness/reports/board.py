@@ -24,7 +24,7 @@ from harness.analysis.board.summary import board_id, six_digits, title
 from harness.analysis.claims import Claim
 from harness.io.files import disk_errors, write_bytes
 from harness.io.records import to_plain
-from harness.reports.html import page
+from harness.reports.html import metric_order, page
 from harness.reports.records import (
     BoardHead,
     BoardPart,
@@ -39,7 +39,6 @@ from harness.scoring.protocols import PROTOCOLS
 
 _REPORT = "report.html"  # where `harness report` writes it in a run's folder
 _RESULTS = "results"  # the default folder of commands
-_FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
 
 Claims = Callable[[Board], Sequence[Claim]]
 """Returns the claims that are shown with a board."""
@@ -210,7 +209,7 @@ def _protocols(entries: Sequence[Entry]) -> list[PageProtocol]:
                 slices=slices,
                 metrics=[
                     PageMetric(name=m, family=family, k=int(k) if k else None)
-                    for m in sorted(metrics, key=_metric_order)
+                    for m in sorted(metrics, key=metric_order)
                     for family, _, k in [m.partition("@")]
                 ],
                 bounds={name: _bounds(members, name, metrics) for name in slices},
@@ -246,9 +245,3 @@ def _bounds(
 def _ends(values: Iterable[float | None]) -> tuple[float, float] | None:
     known = [value for value in values if value is not None]
     return (min(known), max(known)) if known else None
-
-
-def _metric_order(metric: str) -> tuple[int, str, int]:
-    family, _, k = metric.partition("@")
-    index = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
-    return (index, family, int(k or 0))

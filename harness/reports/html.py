@@ -39,6 +39,16 @@ _IMPORT = re.compile(r'^import (?:[^;"]+ from )?"(?P<file>[^"]+)";\n', re.MULTIL
 _EXPORT = re.compile(r"^export (?=async |class |const |function |let )", re.MULTILINE)
 
 
+_FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
+
+
+def metric_order(metric: str) -> tuple[int, str, int]:
+    """Sorts metrics of a page by family, the known ones first, then by k."""
+    family, _, k = metric.partition("@")
+    index = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
+    return (index, family, int(k or 0))
+
+
 def page(
     title: str,
     name: str,

@@ -21,7 +21,7 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.scores import ProtocolResult
 from harness.reports.curves import by_k, by_tokens, latency, risk
-from harness.reports.html import page
+from harness.reports.html import metric_order, page
 from harness.reports.material import Material, ReportContext, Texts, added_sections
 from harness.reports.questions import causes, questions
 from harness.reports.records import (
@@ -44,7 +44,6 @@ SHOWN = 10
 """Places of each ranking that a page shows, unless told otherwise."""
 
 _ORDER = (*(str(ability) for ability in Ability), "answerable", "all")
-_FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "map", "ndcg_b2")
 _LEADING = {"memory": "recall@10", "trec": "ndcg@10"}
 
 
@@ -166,7 +165,7 @@ def _protocol(
     known = [one.overall if names else {} for one in found]
     metrics = [m for m in known[0] if all(m in other for other in known)]
     main = [name for name in main_metrics(known[0]) if name in metrics]
-    metrics = main + sorted(set(metrics) - set(main), key=_place)
+    metrics = main + sorted(set(metrics) - set(main), key=metric_order)
     lead = _LEADING.get(block[0], "")
     tables = _tables(block, compared)
     pairs: dict[str, dict[str, PairResult]] = {}
@@ -192,13 +191,6 @@ def _protocol(
 
 def _same_n(protocol: ProtocolResult, *names: str) -> bool:
     return len({protocol.columns[name].n for name in names}) == 1
-
-
-def _place(metric: str) -> tuple[int, str, int]:
-    """Where a metric stands behind the main ones: by family, the known ones first, then by k."""
-    family, _, k = metric.partition("@")
-    at = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
-    return (at, family, int(k or 0))
 
 
 def _first_at_10(metrics: Sequence[str]) -> str:

@@ -7,8 +7,8 @@ clusters are then resampled, flipped and counted. Results come as one record a m
 raise ValueError.
 
 * Means: `intervals`, on the sums and counts of `units`, resampled in `resampling`.
-* Two systems: `paired` on the same observations, `unpaired` on different ones; `corrections` where
-  there are many tests, `power` for what could have been shown.
+* Two systems: `paired` on the same observations, `unpaired` on different ones; `proportions` has
+  the corrections for many tests, `power` for what could have been shown.
 * Many differences over the same units as one family, and ranges of ranks: `joint`.
 * Looked at while data come in: `sequential` and `betting`. Counts: `proportions`.
 * Two measures or two annotators: `correlation`, `agreement`. What a judge that errs says of a rate:

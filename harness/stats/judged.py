@@ -35,16 +35,24 @@ class Errors:
     alarms: int
 
     @property
+    def right(self) -> int:
+        """Right answers that people judged."""
+        return self.hits + self.misses
+
+    @property
+    def wrong(self) -> int:
+        """Wrong answers that people judged."""
+        return self.rejections + self.alarms
+
+    @property
     def sensitivity(self) -> float:
         """Share of right answers that it calls right; NaN where there were none."""
-        n = self.hits + self.misses
-        return self.hits / n if n else math.nan
+        return self.hits / self.right if self.right else math.nan
 
     @property
     def specificity(self) -> float:
         """Share of wrong answers that it calls wrong; NaN where there were none."""
-        n = self.rejections + self.alarms
-        return self.rejections / n if n else math.nan
+        return self.rejections / self.wrong if self.wrong else math.nan
 
 
 @dataclass(frozen=True)
@@ -76,14 +84,10 @@ def corrected_rate(
     from scipy.special import ndtri, stdtrit
 
     units = to_clusters(np.asarray(judged, float), clusters)
-    n, people = int(units.n[0]), errors.hits + errors.misses + errors.rejections + errors.alarms
-    right, wrong = errors.hits + errors.misses, errors.rejections + errors.alarms
-    if not n or not right or not wrong:
-        return JudgedRate(None, None, None, n, people, "people judged no right, or no wrong answer")
-    if errors.sensitivity + errors.specificity - 1 < _WORTHLESS:
-        return JudgedRate(
-            None, None, None, n, people, "the judge tells right from wrong hardly at all"
-        )
+    n, people = int(units.n[0]), errors.right + errors.wrong
+    if refused := _refused(n, 1, errors):
+        return refused
+    right, wrong = errors.right, errors.wrong
     q = float(units.means[0])
     error, degrees = float(units.standard_errors[0]), float(units.degrees[0])
     z = float(ndtri(0.5 + LEVEL / 2))
@@ -107,6 +111,17 @@ def corrected_rate(
     note = "" if min(right, wrong) >= LEAST else f"people judged {min(right, wrong)} of one kind"
     low, high = _clipped(p + shift - half), _clipped(p + shift + half)
     return JudgedRate(_clipped(value), low, high, n, people, note)
+
+
+def _refused(n: int, least: int, errors: Errors) -> JudgedRate | None:
+    """Says why too little is known to correct a judge; None where it can be."""
+    note = ""
+    if n < least or not errors.right or not errors.wrong:
+        note = "people judged no right, or no wrong answer"
+    elif errors.sensitivity + errors.specificity - 1 < _WORTHLESS:
+        note = "the judge tells right from wrong hardly at all"
+    people = errors.right + errors.wrong
+    return JudgedRate(None, None, None, n, people, note) if note else None
 
 
 def prediction_powered(
@@ -158,14 +173,10 @@ def corrected_difference(
     if clusters is not None:
         codes, _ = cluster_codes(clusters, len(d))
     d, codes = d[~np.isnan(d)], codes[~np.isnan(d)]
-    right, wrong = errors.hits + errors.misses, errors.rejections + errors.alarms
+    right, wrong = errors.right, errors.wrong
     n, people = len(d), right + wrong
-    if n < 2 or not right or not wrong:
-        return JudgedRate(None, None, None, n, people, "people judged no right, or no wrong answer")
-    if errors.sensitivity + errors.specificity - 1 < _WORTHLESS:
-        return JudgedRate(
-            None, None, None, n, people, "the judge tells right from wrong hardly at all"
-        )
+    if refused := _refused(n, 2, errors):
+        return refused
     se, sp = (errors.hits + 1) / (right + 2), (errors.rejections + 1) / (wrong + 2)
     slope = se + sp - 1
     of_slope = se * (1 - se) / (right + 2) + sp * (1 - sp) / (wrong + 2)

@@ -9,8 +9,7 @@ import orjson
 import pytest
 
 from harness.__main__ import main
-from harness.analysis.sweep.settings import grid
-from harness.analysis.sweep.sweep import Part, Sweep, development, sweep
+from harness.analysis.sweep import Part, Sweep, development, grid, sweep
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.errors import UsageError

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from harness.analysis.drops import drops_of
 from harness.analysis.gate import drop_check
 from harness.stats.clusters import Values, to_clusters
-from harness.stats.corrections import holm
+from harness.stats.proportions import holm
 from harness.stats.resampling import sign_flip_test
 
 ALPHA = 0.05

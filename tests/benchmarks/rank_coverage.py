@@ -19,8 +19,8 @@ import numpy.typing as npt
 from scipy.special import stdtr, stdtrit
 
 from harness.stats.clusters import Ints, Values, to_clusters
-from harness.stats.corrections import holm
 from harness.stats.joint import rank_ranges
+from harness.stats.proportions import holm
 
 DRAWS = 999
 ALPHA = 0.05

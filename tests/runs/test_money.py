@@ -134,7 +134,7 @@ def test_taking_in_and_searching_are_priced_apart_by_model_and_stand_on_the_boar
     assert record.settings.prices == PRICES
     score_run(folder, dataset)
     from harness.analysis.board.leaderboard import build
-    from harness.analysis.board.table import table
+    from harness.analysis.board.summary import table
 
     shown = table(build(tmp_path)[0])
     assert "USD ingestion" in shown

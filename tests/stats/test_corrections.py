@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.stats.corrections import benjamini_hochberg, holm
+from harness.stats.proportions import benjamini_hochberg, holm
 
 families = st.lists(st.floats(0, 1), min_size=1, max_size=30)
 

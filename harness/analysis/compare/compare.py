@@ -31,7 +31,7 @@ from harness.analysis.compare.table import slice_masks, table
 from harness.errors import UsageError, near
 from harness.scoring.grid import grid
 from harness.scoring.results import named
-from harness.stats.corrections import CORRECTIONS, holm
+from harness.stats.proportions import CORRECTIONS, holm
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired
 
 TESTS = ("t", "wilcoxon")

@@ -16,7 +16,6 @@ from harness.errors import UsageError
 from harness.records.scores import ProtocolResult
 from harness.schema import Ability
 from harness.stats.clusters import to_clusters
-from harness.stats.corrections import CORRECTIONS
 from harness.stats.intervals import MeanInterval, mean_intervals
 from harness.stats.joint import least_p
 from harness.stats.paired import (
@@ -27,6 +26,7 @@ from harness.stats.paired import (
     paired_t,
     wilcoxon,
 )
+from harness.stats.proportions import CORRECTIONS
 from harness.stats.resampling import Resampling
 
 Flags = npt.NDArray[np.bool_]

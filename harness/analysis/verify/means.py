@@ -8,11 +8,11 @@ freedom.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 import numpy as np
 
-from harness.analysis.verify.inputs import Flags, Floats, Ints
+from harness.analysis.verify.inputs import Flags, Floats, Inputs, Ints
 
 Place = tuple[str, ...]
 """The keys that lead to a number in scores.json."""
@@ -88,3 +88,128 @@ def interval(means: Floats, sizes: Ints, *, clustered: bool) -> tuple[float | No
     low = float(betaincinv(found, effective - found + 1, tail)) if found > 0 else 0.0
     high = float(betaincinv(found + 1, effective - found, 1 - tail)) if found < effective else 1.0
     return min(low, share), max(high, share)
+
+
+# -- What is published besides the protocols: counts, knowledge update, abstention -----------------
+
+
+Numbers = dict[Place, float | None]
+
+
+def counts(inputs: Inputs, cutoffs: Collection[int]) -> Numbers:
+    """Counts queries and documents; `cutoffs`: of the metrics of documents."""
+    unknown = sum(
+        document not in inputs.documents(query) and not document.startswith("unresolved:")
+        for query, ranking in enumerate(inputs.rankings)
+        for document in ranking.documents
+    )
+    sizes = np.array([len(ranking.documents) for ranking in inputs.rankings])
+    possible = np.minimum(inputs.k - np.array(inputs.own), inputs.sizes)
+    answered = inputs.asked & ~inputs.failed
+    used = answered & ~inputs.abstained & (sizes > 0)
+    sizes, possible = sizes[used], possible[used]
+    ended = {k: int((sizes < np.minimum(k, possible)).sum()) for k in sorted(cutoffs)}
+    beyond = [k for k, n in ended.items() if 10 * n > len(sizes)]
+    return {
+        ("depth",): inputs.k,
+        ("queries", "in_dataset"): len(inputs.rankings),
+        ("queries", "asked"): int(inputs.asked.sum()),
+        ("queries", "failed"): int(inputs.failed.sum()),
+        ("queries", "without_ranking"): int((answered & ~inputs.ranked).sum()),
+        ("queries", "unknown_in_run"): inputs.unknown_queries,
+        ("unknown_documents",): unknown,
+        ("repeated_documents",): inputs.repeated_documents,
+        ("returned", "rankings"): len(sizes),
+        ("returned", "mean"): float(sizes.mean()) if len(sizes) else None,
+        ("returned", "min"): min(sizes.tolist(), default=None),
+        ("returned", "shorter"): int((sizes < possible).sum()),
+        **{("returned", "unreached_cutoffs", str(i)): k for i, k in enumerate(beyond)},
+    }
+
+
+def knowledge_update(inputs: Inputs, ks: Collection[int]) -> Numbers:
+    """Tests whether the newest statement of a fact is found, and above the older ones.
+
+    Over knowledge-update queries whose gold documents have different dates.
+    """
+    ranks = []
+    asked = inputs.counted & (inputs.dataset.abilities == "knowledge-update")
+    for query in np.flatnonzero(asked).tolist():
+        held, gold = inputs.documents(query), inputs.qrels()[query].relevant()
+        dated = {d: held[d].timestamp for d in gold if d in held}
+        dates = {d: date for d, date in dated.items() if date is not None}
+        if len({*dates.values()}) > 1:
+            latest = max(dates.values())
+            rank = {d: at for at, d in enumerate(inputs.rankings[query].documents, 1)}
+            new = min(rank.get(d, np.inf) for d, date in dates.items() if date == latest)
+            old = min(rank.get(d, np.inf) for d, date in dates.items() if date < latest)
+            ranks.append((new, old))
+    if not ranks:
+        return {("n",): 0}
+    new, old = np.array(ranks).T
+    found: Numbers = {("n",): len(ranks)}
+    found["values", "update_ranked_first"] = float((new < old).mean())
+    for k in ks:
+        found["values", f"update_recall@{k}"] = float((new <= k).mean())
+        found["values", f"stale_only_rate@{k}"] = float(((old <= k) & (new > k)).mean())
+    return found
+
+
+def abstention(inputs: Inputs) -> Numbers:
+    """Measures silence and confidence as signs that a query has no answer.
+
+    Over queries without an answer and those with evidence. Silence is nothing returned, or said to
+    have no answer; a failed query is not silent.
+    """
+    unanswerable = inputs.dataset.abilities == "abstention"
+    evidence = np.array([bool(qrels.relevant()) for qrels in inputs.qrels()])
+    empty = np.array([not ranking.documents for ranking in inputs.rankings])
+    counted = inputs.asked & (unanswerable | (evidence & inputs.measurable))
+    counted &= ~empty | inputs.failed | inputs.answered
+    none, failed = unanswerable[counted], inputs.failed[counted]
+    if none.all() or not none.any():
+        return {}
+    silent = ~failed & (inputs.abstained | empty)[counted]
+    right, said, n = int((silent & none).sum()), int(silent.sum()), int(none.sum())
+    found: Numbers = {
+        ("n_unanswerable",): n,
+        ("n_answerable",): len(none) - n,
+        ("false_positive_rate",): float(1 - silent[none].mean()),
+        ("as_returned", "precision"): right / said if said else None,
+        ("as_returned", "recall"): right / n,
+        ("as_returned", "f1"): 2 * right / (said + n),
+    }
+    sure = inputs.confidence[counted]
+    if np.isnan(sure[~silent]).all():
+        scores = (ranking.scores for ranking in inputs.rankings)
+        best = [np.nan if one is None or not len(one) else one.max() for one in scores]
+        sure = np.array(best)[counted]
+    rows = zip(inputs.rankings, inputs.qrels(), strict=True)
+    k = min(10, inputs.k)
+    missed = np.array([{*q.relevant()}.isdisjoint(r.documents[:k]) for r, q in rows])[counted]
+    columns = (np.where(silent, -np.inf, sure), none, none | missed)
+    return found | _confidence(*(column[~failed] for column in columns))
+
+
+def _confidence(sure: Floats, none: Flags, wrong: Flags) -> Numbers:
+    """Returns the numbers of confidence; silence is the least, minus infinity."""
+    spoken = {*sure[sure > -np.inf].tolist()}
+    if none.all() or not none.any() or np.isnan(sure).any() or len(spoken) < 2:
+        return {}
+    from scipy.stats import mannwhitneyu
+
+    pairs = int(none.sum()) * int((~none).sum())
+    # Answers of equal confidence share what is wrong of them.
+    _, number, sizes = np.unique(-sure, return_inverse=True, return_counts=True)
+    shares = np.repeat(np.bincount(number, wrong) / sizes, sizes)
+    risks = np.cumsum(shares) / np.arange(1, len(sure) + 1)
+    found: Numbers = {
+        ("confidence", "n"): len(sure),
+        ("confidence", "auroc"): float(mannwhitneyu(sure[~none], sure[none]).statistic) / pairs,
+        ("confidence", "aurc"): float(risks.mean()),
+    }
+    for tenth in range(1, 11):
+        place = ("confidence", "risk_coverage", str(tenth - 1))
+        found[*place, "coverage"] = tenth / 10
+        found[*place, "risk"] = float(risks[max(0, round(tenth / 10 * len(risks)) - 1)])
+    return found

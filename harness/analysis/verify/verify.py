@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.verify import sections
 from harness.analysis.verify.columns import PROTOCOLS, SESSIONS, MetricValues, columns, exclusions
 from harness.analysis.verify.inputs import Flags, Floats, Inputs
-from harness.analysis.verify.means import Place, cell, mean
+from harness.analysis.verify.means import Place, abstention, cell, counts, knowledge_update, mean
 from harness.analysis.verify.metrics import MetricName
 from harness.analysis.verify.published import Folder, FolderCheck, checks
 from harness.datasets.reader import Dataset
@@ -217,14 +216,14 @@ class Recomputation:
             for metric in part.metrics
         ]
         cutoffs = {metric.k for name in names if (metric := MetricName.parse(name)) and metric.k}
-        found = sections.counts(inputs, cutoffs)
+        found = counts(inputs, cutoffs)
         found["queries", "scorable", "n"] = int((inputs.asked & self._scorable).sum())
         updates = report.knowledge_update
         recalls = [name.partition("@") for name in (updates.values if updates else ())]
         ks = [int(k) for name, _, k in recalls if name == "update_recall"]
         for section, numbers in (
-            ("knowledge_update", sections.knowledge_update(inputs, ks)),
-            ("abstention", sections.abstention(inputs)),
+            ("knowledge_update", knowledge_update(inputs, ks)),
+            ("abstention", abstention(inputs)),
         ):
             found |= {(section, *place): value for place, value in numbers.items()}
         for place, value in found.items():

@@ -25,7 +25,7 @@ from harness.errors import UsageError
 from harness.io.files import disk_errors, fsync_path
 from harness.io.records import Record, decode, encode
 from harness.scoring.results import counted
-from harness.stats.corrections import holm
+from harness.stats.proportions import holm
 
 VERSION: Final = 1
 NAME = "history.jsonl"

@@ -16,7 +16,7 @@ import pytest
 from harness.analysis.board.leaderboard import build
 from harness.analysis.board.ranks import add_ranks
 from harness.analysis.board.records import BoardProtocol, Entry, RankedResult
-from harness.analysis.board.table import table
+from harness.analysis.board.summary import table
 from harness.datasets.registry import open_dataset
 from harness.records.scores import Interval
 from harness.retrievers.bm25 import BM25

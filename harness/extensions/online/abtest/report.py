@@ -21,9 +21,8 @@ from harness.io.records import Record
 from harness.scoring.grid import grid
 from harness.stats.betting import balanced, betting_interval, betting_p
 from harness.stats.clusters import Ints, Values
-from harness.stats.corrections import holm
 from harness.stats.power import UnpairedPower
-from harness.stats.proportions import SampleRatio, sample_ratio
+from harness.stats.proportions import SampleRatio, holm, sample_ratio
 from harness.stats.sequential import MINIMUM, difference_sequence
 from harness.stats.unpaired import compare_unpaired
 
