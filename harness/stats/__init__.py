@@ -6,7 +6,7 @@ is a label for each observation, where observations that share one are not indep
 clusters are then resampled, flipped and counted. Results come as one record a metric. Bad shapes
 raise ValueError.
 
-* Means: `intervals`, on the sums and counts of `units`, resampled in `resampling`.
+* Means: `intervals`, on the sums and counts of `clusters`; tests by exchange: `resampling`.
 * Two systems: `paired` on the same observations, `unpaired` on different ones; `proportions` has
   the corrections for many tests, `power` for what could have been shown.
 * Many differences over the same units as one family, and ranges of ranks: `joint`.
