@@ -157,8 +157,9 @@ def test_claims_stand_beside_the_boards_of_their_dataset(
     assert claims_for(claims, replace(locomo, name="sample")) == []
     file = data / "published" / "cogito" / "runP-v35_per_question.json"
     results = tmp_path / "results"
-    options = ["--dataset", "longmemeval/s-ids", "--results", results, "--claims", CLAIMS]
-    told = harness("leaderboard", "add", file, *options)
+    scored = harness("score", file, "--dataset", "longmemeval/s-ids", "--out", results)
+    assert scored.status == 0, scored.err
+    told = harness("leaderboard", "--results", results, "--claims", CLAIMS)
     assert told.status == 0, told.err
     (summary,) = orjson.loads((results / "leaderboard.json").read_bytes())["boards"]
     found = {one["system"]: one for one in summary["claims"]}
