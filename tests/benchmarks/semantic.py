@@ -13,8 +13,7 @@ import numpy as np
 
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
-from harness.extensions.answers.semantic.accuracy import Asked, HaystackTexts, measured
-from harness.extensions.answers.semantic.similarity import TextVectors
+from harness.extensions.answers.semantic.accuracy import Asked, HaystackTexts, TextVectors, measured
 from harness.extensions.answers.semantic_folder import minilm
 from harness.retrievers.registry import RetrieverSpec
 from harness.runfiles.rankings import read_rankings

@@ -16,7 +16,9 @@ from resealed import reseal
 
 from harness.analysis.board.records import Leaderboard
 from harness.datasets.reader import Dataset
-from harness.extensions.answers.answering.templates import built_in_template
+from harness.extensions.answers.answering.templates import (
+    built_in_template,
+)
 from harness.io.records import decode, to_tree
 from harness.reports.report import report_data
 from harness.runs.folder.run_folder import read_scores

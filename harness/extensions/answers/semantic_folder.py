@@ -17,14 +17,15 @@ from harness.errors import UsageError
 from harness.extensions.answers.semantic.accuracy import (
     THRESHOLD,
     Asked,
+    Embed,
     HaystackTexts,
     SemanticAccuracy,
+    SimilarityModel,
     measured,
     one_haystack,
     sample_of,
 )
 from harness.extensions.answers.semantic.section import BY_ID, PROTOCOL, section
-from harness.extensions.answers.semantic.similarity import Embed, SimilarityModel
 from harness.records.scores import SemanticResult
 from harness.runfiles.rankings import read_rankings
 from harness.runs.folder.run_folder import RunFolder
@@ -69,7 +70,7 @@ def semantic_accuracy(
     should be found; a query without any is left out. `embed` gives vectors of shape (texts,
     dimension), and `model` says whose they are; by default MiniLM's. The random baseline is
     what random texts of `haystack` score, by default of everything that was retrieved. The
-    metrics are those of harness/extensions/answers/semantic/similarity.py. It is no substitute for
+    metrics are those of harness/extensions/answers/semantic/accuracy.py. It is no substitute for
     recall by ids. Raises UsageError for other shapes and for a threshold that is not above 0 and at
     most 1.
     """

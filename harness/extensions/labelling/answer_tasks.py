@@ -15,7 +15,7 @@ import numpy as np
 
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.extensions.answers.answering.human_labels import Labels
+from harness.extensions.answers.answering.judging import Labels
 from harness.extensions.labelling.consensus import read_consensus
 from harness.extensions.labelling.project import (
     VERSION,

@@ -25,8 +25,11 @@ from harness.extensions.answers.answering.context import (
     ContextBuilder,
     ContextLimits,
 )
-from harness.extensions.answers.answering.prompts import Prompt, Reader
 from harness.extensions.answers.answering.replies import Call
+from harness.extensions.answers.answering.templates import (
+    Prompt,
+    Reader,
+)
 from harness.io.files import digest
 from harness.io.records import to_plain
 from harness.records.answers import (

@@ -13,12 +13,12 @@ from typing import Protocol
 
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
-from harness.extensions.answers.answering.prompts import format_time
 from harness.extensions.answers.answering.published_code import EVALUATION, published_code
 from harness.extensions.answers.answering.replies import ModelMessage
 from harness.extensions.answers.answering.templates import (
     JudgeTemplate,
     built_in_template,
+    format_time,
     read_template,
     template_digest,
 )

@@ -1,22 +1,27 @@
-"""Reader and judge templates in TOML files: built in, or a user's own.
+"""The interface of readers, their prompts, and templates of readers and judges in TOML files.
 
-A name in braces is a placeholder (`{question}`); other braces stay as they are. A template has a
-name and a version, and its signature holds a digest of the file unless it is built in.
+A template is built in, or a user's own. A name in braces is a placeholder (`{question}`); other
+braces stay as they are. A template has a name and a version, and its signature holds a digest of
+the file unless it is built in.
 """
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
+from harness.extensions.answers.answering.context import Context
 from harness.extensions.answers.answering.replies import ModelMessage
 from harness.io.records import Record, read_toml_record
+from harness.schema import as_datetime
 
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")
 _BUILT_IN = Path(__file__).with_name("built_in")
@@ -120,3 +125,47 @@ def _check_pattern(path: Path, field: str, pattern: str) -> None:
         re.compile(pattern)
     except re.error as error:
         raise UsageError(f"{path}: {field} is no regular expression ({error})") from None
+
+
+@dataclass(frozen=True)
+class Prompt:
+    """The prompt of the question at `query`; `choices` maps letters to answers for a question that
+    offers some."""
+
+    query: int
+    messages: tuple[ModelMessage, ...]
+    params: Mapping[str, object]
+    choices: Mapping[str, str] | None = None
+
+
+class Reader(Protocol):
+    """A reader. `signature` changes with everything that could change an answer but the model."""
+
+    signature: str
+
+    def prompts(self, contexts: Sequence[Context]) -> Iterator[Prompt]:
+        """Yields a prompt for each context. Raises UsageError for an unsuitable dataset."""
+        ...
+
+    def answer(self, prompt: Prompt, text: str) -> str:
+        """Returns the answer in a reply."""
+        ...
+
+
+def format_time(timestamp: int | None, unknown: str) -> str:
+    """Formats a time as `2023-05-20 02:21`; returns `unknown` for None."""
+    return unknown if timestamp is None else f"{as_datetime(timestamp):%Y-%m-%d %H:%M}"
+
+
+def raw_file(dataset: Dataset, name: str) -> Path:
+    """Returns the file that the dataset was prepared from; official readers show parts of it.
+
+    Raises UsageError for another dataset, and if the file is missing or changed.
+    """
+    if dataset.name.partition("/")[0] != name or dataset.manifest.ids_only:
+        raise UsageError(f"{name}-official reads {name}'s own files, and this is {dataset.name}")
+    raw = dataset.manifest.raw[0]
+    path = Path(raw.path)
+    if not path.is_file() or path.stat().st_size != raw.bytes:
+        raise UsageError(f"{path}: the raw file is missing or changed; name it with --source PATH")
+    return path

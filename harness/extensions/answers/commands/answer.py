@@ -254,7 +254,7 @@ def score_and_print(
 
 def print_answers(options: argparse.Namespace, command: str, folders: Sequence[Path]) -> int:
     """Prints the tables of scored folders of answers, or their JSON."""
-    from harness.extensions.answers.analysis.tables import (
+    from harness.extensions.answers.tables import (
         AnsweredTables,
         by_ability,
         error_attribution,

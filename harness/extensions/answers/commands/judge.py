@@ -79,11 +79,11 @@ def main(options: argparse.Namespace) -> int:
 
 def _import_labels(options: argparse.Namespace, folders: Sequence[AnswersFolder]) -> int:
     """Imports human labels."""
-    from harness.extensions.answers.answering.human_labels import (
+    from harness.extensions.answers.answering.judging import (
         read_human_labels,
+        score_folder,
         write_human_labels,
     )
-    from harness.extensions.answers.answering.judging import score_folder
     from harness.io.plugins import provided
     from harness.runs.folder.answers_folder import dataset_of_all
 

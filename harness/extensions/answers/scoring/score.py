@@ -18,11 +18,11 @@ from harness.datasets.reader import Dataset
 from harness.extensions.answers.scoring import locomo
 from harness.extensions.answers.scoring.error_attribution import (
     EvidenceCoverage,
+    abstains,
     class_shares,
     evidence_coverage,
 )
 from harness.extensions.answers.scoring.text_metrics import METRICS, Text, best_of
-from harness.extensions.answers.scoring.texts import abstains
 from harness.records.scores import (
     ProtocolResult,
     RepeatVariance,

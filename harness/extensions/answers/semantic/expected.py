@@ -16,9 +16,13 @@ import numpy as np
 
 import harness
 from harness.errors import UsageError
-from harness.extensions.answers.semantic.accuracy import Asked, measured, one_haystack
+from harness.extensions.answers.semantic.accuracy import (
+    Asked,
+    SimilarityModel,
+    measured,
+    one_haystack,
+)
 from harness.extensions.answers.semantic.section import PROTOCOL, section
-from harness.extensions.answers.semantic.similarity import SimilarityModel
 from harness.io.files import digest
 from harness.records.scores import SemanticResult
 from harness.runfiles.raw import read_lines

@@ -8,8 +8,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from harness.extensions.answers.semantic.accuracy import SemanticAccuracy
-from harness.extensions.answers.semantic.similarity import METRICS
+from harness.extensions.answers.semantic.accuracy import METRICS, SemanticAccuracy
 from harness.records.scores import (
     Estimate,
     ProtocolResult,

@@ -16,7 +16,10 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.extensions.answers.answering.context import Context, ContextBuilder, ContextLimits
 from harness.extensions.answers.answering.readers import make_reader
-from harness.extensions.answers.answering.templates import ReaderTemplate, read_template
+from harness.extensions.answers.answering.templates import (
+    ReaderTemplate,
+    read_template,
+)
 from harness.records.answers import BASELINES
 from harness.runfiles.rankings import read_rankings
 from harness.scoring.tokens import text_tokens

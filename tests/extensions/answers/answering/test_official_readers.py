@@ -15,12 +15,14 @@ from published_scripts import write_scripts
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
-from harness.extensions.answers.answering import judges, locomo_reader, longmemeval_reader
+from harness.extensions.answers.answering import judges, readers
 from harness.extensions.answers.answering.context import Context, ContextBuilder, ContextLimits
 from harness.extensions.answers.answering.judges import make_judge
-from harness.extensions.answers.answering.prompts import Prompt
 from harness.extensions.answers.answering.readers import make_reader
 from harness.extensions.answers.answering.replies import ModelMessage
+from harness.extensions.answers.answering.templates import (
+    Prompt,
+)
 from harness.extensions.answers.scoring.locomo import CATEGORIES
 
 
@@ -28,9 +30,9 @@ from harness.extensions.answers.scoring.locomo import CATEGORIES
 def scripts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A clone of the authors' repositories, whose hashes nobody asks for."""
     for module, name in (
-        (longmemeval_reader, "GENERATION"),
+        (readers, "GENERATION"),
         (judges, "EVALUATION"),
-        (locomo_reader, "LOCOMO_PROMPTS"),
+        (readers, "LOCOMO_PROMPTS"),
     ):
         monkeypatch.setattr(module, name, replace(getattr(module, name), sha256=None))
     return write_scripts(tmp_path / "clone")

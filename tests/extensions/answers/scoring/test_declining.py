@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.extensions.answers.scoring.texts import abstains
+from harness.extensions.answers.scoring.error_attribution import abstains
 
 DECLINING = [
     "No information available.",

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from harness.errors import UsageError
 from harness.extensions.answers.semantic import accuracy as accuracy_module
-from harness.extensions.answers.semantic.expected import semantic_of_files
-from harness.extensions.answers.semantic.similarity import (
+from harness.extensions.answers.semantic.accuracy import (
     SimilarityModel,
     accuracy,
     random_baseline,
 )
+from harness.extensions.answers.semantic.expected import semantic_of_files
 from harness.extensions.answers.semantic_folder import semantic_accuracy
 from harness.scoring.evaluate import evaluate
 
