@@ -185,8 +185,8 @@ def test_sets_without_ids(harness: Harness, files: tuple[Path, Path]) -> None:
     ("options", "said"),
     [
         (["--expected", "nothing.jsonl"], "nothing.jsonl: no such file"),
-        (["--expected", "returned.jsonl"], "line 3: texts must be a list of texts"),
-        (["--expected", "broken.jsonl"], "broken.jsonl, line 1: expected"),
+        (["--expected", "returned.jsonl"], "line 3: texts: "),
+        (["--expected", "broken.jsonl"], "broken.jsonl, line 1: not valid JSON"),
         (["--expected", "twice.jsonl"], "line 2: the query 'q' is there twice"),
         (["--expected", "none.jsonl"], "no query in it has an expected text"),
         (["--expected", "other.jsonl"], "none of its 3 queries is in"),

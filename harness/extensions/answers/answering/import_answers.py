@@ -25,7 +25,7 @@ from harness.extensions.answers.answering.answer import context_columns, mean_to
 from harness.extensions.answers.answering.context import ContextBuilder, ContextLimits
 from harness.extensions.answers.answering.judging import write_judgements
 from harness.io.files import digest
-from harness.io.records import Record, convert, to_plain
+from harness.io.records import Record, convert, decode, to_plain
 from harness.records.answers import (
     AnswerCounts,
     AnswerSettings,
@@ -103,7 +103,7 @@ def read_answers(path: Path) -> tuple[str, list[ImportedAnswer]]:
         value = orjson.loads(data)
     except orjson.JSONDecodeError:
         lines = enumerate(data.split(b"\n"), 1)
-        value = [_parsed(path, number, line) for number, line in lines if line.strip()]
+        value = [decode(line, Any, f"{path}, line {n}") for n, line in lines if line.strip()]
     remedy = (
         "expected records of question_id and hypothesis, LoCoMo's with a prediction, or mem0's "
         "with a response"
@@ -260,13 +260,6 @@ def _write_judgements(
     identity = JudgeIdentity(name=f"judge:{name}", version=1, signature=name, model=judge)
     table = pa.Table.from_pylist(rows, JUDGEMENTS)
     write_judgements(folder, table, identity, imported=imported)
-
-
-def _parsed(path: Path, number: int, line: bytes) -> Any:
-    try:
-        return orjson.loads(line)
-    except orjson.JSONDecodeError as error:
-        raise UsageError(f"{path}, line {number}: not valid JSON ({error})") from None
 
 
 def _longmemeval(record: LongMemEvalAnswer) -> ImportedAnswer:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ast
 import string
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -127,71 +127,68 @@ def published_code(file: RemoteFile, source: Path | None) -> Code:
         raise UsageError(f"{path}: no Python that can be read ({error})") from None
 
 
-def assigned(
-    body: Sequence[ast.stmt], name: str, values: Choices, found: str | None = None
-) -> str | None:
+def assigned(body: Sequence[ast.stmt], name: str, values: Choices) -> str | None:
     """Returns the text of a name after these statements, in the branches that `values` choose.
 
-    `found` is its text before them. Returns None if nothing assigns it, or if an assigned value or
-    a test is unknown.
+    Returns None if nothing assigns it, or if an assigned value or a test is unknown.
     """
-    for statement in body:
-        if not _assigns(statement, name):
-            continue
-        if isinstance(statement, ast.If):
-            test = _value(statement.test, values)
-            if test is _UNKNOWN:
-                return None
-            found = assigned(statement.body if test else statement.orelse, name, values, found)
-        elif isinstance(statement, ast.Assign):
+    found: str | None = None
+    for statement, known in _reached(body, values):
+        value: object = None
+        if isinstance(statement, ast.Assign):
+            targets = statement.targets
             value = _value(statement.value, values)
-            found = value if isinstance(value, str) else None
-        elif isinstance(statement, ast.AugAssign) and found is not None:
-            value = _value(statement.value, values)
-            found = found + value if isinstance(value, str) else None
+        elif isinstance(statement, ast.AugAssign):
+            targets = [statement.target]
+            more = _value(statement.value, values)
+            value = found + more if isinstance(more, str) and found is not None else None
         else:
-            return None
+            continue
+        if any(isinstance(one, ast.Name) and one.id == name for one in targets):
+            found = value if known and isinstance(value, str) else None
     return found
 
 
 def formats_added(body: Sequence[ast.stmt], name: str, values: Choices) -> Iterator[str]:
     """Yields the texts whose `format` is added to a variable (`name += "...".format(...)`), also
     in loops, in the branches that `values` choose; in both branches of an unknown test."""
+    for statement, _ in _reached(body, values):
+        match statement:
+            case ast.AugAssign(
+                target=ast.Name(id=target),
+                value=ast.Call(
+                    func=ast.Attribute(value=ast.Constant(value=str(text)), attr="format")
+                ),
+            ) if target == name:
+                yield text
+
+
+def _reached(
+    body: Sequence[ast.stmt], values: Choices, known: bool = True
+) -> Iterator[tuple[ast.stmt, bool]]:
+    """Yields the simple statements that these values lead to, and whether they surely do."""
     for statement in body:
         if isinstance(statement, ast.If):
             test = _value(statement.test, values)
+            sure = known and test is not _UNKNOWN
             if test is _UNKNOWN or test:
-                yield from formats_added(statement.body, name, values)
+                yield from _reached(statement.body, values, sure)
             if test is _UNKNOWN or not test:
-                yield from formats_added(statement.orelse, name, values)
+                yield from _reached(statement.orelse, values, sure)
         elif isinstance(statement, ast.For | ast.While | ast.With | ast.Try):
-            yield from formats_added(statement.body, name, values)
-        elif (
-            isinstance(statement, ast.AugAssign)
-            and isinstance(statement.target, ast.Name)
-            and statement.target.id == name
-            and isinstance(statement.value, ast.Call)
-            and isinstance(statement.value.func, ast.Attribute)
-            and statement.value.func.attr == "format"
-            and isinstance(statement.value.func.value, ast.Constant)
-            and isinstance(statement.value.func.value.value, str)
-        ):
-            yield statement.value.func.value.value
+            yield from _reached(statement.body, values, False)
+        else:
+            yield statement, known
 
 
 _UNKNOWN = object()
-
-
-def _assigns(statement: ast.stmt, name: str) -> bool:
-    for node in ast.walk(statement):
-        targets: Sequence[ast.expr] = ()
-        if isinstance(node, ast.Assign):
-            targets = node.targets
-        elif isinstance(node, ast.AugAssign | ast.AnnAssign):
-            targets = (node.target,)
-        if any(isinstance(one, ast.Name) and one.id == name for one in targets):
-            return True
-    return False
+_COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
+    ast.Eq: lambda left, right: left == right,
+    ast.Is: lambda left, right: left == right,
+    ast.NotEq: lambda left, right: left != right,
+    ast.IsNot: lambda left, right: left != right,
+    ast.In: lambda left, right: isinstance(right, list) and left in right,
+}
 
 
 def _value(node: ast.expr, values: Choices) -> Any:
@@ -213,13 +210,7 @@ def _value(node: ast.expr, values: Choices) -> Any:
         return all(parts) if isinstance(node.op, ast.And) else any(parts)
     if isinstance(node, ast.Compare) and len(node.ops) == 1:
         left, right = _value(node.left, values), _value(node.comparators[0], values)
-        if left is _UNKNOWN or right is _UNKNOWN:
-            return _UNKNOWN
-        op = node.ops[0]
-        if isinstance(op, ast.Eq | ast.Is):
-            return left == right
-        if isinstance(op, ast.NotEq | ast.IsNot):
-            return left != right
-        if isinstance(op, ast.In) and isinstance(right, list):
-            return left in right
+        compare = _COMPARISONS.get(type(node.ops[0]))
+        if compare is not None and left is not _UNKNOWN and right is not _UNKNOWN:
+            return compare(left, right)
     return _UNKNOWN

@@ -157,8 +157,11 @@ def _versus_ids(versus: SemanticVersusIds | None) -> list[str]:
         return ["", "", "", ""]
     return [
         digits(versus.mean_by_ids),
-        f"{versus.difference.value:+.4f} {_signed(versus.difference)}".rstrip(),
-        *(f"{_two(one.value)} {_ends(one)}" for one in (versus.pearson, versus.spearman)),
+        f"{versus.difference.value:+.4f} {_bounds(versus.difference, '+.3f')}".rstrip(),
+        *(
+            f"{'-' if one.value is None else f'{one.value:.2f}'} {_bounds(one, '.2f')}"
+            for one in (versus.pearson, versus.spearman)
+        ),
     ]
 
 
@@ -166,20 +169,10 @@ def _shown_k(found: SemanticResult) -> int:
     return 10 if 10 in found.ks else found.ks[-1]
 
 
-def _two(value: float | None) -> str:
-    return "-" if value is None else f"{value:.2f}"
-
-
-def _ends(estimate: Estimate) -> str:
+def _bounds(estimate: Estimate, form: str) -> str:
     if estimate.low is None or estimate.high is None:
         return ""
-    return f"({estimate.low:.2f} to {estimate.high:.2f})"
-
-
-def _signed(estimate: Estimate) -> str:
-    if estimate.low is None or estimate.high is None:
-        return ""
-    return f"({estimate.low:+.3f} to {estimate.high:+.3f})"
+    return f"({estimate.low:{form}} to {estimate.high:{form}})"
 
 
 def _range(interval: Interval | None) -> str:

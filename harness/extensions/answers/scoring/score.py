@@ -8,7 +8,7 @@ mean over the questions without one; of several repetitions the mean counts.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ import harness
 from harness.datasets.reader import Dataset
 from harness.extensions.answers.scoring import locomo
 from harness.extensions.answers.scoring.error_attribution import (
-    EvidenceCoverage,
     abstains,
     class_shares,
     evidence_coverage,
@@ -32,7 +31,7 @@ from harness.records.scores import (
     SliceResult,
 )
 from harness.schema import Ability
-from harness.scoring.arrays import Flags, Values
+from harness.scoring.arrays import Values
 from harness.scoring.protocols import Signature, digest
 from harness.scoring.results import (
     Column,
@@ -60,16 +59,6 @@ class JudgeVerdicts:
     right: Values
 
 
-@dataclass(frozen=True)
-class _AnswerProtocol:
-    """One protocol of answers before its results are computed."""
-
-    name: str
-    version: int
-    about: str
-    columns: list[Column]
-
-
 def score_answers(
     dataset: Dataset, answers: pa.Table, reader: str, judged: Sequence[JudgeVerdicts] = ()
 ) -> tuple[ScoreReport, pa.Table]:
@@ -86,16 +75,58 @@ def score_answers(
     asked[rows] = True
     failed = np.zeros(dataset.n_queries, bool)
     failed[rows[[text is None for text in texts]]] = True
-    masks = slices(dataset)
+    ids = [dataset.query_ids[row] for row in np.flatnonzero(asked)]
+    manifest = dataset.manifest
+    shared = Signature(
+        metric="",
+        protocol="",
+        data=f"{manifest.name}#{manifest.fingerprint[:8]}",
+        level=LEVEL,
+        text=manifest.text,
+        split=manifest.split,
+        slice="",
+        n=0,
+        queries="all" if asked.all() else digest(ids),
+        ties="order",
+        depth=0,
+        missing="zero",
+        v=harness.__version__,
+        reader=reader,
+    )
+    masks, by_words = slices(dataset), _by_words(dataset, rows, texts)
     results, tables = [], []
-    for block in _blocks(dataset, rows, texts, judged, evidence_coverage(dataset, answers)):
-        judge = next((one.signature for one in judged if one.name == block.name), "")
-        template = _template(dataset, block, reader, judge, asked)
-        found = _result(dataset, block, masks, template, failed)
-        if found.columns:
-            results.append(found)
-            tables.append(query_table(dataset, asked, block.name, LEVEL, block.columns))
-    ids = sorted(dataset.query_ids[row] for row in np.flatnonzero(asked))
+
+    def add(name: str, about: str, values: Mapping[str, Values], version: int, judge: str) -> None:
+        columns = [_column(metric, one, rows, len(asked)) for metric, one in values.items()]
+        found = slice_results(columns, masks, failed)
+        found = with_macro_category(with_intervals(dataset, columns, masks, found))
+        signature = replace(shared, protocol=f"{name}/{version}", judge=judge)
+        result = ProtocolResult(
+            protocol=name,
+            version=version,
+            description=about,
+            level=LEVEL,
+            ties="order",
+            signature=signature.template,
+        ).with_slices({part: SliceResult.of(one) for part, one in found.items()})
+        if result.columns:
+            results.append(result)
+            tables.append(query_table(dataset, asked, name, LEVEL, columns))
+
+    about = (
+        "answers against the references, without a model; of questions that have none only whether "
+        "the answer abstains"
+    )
+    add("answers-text", about, by_words, 1, "")
+    if dataset.name == "locomo" and {*dataset.categories.tolist()} <= locomo.CATEGORIES.keys():
+        about = "LoCoMo's F1 of stemmed words, by category (task_eval/evaluation.py)"
+        add("locomo-answers", about, {"f1": _locomo_f1(dataset, rows, texts)}, 1, "")
+    evidence = evidence_coverage(dataset, answers)
+    for one in judged:
+        values = {"accuracy": one.right}
+        values |= {} if evidence is None else class_shares(evidence, one.right)
+        about = f"whether an answer is right, by {one.signature}"
+        add(one.name, about, values, one.version, one.signature)
     report = ScoreReport(
         harness=harness.__version__,
         dataset=scored_dataset(dataset),
@@ -105,10 +136,12 @@ def score_answers(
         queries=ScoredQueries(
             in_dataset=dataset.n_queries,
             asked=int(asked.sum()),
-            scorable=ScorableQueries(n=len(ids), digest=digest(ids)),
+            scorable=ScorableQueries(n=len(ids), digest=digest(sorted(ids))),
             failed=int(failed.sum()),
         ),
-        repeats=_repeats(dataset, rows, texts, judged),
+        repeats=_repeats(
+            rows, {"answers-text": by_words["token_f1"]} | {one.name: one.right for one in judged}
+        ),
         protocols=results,
     )
     return report, pa.concat_tables(tables, promote_options="default")
@@ -118,26 +151,13 @@ HALF_WIDTH = 0.02
 """The precision of which it is said what it would take."""
 
 
-def _repeats(
-    dataset: Dataset, rows: np.ndarray, texts: Sequence[str | None], judged: Sequence[JudgeVerdicts]
-) -> dict[str, RepeatVariance]:
+def _repeats(rows: np.ndarray, by_protocol: Mapping[str, Values]) -> dict[str, RepeatVariance]:
     """Of answers that were asked several times: what varies between questions and what between
     repetitions, by judge, and for words (token_f1); empty where nothing was repeated."""
     if len(np.unique(rows)) == len(rows):
         return {}
-    references: list[list[str]] = dataset.query_table["answers"].to_pylist()
-    without = dataset.abilities == str(Ability.ABSTENTION)
-    words = [
-        np.nan
-        if without[row]
-        else best_of(METRICS["token_f1"], Text(text or ""), [Text(one) for one in references[row]])
-        for row, text in zip(rows.tolist(), texts, strict=True)
-    ]
     found = {}
-    for name, values in (
-        ("answers-text", np.array(words)),
-        *((one.name, one.right) for one in judged),
-    ):
+    for name, values in by_protocol.items():
         order = np.argsort(rows, kind="stable")
         ids, starts = np.unique(rows[order], return_index=True)
         place = np.arange(len(rows)) - np.repeat(starts, np.diff([*starts, len(rows)]))
@@ -158,16 +178,10 @@ def _repeats(
     return found
 
 
-def _blocks(
-    dataset: Dataset,
-    rows: np.ndarray,
-    texts: Sequence[str | None],
-    judged: Sequence[JudgeVerdicts],
-    evidence: EvidenceCoverage | None,
-) -> list[_AnswerProtocol]:
+def _by_words(dataset: Dataset, rows: np.ndarray, texts: Sequence[str | None]) -> dict[str, Values]:
+    """Measures each answer against the references; NaN for a question that has no answer."""
     references: list[list[str]] = dataset.query_table["answers"].to_pylist()
     without = dataset.abilities == str(Ability.ABSTENTION)
-    n = dataset.n_queries
     found = {name: np.full(len(texts), np.nan) for name in (*TEXTS, "abstained")}
     for at, (row, text) in enumerate(zip(rows.tolist(), texts, strict=True)):
         found["abstained"][at] = text is not None and abstains(text)
@@ -177,34 +191,18 @@ def _blocks(
         cut, known = Text(text or ""), [Text(one) for one in references[row]]
         for name in TEXTS:
             found[name][at] = best_of(METRICS[name], cut, known)
-    about = (
-        "answers against the references, without a model; of questions that have none only whether "
-        "the answer abstains"
+    return found
+
+
+def _locomo_f1(dataset: Dataset, rows: np.ndarray, texts: Sequence[str | None]) -> Values:
+    references: list[list[str]] = dataset.query_table["answers"].to_pylist()
+    categories = [locomo.CATEGORIES[str(one)] for one in dataset.categories]
+    return np.array(
+        [
+            0.0 if text is None else locomo.f1(text, (references[row] or [""])[0], categories[row])
+            for row, text in zip(rows.tolist(), texts, strict=True)
+        ]
     )
-    columns = [_column(name, values, rows, n) for name, values in found.items()]
-    blocks = [_AnswerProtocol("answers-text", 1, about, columns)]
-    categories = dataset.categories
-    if dataset.name == "locomo" and {*categories.tolist()} <= locomo.CATEGORIES.keys():
-        values = np.array(
-            [
-                0.0
-                if text is None
-                else locomo.f1(
-                    text, (references[row] or [""])[0], locomo.CATEGORIES[str(categories[row])]
-                )
-                for row, text in zip(rows.tolist(), texts, strict=True)
-            ]
-        )
-        about = "LoCoMo's F1 of stemmed words, by category (task_eval/evaluation.py)"
-        blocks.append(_AnswerProtocol("locomo-answers", 1, about, [_column("f1", values, rows, n)]))
-    for one in judged:
-        about = f"whether an answer is right, by {one.signature}"
-        accuracy = _column("accuracy", one.right, rows, n)
-        columns = [accuracy]
-        if evidence is not None:
-            columns += [_column(*of, rows, n) for of in class_shares(evidence, one.right).items()]
-        blocks.append(_AnswerProtocol(one.name, one.version, about, columns))
-    return blocks
 
 
 def _column(name: str, values: Values, rows: np.ndarray, n: int) -> Column:
@@ -215,46 +213,3 @@ def _column(name: str, values: Values, rows: np.ndarray, n: int) -> Column:
     means = np.full(n, np.nan)
     np.divide(sums, counts, out=means, where=counts > 0)
     return Column(name, means, np.ones(n, bool), None, None)
-
-
-def _template(
-    dataset: Dataset, block: _AnswerProtocol, reader: str, judge: str, asked: Flags
-) -> str:
-    manifest = dataset.manifest
-    ids = [dataset.query_ids[row] for row in np.flatnonzero(asked)]
-    return Signature(
-        metric="",
-        protocol=f"{block.name}/{block.version}",
-        data=f"{manifest.name}#{manifest.fingerprint[:8]}",
-        level=LEVEL,
-        text=manifest.text,
-        split=manifest.split,
-        slice="",
-        n=0,
-        queries="all" if asked.all() else digest(ids),
-        ties="order",
-        depth=0,
-        missing="zero",
-        v=harness.__version__,
-        reader=reader,
-        judge=judge,
-    ).template
-
-
-def _result(
-    dataset: Dataset,
-    block: _AnswerProtocol,
-    masks: Mapping[str, Flags],
-    template: str,
-    failed: Flags,
-) -> ProtocolResult:
-    found = slice_results(block.columns, masks, failed)
-    found = with_macro_category(with_intervals(dataset, block.columns, masks, found))
-    return ProtocolResult(
-        protocol=block.name,
-        version=block.version,
-        description=block.about,
-        level=LEVEL,
-        ties="order",
-        signature=template,
-    ).with_slices({name: SliceResult.of(results) for name, results in found.items()})

@@ -7,12 +7,12 @@ Both hold a line for each query: `{"query": id or text, "texts": [...]}`; what w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 import harness
 from harness.errors import UsageError
@@ -24,51 +24,64 @@ from harness.extensions.answers.semantic.accuracy import (
 )
 from harness.extensions.answers.semantic.section import PROTOCOL, section
 from harness.io.files import digest
+from harness.io.records import Record, decode
 from harness.records.scores import SemanticResult
 from harness.runfiles.raw import read_lines
 from harness.scoring.protocols import Signature
 
-T = TypeVar("T")
+T = TypeVar("T", "ExpectedTexts", "ReturnedTexts")
 
 
-@dataclass(frozen=True)
-class Expected:
-    """The texts that a query should have found, and its ability, "" where none is named."""
+class TextHit(Record, forbid_unknown_fields=False):
+    """A returned text."""
 
+    text: str
+
+
+class ExpectedTexts(Record, forbid_unknown_fields=False):
+    """The texts that a query should have found, and its ability, where one is named."""
+
+    query: str
     texts: list[str]
-    ability: str
+    ability: str | None = None
 
 
-def read_expected(path: Path) -> dict[str, Expected]:
-    """What is expected, by query.
+class ReturnedTexts(Record, forbid_unknown_fields=False):
+    """The texts that were returned for a query, best first: as `texts`, or as `hits`."""
 
-    Raises UsageError, naming file and line, for lines of another shape, a query that stands twice,
-    and a file without a text.
+    query: str
+    texts: list[str] | None = None
+    hits: list[TextHit] | None = None
+
+
+def read_texts(path: Path, kind: type[T]) -> dict[str, T]:
+    """Reads a file with a line for each query; a record always has its `texts`.
+
+    Raises UsageError, naming file and line, for lines of another shape and a query that stands
+    twice, and for a file without a line.
     """
-    found: dict[str, Expected] = {}
-    for number, record in _records(path, '{"query": id, "texts": [text, ...]}'):
-        ability = record.get("ability") or ""
-        if not isinstance(ability, str):
-            raise UsageError(f"{path}, line {number}: the ability must be a text, not {ability!r}")
-        _put(path, number, found, record["query"], Expected(_texts(path, number, record), ability))
-    if not any(one.texts for one in found.values()):
-        raise UsageError(f"{path}: no query in it has an expected text")
-    return found
-
-
-def read_returned(path: Path) -> dict[str, list[str]]:
-    """Texts by query, best first. Raises UsageError as `read_expected` does."""
-    found: dict[str, list[str]] = {}
-    shape = '{"query": id, "texts": [text, ...]} or {"query": id, "hits": [{"text": ...}, ...]}'
-    for number, record in _records(path, shape):
-        hits = record.get("hits")
-        if "texts" not in record and isinstance(hits, list):
-            if not all(isinstance(hit, dict) and isinstance(hit.get("text"), str) for hit in hits):
-                raise UsageError(f"{path}, line {number}: every hit needs a text; expected {shape}")
-            record = {**record, "texts": [hit["text"] for hit in hits]}
-        _put(path, number, found, record["query"], _texts(path, number, record))
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    shape = 'expected {"query": id, "texts": [text, ...]}'
+    if kind is ReturnedTexts:
+        shape += ' or {"query": id, "hits": [{"text": ...}, ...]}'
+    found: dict[str, T] = {}
+    for number, line in enumerate(read_lines(path), 1):
+        if not line.strip():
+            continue
+        where = f"{path}, line {number}"
+        record = decode(line, kind, where, shape)
+        if isinstance(record, ReturnedTexts) and record.texts is None:
+            record = replace(record, texts=[one.text for one in record.hits or ()])
+            if record.hits is None:
+                raise UsageError(f"{where}: neither texts nor hits; {shape}")
+        if any(not text.strip() for text in record.texts or ()):
+            raise UsageError(f"{where}: a text is blank, and blank is like nothing")
+        if record.query in found:
+            raise UsageError(f"{where}: the query {record.query!r:.60} is there twice")
+        found[record.query] = record
     if not found:
-        raise UsageError(f"{path}: empty; it has lines {shape}")
+        raise UsageError(f"{path}: empty; {shape}")
     return found
 
 
@@ -89,7 +102,10 @@ def semantic_of_files(
     once the files have been read and checked. Raises UsageError for files of another shape,
     for those that share no query, and, when `strict`, for anything odd.
     """
-    wanted, found = read_expected(expected), read_returned(returned)
+    wanted = read_texts(expected, ExpectedTexts)
+    if not any(one.texts for one in wanted.values()):
+        raise UsageError(f"{expected}: no query in it has an expected text")
+    found = {query: one.texts or [] for query, one in read_texts(returned, ReturnedTexts).items()}
     unknown = [query for query in found if query not in wanted]
     if len(unknown) == len(found):
         raise UsageError(
@@ -113,7 +129,7 @@ def semantic_of_files(
     haystack = list(dict.fromkeys(text for texts in found.values() for text in texts))
     accuracy = measured(asked, one_haystack(haystack, max(ks)), ks, threshold, find_model)
     n = len(asked)
-    abilities = np.array([one.ability for one in wanted.values()], dtype=str)
+    abilities = np.array([one.ability or "" for one in wanted.values()], dtype=str)
     masks = {"all": np.ones(n, bool)}
     masks |= {str(name): abilities == name for name in np.unique(abilities) if name}
     left_out = {
@@ -141,36 +157,3 @@ def semantic_of_files(
     counts = {reason: count for reason, count in left_out.items() if count}
     failed = np.zeros(n, bool)  # a file of texts tells of no failure
     return section(accuracy, masks, None, signature.template, counts, failed), notes
-
-
-def _records(path: Path, shape: str) -> Any:
-    """(number, record) of each line that has a query. Raises UsageError."""
-    import orjson
-
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file")
-    for number, line in enumerate(read_lines(path), 1):
-        if not line.strip():
-            continue
-        try:
-            record = orjson.loads(line)
-        except orjson.JSONDecodeError as error:
-            raise UsageError(f"{path}, line {number}: expected {shape} ({error})") from None
-        if not isinstance(record, Mapping) or not isinstance(record.get("query"), str):
-            raise UsageError(f"{path}, line {number}: expected {shape} (no query that is a text)")
-        yield number, record
-
-
-def _texts(path: Path, number: int, record: Mapping[str, object]) -> list[str]:
-    texts = record.get("texts")
-    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
-        raise UsageError(f"{path}, line {number}: texts must be a list of texts, not {texts!r:.60}")
-    if any(not text.strip() for text in texts):
-        raise UsageError(f"{path}, line {number}: a text is blank, and blank is like nothing")
-    return list(texts)
-
-
-def _put(path: Path, number: int, found: dict[str, T], query: str, value: T) -> None:
-    if query in found:
-        raise UsageError(f"{path}, line {number}: the query {query!r:.60} is there twice")
-    found[query] = value
