@@ -32,7 +32,7 @@ from harness.scoring.protocols import Signature
 T = TypeVar("T", "ExpectedTexts", "ReturnedTexts")
 
 
-class TextHit(Record, forbid_unknown_fields=False):
+class ReturnedText(Record, forbid_unknown_fields=False):
     """A returned text."""
 
     text: str
@@ -51,7 +51,7 @@ class ReturnedTexts(Record, forbid_unknown_fields=False):
 
     query: str
     texts: list[str] | None = None
-    hits: list[TextHit] | None = None
+    hits: list[ReturnedText] | None = None
 
 
 def read_texts(path: Path, kind: type[T]) -> dict[str, T]:
