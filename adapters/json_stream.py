@@ -18,7 +18,7 @@ import numpy.typing as npt
 import orjson
 
 from harness.errors import UsageError
-from harness.runfiles.json_files import count_keys, doubled_key
+from harness.runfiles.json_files import doubled_key
 
 BLOCK = 1 << 22
 _BLANK = b" \t\r\n"
@@ -58,7 +58,7 @@ def records(path: Path, *, block: int = BLOCK) -> Iterator[JsonElement]:
                 f"{path}: record {number} (from byte {offset}) is not valid JSON ({error}); "
                 "the file is damaged, get it again"
             ) from None
-        if (name := doubled_key(data, count_keys(value))) is not None:
+        if (name := doubled_key(data, value)) is not None:
             raise UsageError(f"{path}: in record {number}, {name!r} stands twice; keep one")
         yield JsonElement(number, offset, len(data), value)
 

@@ -14,7 +14,7 @@ from harness.datasets.adapter import RemoteFile, SourceFiles, Variant
 from harness.errors import UsageError
 from harness.io.files import read_json
 from harness.runfiles.fields import mistaken
-from harness.runfiles.json_files import count_keys, doubled_key
+from harness.runfiles.json_files import doubled_key
 from harness.schema import as_datetime
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def published_files(list_of: Path, url: str = "") -> tuple[RemoteFile, ...]:
 def read_once(path: Path) -> Any:
     """What a JSON file holds. Raises UsageError as `read_json`, and for a key that stands twice."""
     value = read_json(path)
-    if (name := doubled_key(path.read_bytes(), count_keys(value))) is not None:
+    if (name := doubled_key(path.read_bytes(), value)) is not None:
         raise UsageError(f"{path}: {name!r} stands twice in one object; keep one")
     return value
 

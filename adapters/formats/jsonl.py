@@ -10,7 +10,7 @@ import orjson
 
 from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError
-from harness.runfiles.json_files import count_keys, doubled_key
+from harness.runfiles.json_files import doubled_key
 
 Record = dict[str, object]
 
@@ -46,7 +46,7 @@ def checked(file: TextFile) -> Iterator[tuple[int, Record]]:
     """As `records`, and a key that stands twice in an object is refused: slower, and safe."""
     for number, line in file.raw_lines():
         record = _load(file, number, line)
-        if (name := doubled_key(line, count_keys(record))) is not None:
+        if (name := doubled_key(line, record)) is not None:
             raise file.error(number, f"the field {name!r} stands twice; keep one")
         if not isinstance(record, dict):
             raise file.error(

@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from harness.cli.options import add_results, load_plugins, run_folder
+from harness.cli.options import DatasetOptions, add_results, load_plugins, run_folder
 from harness.cli.output import add_output, plain, print_json, refuse
+from harness.cli.settings_options import add_options
 from harness.errors import UsageError
 from harness.records.output import Output
 from harness.records.scores import MetricResult, ScoredDataset
@@ -51,8 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--share", action="store_true", help="leave the dataset's text out")
     parser.add_argument("--rules", action="store_true", help="print the rules, and nothing else")
-    parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers datasets")
-    parser.add_argument("--source", metavar="PATH", help="a local copy of the raw files to read")
+    add_options(parser, DatasetOptions, only=("plugin", "source"))
     add_output(parser)
 
 

@@ -96,11 +96,6 @@ def _replies() -> dict[str, int]:
         return {} if replies is None else replies.count()
 
 
-def _damaged_replies() -> int:
-    with _open_replies() as replies:
-        return 0 if replies is None else replies.damaged()
-
-
 @contextmanager
 def _open_replies() -> Iterator[Any]:
     """The replies that are kept; None where none ever were."""
@@ -136,7 +131,8 @@ def call_verify(options: argparse.Namespace) -> int:
     cache = provided_or_none("vector_cache")
     vectors, indexes = cache.verify() if cache else [], index_cache.verify()
     told = [one.damaged for one in vectors if one.damaged]
-    replies, lost = _replies(), _damaged_replies()
+    with _open_replies() as kept:
+        replies, lost = (kept.count(), kept.damaged()) if kept else ({}, 0)
     if lost:
         told.append(f"{lost} replies of models are not as they were written; they are asked again")
     _print(vectors, indexes, replies, options, "nothing is kept")

@@ -9,8 +9,9 @@ import argparse
 import shlex
 from dataclasses import asdict
 
-from harness.cli.options import parameters, retriever_spec
+from harness.cli.options import DatasetOptions, parameters, retriever_spec
 from harness.cli.output import add_output, print_json
+from harness.cli.settings_options import add_options
 from harness.records.output import Output, OutputPart
 
 
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--param", action="append", default=[], metavar="KEY=VALUE", help="for its constructor"
     )
-    parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers retrievers")
+    add_options(parser, DatasetOptions, only=("plugin",))
     add_output(parser)
 
 

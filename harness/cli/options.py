@@ -10,9 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
+from msgspec import field
+
 from harness.cli.settings_options import add_options
 from harness.cli.settings_options import number as number
 from harness.errors import UsageError
+from harness.io.files import read_toml
+from harness.io.records import Record, convert
 from harness.records.settings import setting
 
 if TYPE_CHECKING:
@@ -104,12 +108,53 @@ def matching(options: argparse.Namespace) -> Any:
     return Matching(options.match_f1, options.match_semantic)
 
 
+class ProjectFile(Record):
+    """`[tool.harness]` of pyproject.toml, or harness.toml."""
+
+    plugins: list[str] = field(default_factory=list)
+
+
+class _Tools(Record, forbid_unknown_fields=False):
+    harness: ProjectFile | None = None
+
+
+class _PyProject(Record, forbid_unknown_fields=False):
+    tool: _Tools = _Tools()
+
+
+def project_plugins() -> list[str]:
+    """Return the files that register retrievers and datasets for every command in a project.
+
+    They are `plugins = ["mine.py"]` in the nearest harness.toml, or below [tool.harness] of
+    the nearest pyproject.toml that has one, looked for from this folder upwards; their paths are
+    taken from that file's folder. Raises UsageError for a broken file and an unknown key.
+    """
+    for folder in (Path.cwd(), *Path.cwd().parents):
+        for file in (folder / "harness.toml", folder / "pyproject.toml"):
+            if (settings := _settings(file)) is not None:
+                for one in settings.plugins:
+                    if not (folder / one).is_file():
+                        raise UsageError(f"{file}: plugins names {one}, which is not there")
+                return [os.path.relpath(folder / one) for one in settings.plugins]
+    return []
+
+
+def _settings(file: Path) -> ProjectFile | None:
+    """Returns the file's settings; None where there are none."""
+    if not file.is_file():
+        return None
+    if file.name == "harness.toml":
+        return convert(read_toml(file), ProjectFile, str(file))
+    if b"harness" not in file.read_bytes():  # others' files need not be read, nor be right
+        return None
+    return convert(read_toml(file), _PyProject, str(file)).tool.harness
+
+
 def load_plugins(options: argparse.Namespace) -> None:
     """Import the user's own files, of the project and of `--plugin`, which register things."""
-    from harness.cli.project import plugins
     from harness.io.plugins import load_file
 
-    for plugin in (*plugins(), *(options.plugin or ())):
+    for plugin in (*project_plugins(), *(options.plugin or ())):
         load_file(Path(plugin))
 
 
@@ -120,13 +165,12 @@ def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> Re
     line says so. With `--isolate` nothing of theirs is imported here, so that such a name is
     refused.
     """
-    from harness.cli.project import plugins
     from harness.io.plugins import iter_strings, registered_in
     from harness.retrievers.registry import RetrieverSpec, is_ours, named, sibling_file
 
     given = tuple(options.plugin or ())
     if getattr(options, "isolate", False):
-        project = tuple(plugins())
+        project = tuple(project_plugins())
         if not (given or project) and (file := sibling_file(name)) is not None:
             raise UsageError(
                 f"--isolate imports nothing of yours here, so that {name!r} cannot be looked up in "
@@ -148,7 +192,6 @@ def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> Re
 
 def prices(given: str | Mapping[str, object] | None) -> Prices:
     """Prices of a file that an option names, or as they stand in a config."""
-    from harness.io.files import read_toml
     from harness.runs.usage import checked_prices
 
     if not isinstance(given, str):

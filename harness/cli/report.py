@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import add_results, load_plugins, run_folder
+from harness.cli.options import DatasetOptions, add_results, load_plugins, run_folder
 from harness.cli.output import add_output, emit, refuse
+from harness.cli.settings_options import add_options
 from harness.errors import UsageError
 from harness.records.output import Output
 
@@ -41,10 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--ranks", type=int, default=10, metavar="N", help="places of each ranking to show (10)"
     )
-    parser.add_argument("--source", metavar="PATH", help="the raw files of the dataset")
-    parser.add_argument(
-        "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
-    )
+    add_options(parser, DatasetOptions, only=("plugin", "source"))
     add_output(parser)
 
 

@@ -10,14 +10,15 @@ from typing import Any
 
 from msgspec import structs
 
-from harness.cli.options import load_plugins
+from harness.cli.options import DatasetOptions, load_plugins
 from harness.cli.output import add_output, emit, plain
+from harness.cli.settings_options import add_options
 from harness.records.output import Output, OutputPart
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments and options."""
-    parser.add_argument("--plugin", action="append", metavar="FILE.py", help="registers retrievers")
+    add_options(parser, DatasetOptions, only=("plugin",))
     add_output(parser)
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from harness.cli.options import add_results, load_plugins, run_folder
+from harness.cli.options import DatasetOptions, add_results, load_plugins, run_folder
 from harness.cli.output import PerformedCheck, add_output, plain, print_json
+from harness.cli.settings_options import add_options
 from harness.records.output import Output
 
 
@@ -37,10 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "run", metavar="RUN", help="a scored run: its folder or name; or a submission"
     )
     add_results(parser)
-    parser.add_argument("--source", metavar="PATH", help="the raw files of its dataset")
-    parser.add_argument(
-        "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
-    )
+    add_options(parser, DatasetOptions, only=("plugin", "source"))
     add_output(parser)
 
 

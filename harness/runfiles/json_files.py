@@ -47,7 +47,7 @@ def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
         except orjson.JSONDecodeError as error:
             broken = error
         else:
-            if (name := doubled_key(data, count_keys(value))) is not None:
+            if (name := doubled_key(data, value)) is not None:
                 raise UsageError(f"{path}: {name!r} stands twice in one object; keep one")
             return value, "record"
     records: list[Any] = []
@@ -58,21 +58,21 @@ def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
             if broken is not None and not any(isinstance(one, dict) for one in records):
                 raise UsageError(f"{path}: not valid JSON ({broken})") from None
             raise UsageError(f"{path}, line {number}: not valid JSON ({error})") from None
-        if (name := doubled_key(line, count_keys(records[-1]))) is not None:
+        if (name := doubled_key(line, records[-1])) is not None:
             raise UsageError(f"{path}, line {number}: {name!r} stands twice; keep one")
     return records, "line"
 
 
-def doubled_key(data: bytes | memoryview, keys: int) -> str | None:
+def doubled_key(data: bytes | memoryview, value: Any) -> str | None:
     """A key that stands twice in one object of a JSON text, which is valid; None if there is none.
 
-    `keys` is how many keys were found in it: as many as there are colons after quotation marks that
-    are not escaped, unless a key is doubled or a text begins with a colon, or the like; only then
-    it is looked at closely.
+    `value` is what was read of it. It has as many keys as there are colons after quotation marks
+    that are not escaped, unless a key is doubled or a text begins with a colon, or the like; only
+    then the text is looked at closely.
     """
     data = bytes(data)
     colons = data.count(b'":') - data.count(b'\\":') + len(_SPACED_KEY.findall(data))
-    if colons == keys:
+    if colons == _count_keys(value):
         return None
     doubled: list[str] = []
 
@@ -88,7 +88,7 @@ def doubled_key(data: bytes | memoryview, keys: int) -> str | None:
     return doubled[0] if doubled else None
 
 
-def count_keys(value: Any) -> int:
+def _count_keys(value: Any) -> int:
     """How many keys a JSON value has, in all its objects."""
     keys, left = 0, [value] if type(value) in _NESTED else []
     while left:  # by hand: a text may be nested deeper than Python calls
