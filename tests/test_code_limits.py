@@ -13,7 +13,7 @@ HARNESS = ROOT / "harness"
 
 LINES = {
     "adapters": 5_760,
-    "harness/analysis": 7_200,
+    "harness/analysis": 7_180,
     "harness/cli": 5_250,
     "harness/datasets": 3_800,
     "harness/extensions/answers": 5_700,
@@ -26,12 +26,12 @@ LINES = {
     "harness/extensions/site": 2_660,
     "harness/io": 1_600,
     "harness/records": 1_550,
-    "harness/reports": 2_350,
+    "harness/reports": 2_315,
     "harness/retrievers": 5_400,
     "harness/runfiles": 2_370,
     "harness/runs": 5_800,
     "harness/scoring": 6_750,
-    "harness/stats": 3_350,
+    "harness/stats": 3_165,
     "harness/testing": 1_770,
 }
 """The most lines of Python in each package. Whoever removes lines may lower them."""
