@@ -20,6 +20,7 @@ from harness.extensions.answers.answering.answer import call_usage, now, respons
 from harness.extensions.answers.answering.client import ModelClient
 from harness.extensions.answers.answering.judges import Judge
 from harness.extensions.answers.answering.replies import Call
+from harness.extensions.answers.scoring.error_attribution import question_rows
 from harness.extensions.answers.scoring.score import JudgeVerdicts, score_answers
 from harness.io.checksums import write_with_checksums
 from harness.io.files import digest, disk_errors, folder_aside, write_bytes
@@ -182,8 +183,7 @@ def _agreement(
     human = next((one for one in verdicts if one.name == HUMAN), None)
     if human is None:
         return []
-    row_of = {name: row for row, name in enumerate(dataset.query_ids)}
-    rows = np.array([row_of[name] for name in answers["query"].to_pylist()], np.int64)
+    rows = question_rows(dataset, answers)
     shares = independent(dataset)
     clusters = None if shares is None else shares[rows].astype(np.int64)
     if clusters is None and len(np.unique(rows)) < len(rows):  # several answers to one question
@@ -214,8 +214,7 @@ def failures_as_wrong(
     already, and are returned as they are."""
     if judge.human_labels is not None or judge.imported is not None:
         return correct
-    row_of = {name: row for row, name in enumerate(dataset.query_ids)}
-    rows = [row_of[name] for name in answers["query"].to_pylist()]
+    rows = question_rows(dataset, answers)
     failed = answers["answer"].is_null().to_numpy() & _judgeable(dataset)[rows]
     values: Values = np.where(failed, 0.0, correct)
     return values

@@ -27,7 +27,7 @@ import pyarrow as pa
 from harness.datasets.reader import Dataset
 from harness.records.answers import CLASSES
 from harness.schema import Ability
-from harness.scoring.arrays import Flags, Values
+from harness.scoring.arrays import Flags, Ints, Values
 
 _PHRASES = (
     r"no information (?:is )?(?:available|provided|given|about|on|regarding)",
@@ -74,18 +74,23 @@ class EvidenceCoverage:
     abstains: Flags
 
 
+def question_rows(dataset: Dataset, answers: pa.Table) -> Ints:
+    """Returns the row of each answer's question in the dataset."""
+    row_of = {name: row for row, name in enumerate(dataset.query_ids)}
+    return np.array([row_of[name] for name in answers["query"].to_pylist()], np.int64)
+
+
 def evidence_coverage(dataset: Dataset, answers: pa.Table) -> EvidenceCoverage | None:
     """Measures how much of the evidence was in the context of each answer; None if no context is
     known."""
     if answers["documents"].null_count == len(answers):
         return None
-    row_of = {name: row for row, name in enumerate(dataset.query_ids)}
-    rows = [row_of[name] for name in answers["query"].to_pylist()]
+    rows = question_rows(dataset, answers)
     gold = _gold(dataset)
     texts = answers["answer"].to_pylist()
     coverage = []
     for row, documents, unresolved in zip(
-        rows,
+        rows.tolist(),
         answers["documents"].to_pylist(),
         answers["unresolved_items"].to_pylist(),
         strict=True,

@@ -20,6 +20,7 @@ from harness.extensions.answers.scoring.error_attribution import (
     abstains,
     class_shares,
     evidence_coverage,
+    question_rows,
 )
 from harness.extensions.answers.scoring.text_metrics import METRICS, Text, best_of
 from harness.records.scores import (
@@ -68,8 +69,7 @@ def score_answers(
     asked and what was shown, for the signatures: all that must agree for answers to be of one kind
     but the system.
     """
-    known = {name: row for row, name in enumerate(dataset.query_ids)}
-    rows = np.array([known[name] for name in answers["query"].to_pylist()], np.int64)
+    rows = question_rows(dataset, answers)
     texts: list[str | None] = answers["answer"].to_pylist()
     asked = np.zeros(dataset.n_queries, bool)
     asked[rows] = True
