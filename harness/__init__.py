@@ -20,7 +20,7 @@ _HOME = {
     # data
     "open_dataset": "harness.datasets.registry",
     "register_adapter": "harness.datasets.registry",
-    "read_rankings": "harness.runfiles.rankings",
+    "read_rankings": "harness.runfiles.readers",
     "register_run_format": "harness.runfiles.run_formats",
     "Ability": "harness.schema",
     # what is under test
@@ -93,7 +93,7 @@ if TYPE_CHECKING:
     from harness.io.plugins import register_retriever
     from harness.retrievers.contract import Hit, Result, Retriever
     from harness.retrievers.registry import RetrieverSpec
-    from harness.runfiles.rankings import read_rankings
+    from harness.runfiles.readers import read_rankings
     from harness.runfiles.run_formats import register_run_format
     from harness.runs.folder.scored import score_run
     from harness.runs.folder.store import Mode

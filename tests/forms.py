@@ -27,7 +27,7 @@ from harness.datasets.adapters.beam import ABILITIES
 from harness.datasets.adapters.sample import SHIPPED
 from harness.datasets.registry import open_dataset
 from harness.errors import HarnessError
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.scoring.evaluate import evaluate, read_qrels
 
 Rows = list[dict[str, Any]]

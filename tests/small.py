@@ -17,7 +17,8 @@ from resealed import reseal
 from harness.datasets.manifest import Manifest, RawFile
 from harness.datasets.reader import Dataset
 from harness.datasets.writer import DatasetWriter
-from harness.runfiles.rankings import Rankings, read_rankings
+from harness.runfiles.rankings import Rankings
+from harness.runfiles.readers import read_rankings
 from harness.scoring.evaluate import from_dict
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Qrels, Ranked, Ties, rank_judged

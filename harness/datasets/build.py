@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
@@ -24,8 +24,10 @@ from harness.datasets.reader import BETWEEN
 from harness.datasets.writer import DatasetWriter, columns
 from harness.errors import FileUnavailableError, UsageError, require_names
 from harness.io.files import TemporaryFolder, digest, folder_aside, replace_folder, sweep
-from harness.runfiles.tables import Frame, as_table
 from harness.schema import as_datetime
+
+if TYPE_CHECKING:
+    from harness.runfiles.tables import Frame
 
 _log = logging.getLogger(__name__)
 
@@ -295,6 +297,8 @@ def write_frames(frames: Mapping[str, Frame], folder: Path) -> Path:
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    from harness.runfiles.tables import as_table
 
     for name in frames:
         if name not in ROLES:

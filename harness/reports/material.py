@@ -18,7 +18,8 @@ from harness.datasets.reader import Dataset
 from harness.errors import HarnessError
 from harness.io.plugins import FAILURES, failure, load, raised_at
 from harness.reports.records import DocumentColumns, ReportSection
-from harness.runfiles.rankings import Rankings, read_rankings
+from harness.runfiles.rankings import Rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import query_outcomes
 from harness.schema import as_datetime

@@ -22,16 +22,9 @@ from harness.errors import UsageError, near, require_ids
 from harness.runfiles.arrow import strings
 from harness.runfiles.fields import QRELS, grade_of
 from harness.runfiles.pairs import RankedPairs
-from harness.runfiles.rankings import (
-    Rankings,
-    Run,
-    best_first,
-    is_trec,
-    map_trec,
-    read_rankings,
-    without,
-)
+from harness.runfiles.rankings import Rankings, Run, best_first, without
 from harness.runfiles.raw import read_lines
+from harness.runfiles.readers import is_trec, map_trec, read_rankings
 from harness.runfiles.tables import (
     Columns,
     Frame,

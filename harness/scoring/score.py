@@ -28,7 +28,7 @@ from harness.records.scores import (
     ScoreReport,
     SliceResult,
 )
-from harness.runfiles.rankings import Rankings, Run, read_rankings, without_queries
+from harness.runfiles.rankings import Rankings, Run, without_queries
 from harness.schema import Ability
 from harness.scoring import protocols as named
 from harness.scoring.arrays import Ints
@@ -84,7 +84,11 @@ def score(
             f"missing queries count 'zero' or are left out ('skip'), not {choices.missing!r}"
         )
     answered = answered or QueryStatus.everything(dataset.n_queries)
-    columns, repeated = cleaned(read_rankings(rankings), dataset)
+    if not isinstance(rankings, Rankings):
+        from harness.runfiles.readers import read_rankings
+
+        rankings = read_rankings(rankings)
+    columns, repeated = cleaned(rankings, dataset)
     if answered.failed.any():
         failed = {dataset.query_ids[i] for i in np.flatnonzero(answered.failed)}
         columns = without_queries(columns, failed)

@@ -17,7 +17,7 @@ from reference.verify import verify
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.scored import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings

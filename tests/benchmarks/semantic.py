@@ -16,7 +16,7 @@ from harness.datasets.registry import open_dataset
 from harness.extensions.answers.semantic.accuracy import Asked, HaystackTexts, TextVectors, measured
 from harness.extensions.answers.semantic_folder import minilm
 from harness.retrievers.registry import RetrieverSpec
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.metrics import Metric

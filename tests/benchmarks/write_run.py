@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.datasets.registry import open_dataset
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runfiles.write import blocks, write_parquet, write_trec
 from harness.runs.folder.export import FLAT, export_run
 from harness.runs.run import run

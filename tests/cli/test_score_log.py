@@ -14,7 +14,7 @@ from output import protocols
 from harness import run, score_run
 from harness.datasets.reader import Dataset
 from harness.retrievers.registry import RetrieverSpec
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 
 pytestmark = pytest.mark.extensions

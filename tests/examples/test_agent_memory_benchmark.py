@@ -16,7 +16,7 @@ from harness.errors import UsageError
 from harness.extensions.integrations.memories.session_feed import line
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.registry import RetrieverSpec
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.run import run
 

@@ -29,7 +29,7 @@ from harness.retrievers.contract import Question
 from harness.retrievers.http import Http
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire import NotTheReplyError
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.store import Mode
 from harness.runs.run import run

@@ -18,7 +18,7 @@ from harness.errors import UsageError
 from harness.retrievers.command import Command
 from harness.retrievers.contract import Hit, Question, Result
 from harness.retrievers.registry import RetrieverSpec
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.run import run
 

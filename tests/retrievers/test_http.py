@@ -29,7 +29,7 @@ from harness.retrievers.hybrid import Hybrid
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire import Reply as WireReply
 from harness.retrievers.wire import Request
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.run import run
 from harness.runs.settings import Settings

@@ -15,7 +15,7 @@ from harness.__main__ import main
 from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.runfiles import raw
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.scoring.evaluate import evaluate, read_qrels
 
 _FORMS = {form.name: form for form in forms()}

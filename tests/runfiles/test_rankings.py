@@ -17,13 +17,8 @@ from hypothesis import strategies as st
 from small import lists
 
 from harness.errors import UsageError
-from harness.runfiles.rankings import (
-    Rankings,
-    best_first,
-    duplicates,
-    read_rankings,
-    without,
-)
+from harness.runfiles.rankings import Rankings, best_first, duplicates, without
+from harness.runfiles.readers import read_rankings
 from harness.runfiles.write import blocks, write_trec
 
 GOOD = b"q1 Q0 d1 1 0.9 t\nq1 Q0 d2 2 0.8 t\n"

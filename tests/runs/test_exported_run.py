@@ -15,7 +15,8 @@ from corpora import labelled
 from resealed import reseal
 
 from harness.errors import UsageError
-from harness.runfiles.rankings import Rankings, read_rankings
+from harness.runfiles.rankings import Rankings
+from harness.runfiles.readers import read_rankings
 from harness.runfiles.write import blocks, read_blocks, write_jsonl, write_parquet, write_trec
 from harness.runs.folder.export import FLAT, export_run
 from harness.runs.folder.rankings import write_rankings

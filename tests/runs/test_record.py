@@ -20,7 +20,7 @@ from harness.errors import UsageError
 from harness.io.plugins import PLUGIN_MODULE
 from harness.records.run import GitState
 from harness.retrievers.registry import RetrieverSpec
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
 from harness.runs.folder.store import Mode

@@ -16,7 +16,7 @@ from small import one_corpus
 
 from harness.io.records import to_tree
 from harness.records.scores import RiskPoint
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.schema import Ability
 from harness.scoring.abstention import (
     FOLDS,

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from harness.errors import UsageError
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runfiles.write import blocks, write_trec
 from harness.scoring.evaluate import Evaluation, evaluate
 from harness.scoring.ranks import Ties

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.runfiles.rankings import best_first, read_rankings
+from harness.runfiles.rankings import best_first
+from harness.runfiles.readers import read_rankings
 from harness.scoring.evaluate import evaluate, from_dict, rank_dicts
 from harness.scoring.metrics import METRICS, Metric
 from harness.scoring.ranks import Ties, in_order, rank_judged

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from small import one_corpus
 
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.scoring.evaluate import from_dict, rank_dicts
 from harness.scoring.metrics import METRICS, Metric
 from harness.scoring.protocols import Choices

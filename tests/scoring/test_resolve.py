@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from small import lists, one_corpus, prepared
 
 from harness.datasets.writer import DatasetWriter
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.scoring.resolve import cleaned, places, resolve
 
 

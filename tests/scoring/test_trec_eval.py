@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.scoring.evaluate import from_dict, rank_dicts, read_qrels
 from harness.scoring.metrics import METRICS, Metric
 from harness.scoring.ranks import Ties, rank_judged

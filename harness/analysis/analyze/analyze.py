@@ -43,7 +43,7 @@ from harness.analysis.analyze.pieces import (
 )
 from harness.datasets.reader import Dataset, DatasetQrels
 from harness.errors import UsageError
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import query_outcomes
 from harness.schema import Ability

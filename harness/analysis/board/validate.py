@@ -11,7 +11,7 @@ import pyarrow as pa
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.submission import Submission
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.scoring.results import counted
 
 _MAX_NAME = 100

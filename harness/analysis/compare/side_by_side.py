@@ -12,7 +12,7 @@ import pyarrow as pa
 from harness.analysis.compare.scored import Block, ScoredRun, require_depth
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.scoring.grid import grid
 from harness.stats.paired import outcomes

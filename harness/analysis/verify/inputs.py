@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from harness.datasets.manifest import IDS_ONLY
 from harness.datasets.reader import Dataset
 from harness.runfiles.arrow import flags, read_parquet
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 
 Flags = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]

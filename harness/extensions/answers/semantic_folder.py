@@ -27,7 +27,7 @@ from harness.extensions.answers.semantic.accuracy import (
 )
 from harness.extensions.answers.semantic.section import BY_ID, PROTOCOL, section
 from harness.records.scores import SemanticResult
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.scoring.arrays import Values
 from harness.scoring.matching.matcher import by_query, expand, read_hits

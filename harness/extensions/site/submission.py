@@ -26,7 +26,8 @@ from harness.io.files import TemporaryFolder, replace_folder
 from harness.io.records import read_json_record
 from harness.records.scores import ScoreReport
 from harness.records.submission import Submission, read_submission
-from harness.runfiles.rankings import best_first, read_rankings
+from harness.runfiles.rankings import best_first
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.run_folder import RunFolder, write_record
 from harness.runs.folder.scored import score_run

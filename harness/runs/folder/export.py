@@ -13,7 +13,7 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
 from harness.io.files import disk_errors, file_aside
 from harness.runfiles.arrow import read_parquet
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runfiles.write import read_blocks, write_jsonl, write_trec
 from harness.runs.folder.rankings import trec_tag
 from harness.runs.folder.run_folder import RunFolder, dataset_of_run, read_scores, scores_by_query

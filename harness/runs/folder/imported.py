@@ -32,8 +32,9 @@ from harness.records.run import (
 )
 from harness.runfiles.fields import HITS
 from harness.runfiles.json_files import holds_queries
-from harness.runfiles.rankings import Rankings, read_rankings
+from harness.runfiles.rankings import Rankings
 from harness.runfiles.raw import read_bytes, read_lines
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.rankings import Ranking, as_rankings, write_asked, write_rankings
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name, write_record
 from harness.runs.folder.store import OURS

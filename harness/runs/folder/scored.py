@@ -18,7 +18,7 @@ from harness.io.plugins import provided
 from harness.io.records import write_json_record
 from harness.records.run import MatchingRecord
 from harness.records.scores import ScoreReport
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.write import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
 from harness.scoring.protocols import Choices
 from harness.scoring.results import QueryStatus
@@ -56,7 +56,7 @@ def score_run(
     choices = choices or Choices()
     if earlier is not None and earlier.requested is not None:
         choices = choices.wider(earlier.requested)
-    scores = score(dataset, read_rankings(run.rankings), choices, depth=depth, answered=known)
+    scores = score(dataset, read_run_rankings(run.rankings), choices, depth=depth, answered=known)
     report, by_text = scores.report, None
     if semantic is not None:
         semantic_of_run = provided("semantic_accuracy")

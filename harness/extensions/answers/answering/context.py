@@ -20,7 +20,7 @@ import numpy as np
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.answers import BASELINES
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import asked_in
 from harness.scoring.matching.matcher import read_hits

@@ -21,7 +21,7 @@ from harness.extensions.answers.answering.templates import (
     read_template,
 )
 from harness.records.answers import BASELINES
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.scoring.tokens import text_tokens
 
 

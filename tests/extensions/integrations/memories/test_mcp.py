@@ -25,7 +25,7 @@ from harness.extensions.integrations.memories.mcp_memory import Mcp
 from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.retrievers.registry import RetrieverSpec
-from harness.runfiles.rankings import read_rankings
+from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.run import run
 from harness.runs.settings import Settings

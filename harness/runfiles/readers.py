@@ -1,0 +1,178 @@
+"""Reads rankings from run files of any usual form, from dictionaries and from data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from harness.errors import UsageError
+from harness.runfiles.arrow import take, to_numpy
+from harness.runfiles.fields import RUN
+from harness.runfiles.rankings import (
+    Rankings,
+    Run,
+    checked_rankings,
+    from_dict,
+    grouped_rankings,
+)
+from harness.runfiles.tables import (
+    Columns,
+    Frame,
+    form_of,
+    has_header,
+    is_frame,
+    of_delimited,
+    of_frame,
+    of_parquet,
+)
+
+if TYPE_CHECKING:
+    from harness.runfiles.json_files import Answers
+
+T = TypeVar("T")
+
+
+def read_rankings(source: str | Path | Run | Frame | Rankings) -> Rankings:
+    """Rankings from a file, a dict, or a frame of pandas, polars, Arrow or Hugging Face.
+
+    A file is read by its ending: .jsonl, .json, .parquet, .csv, .tsv with a header line, else TREC;
+    .gz too. Columns may have any usual name (see the reference on rankings).
+
+    Raises UsageError, naming file and line, for what cannot be read and for scores that are NaN.
+    """
+    if isinstance(source, Rankings):
+        return source
+    if isinstance(source, Mapping):
+        return from_dict(source)
+    if is_frame(source):
+        return _of_columns(of_frame(source, RUN, "the run"))
+    if not isinstance(source, str | PathLike):
+        raise UsageError(
+            f"the run must be a file, {{query: {{document: score}}}} or a frame, not {source!r:.60}"
+        )
+    path = Path(source)
+    if not path.is_file():
+        raise UsageError(f"{path}: no such run file")
+    if is_trec(path):
+        return _read_trec(path)
+    form = form_of(path)
+    if form in (".jsonl", ".json"):
+        return _read_json(path, form)
+    return _of_columns((of_parquet if form == ".parquet" else of_delimited)(path, RUN))
+
+
+def is_trec(path: Path) -> bool:
+    """True for a file whose ending says nothing else, and for .tsv without a header line."""
+    form = form_of(path)
+    return not form or (form == ".tsv" and not has_header(path, RUN))
+
+
+def _read_trec(path: Path) -> Rankings:
+    from harness.runfiles.trec import map_blocks, nan_line
+
+    table = pa.concat_tables(map_blocks(path, lambda block: block))
+    queries = table["query"].unify_dictionaries().combine_chunks()
+    scores = to_numpy(table["score"])
+    if np.isnan(scores).any():
+        raise UsageError(
+            f"{path}, line {nan_line(path)}: the score is NaN, which has no place in an order; "
+            "mend the system that wrote it"
+        )
+    return checked_rankings(
+        queries.dictionary.to_pylist(),
+        to_numpy(queries.indices),
+        table["document"],
+        scores,
+        str(path),
+    )
+
+
+def map_trec(path: Path, work: Callable[[Rankings], T]) -> Iterator[T]:
+    """What `work`, in a few threads, makes of a TREC run file, block by block: in little memory.
+
+    A query whose lines stand apart in the file may come in several blocks, and NaN scores are not
+    refused yet; `read_rankings` sees to both.
+    """
+
+    from harness.runfiles.trec import map_blocks
+
+    def call(block: pa.Table) -> T:
+        queries = block["query"].chunk(0)
+        return work(
+            grouped_rankings(
+                queries.dictionary.to_pylist(),
+                to_numpy(queries.indices),
+                block["document"],
+                to_numpy(block["score"]),
+            )
+        )
+
+    return map_blocks(path, call)
+
+
+def _read_json(path: Path, form: str) -> Rankings:
+    from harness.runfiles.json_files import read_run, rows_of_lines
+
+    table = rows_of_lines(path) if form == ".jsonl" else None
+    if table is not None:
+        return _of_columns(Columns(table, str(path), lambda row: f"line {row + 1}"))
+    return _of_answers(read_run(path, lines=form == ".jsonl"), str(path))
+
+
+def _of_answers(answers: Answers, where: str) -> Rankings:
+    scores = np.array(answers.scores, np.float64) if answers.scores else None
+    ranks = np.array(answers.ranks, np.float64) if answers.ranks else None
+    query = np.array(answers.query, np.int32)
+    document = pa.chunked_array([pa.array(answers.documents, pa.string())])
+    return _ordered(list(answers.ids), query, document, scores, ranks, where)
+
+
+def _of_columns(rows: Columns) -> Rankings:
+    """Rows with query, document and, where there are scores, score; or else rank."""
+    names, document, score = rows.ids("query"), rows.ids("document"), rows.numbers("score")
+    queries = names.dictionary_encode().unify_dictionaries().combine_chunks()
+    if len(rows.table) == 0:
+        return _ordered([], np.zeros(0, np.int32), document, score, None, rows.source)
+    return _ordered(
+        queries.dictionary.to_pylist(),
+        to_numpy(queries.indices),
+        document,
+        score,
+        rows.numbers("rank") if score is None else None,
+        rows.source,
+    )
+
+
+def _ordered(
+    query_ids: list[str],
+    query: npt.NDArray[np.int32],
+    document: pa.ChunkedArray,
+    score: npt.NDArray[np.float64] | None,
+    rank: npt.NDArray[np.float64] | None,
+    where: str,
+) -> Rankings:
+    """Rankings of rows in any order; without scores the ranks order them, if there are any.
+
+    Raises UsageError for NaN, and for a rank that is no number or stands twice in a query.
+    """
+    if score is None and rank is not None:
+        if len(odd := np.flatnonzero(~np.isfinite(rank))):
+            raise UsageError(
+                f"{where}: the rank {rank[odd[0]]:g} of query {query_ids[query[odd[0]]]!r} is no "
+                "place; mend it, or give scores"
+            )
+        order = np.lexsort((rank, query))
+        query, rank, document = query[order], rank[order], take(document, order)
+        again = np.flatnonzero((query[1:] == query[:-1]) & ~(rank[1:] > rank[:-1]))
+        if len(again):
+            raise UsageError(
+                f"{where}: the rank {rank[again[0]]:g} stands twice for query "
+                f"{query_ids[query[again[0]]]!r}, so it is no order; mend it, or give scores"
+            )
+    return checked_rankings(query_ids, query, document, score, where)
