@@ -14,7 +14,7 @@ from harness.datasets.adapter import RemoteFile, SourceFiles, Variant
 from harness.errors import UsageError
 from harness.io.files import read_json
 from harness.runfiles.fields import mistaken
-from harness.runfiles.json_files import doubled_key
+from harness.runfiles.raw import doubled_key
 from harness.schema import as_datetime
 
 if TYPE_CHECKING:

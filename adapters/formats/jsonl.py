@@ -10,7 +10,7 @@ import orjson
 
 from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError
-from harness.runfiles.json_files import doubled_key
+from harness.runfiles.raw import doubled_key
 
 Record = dict[str, object]
 

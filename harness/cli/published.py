@@ -202,8 +202,8 @@ def _at_hand(options: argparse.Namespace) -> Path:
     """The published file: on this disk, or fetched into the cache. Raises UsageError, RunError."""
     from filelock import FileLock
 
-    from harness.datasets.adapter import RemoteFile
-    from harness.datasets.download import downloads_folder, fetch
+    from harness.datasets.adapter import RemoteFile, downloads_folder
+    from harness.datasets.download import fetch
     from harness.datasets.registry import home
     from harness.io.files import digest
 

@@ -138,3 +138,8 @@ def by_name(variants: Iterable[Variant], name: str) -> Variant | None:
     if not name:
         return listed[0]
     return next((variant for variant in listed if variant.name == name), None)
+
+
+def downloads_folder(home: Path, name: str) -> Path:
+    """Return the folder in which the raw files of the dataset `name` are kept."""
+    return home / "downloads" / name.replace("/", "__")

@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from filelock import FileLock
 
-from harness.datasets.adapter import Adapter, DatasetConfig, SourceFiles, Variant
-from harness.datasets.download import downloads_folder
+from harness.datasets.adapter import Adapter, DatasetConfig, SourceFiles, Variant, downloads_folder
 from harness.datasets.manifest import HAYSTACKS, Manifest, RawFile
 from harness.datasets.progress import progress
 from harness.datasets.reader import BETWEEN

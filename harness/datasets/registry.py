@@ -326,8 +326,8 @@ def _prepare(
 ) -> Dataset:
     from filelock import FileLock
 
+    from harness.datasets.adapter import downloads_folder
     from harness.datasets.build import PrepareRequest, build
-    from harness.datasets.download import downloads_folder
 
     root = home() / "datasets" / name.replace("/", "__")
     root.mkdir(parents=True, exist_ok=True)

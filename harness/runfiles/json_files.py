@@ -6,7 +6,6 @@ A run has records {query, document, score?} or {query, documents, scores?}, or i
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -18,16 +17,14 @@ import pyarrow as pa
 
 from harness.errors import UsageError
 from harness.runfiles.fields import RUN, RUN_LISTS, FieldError, Fields
-from harness.runfiles.raw import read_bytes, read_lines
+from harness.runfiles.raw import doubled_key, read_bytes, read_lines
 from harness.runfiles.tables import Columns
 
 _LINE = '{"query": id, "document": id, "score": number}'
 _OBJECT = '{"query": {"document": score, ...}, ...} or {"query": ["document", ...], ...}'
 _NUMBERS = {int, float}
-_NESTED = {dict, list}
 _HEAD = 1 << 16
 _OBJECT_OF = re.compile(rb'\s*\{\s*"((?:[^"\\]|\\.)*)"\s*:\s*[\[{]')
-_SPACED_KEY = re.compile(rb'"\s+:')
 _PLAIN = {"query": (int,), "document": (int,), "grade": (int, float, bool)}
 
 
@@ -61,42 +58,6 @@ def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
         if (name := doubled_key(line, records[-1])) is not None:
             raise UsageError(f"{path}, line {number}: {name!r} stands twice; keep one")
     return records, "line"
-
-
-def doubled_key(data: bytes | memoryview, value: Any) -> str | None:
-    """A key that stands twice in one object of a JSON text, which is valid; None if there is none.
-
-    `value` is what was read of it. It has as many keys as there are colons after quotation marks
-    that are not escaped, unless a key is doubled or a text begins with a colon, or the like; only
-    then the text is looked at closely.
-    """
-    data = bytes(data)
-    colons = data.count(b'":') - data.count(b'\\":') + len(_SPACED_KEY.findall(data))
-    if colons == _count_keys(value):
-        return None
-    doubled: list[str] = []
-
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        names = [name for name, _ in pairs]
-        if len(set(names)) < len(names):
-            doubled.extend(name for name in names if names.count(name) > 1)
-
-    try:
-        json.loads(data, object_pairs_hook=look, parse_int=str, parse_float=str)
-    except RecursionError:
-        return "(nested too deep)"
-    return doubled[0] if doubled else None
-
-
-def _count_keys(value: Any) -> int:
-    """How many keys a JSON value has, in all its objects."""
-    keys, left = 0, [value] if type(value) in _NESTED else []
-    while left:  # by hand: a text may be nested deeper than Python calls
-        one = left.pop()
-        inside = one.values() if isinstance(one, dict) else one
-        keys += len(one) if isinstance(one, dict) else 0
-        left += [held for held in inside if type(held) in _NESTED]
-    return keys
 
 
 # -- runs ------------------------------------------------------------------------------------------

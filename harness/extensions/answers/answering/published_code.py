@@ -102,7 +102,8 @@ def published_code(file: RemoteFile, source: Path | None) -> Code:
     if source is None:
         from filelock import FileLock
 
-        from harness.datasets.download import downloads_folder, fetch
+        from harness.datasets.adapter import downloads_folder
+        from harness.datasets.download import fetch
         from harness.datasets.registry import home
 
         folder = downloads_folder(home(), "published-code")
