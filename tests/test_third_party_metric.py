@@ -12,7 +12,7 @@ from polling import HANGS
 
 from harness import Metric, evaluate
 from harness.errors import UsageError
-from harness.scoring.metrics import registry
+from harness.scoring import metrics
 
 CODE = '''
 import numpy as np
@@ -65,7 +65,7 @@ def package(tmp_path: Path) -> Path:
 @pytest.fixture
 def installed(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(package))
-    monkeypatch.setattr(registry, "METRICS", dict(registry.METRICS))
+    monkeypatch.setattr(metrics, "METRICS", dict(metrics.METRICS))
 
 
 @pytest.mark.usefixtures("installed")
