@@ -55,6 +55,8 @@ def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
             if broken is not None and not any(isinstance(one, dict) for one in records):
                 raise UsageError(f"{path}: not valid JSON ({broken})") from None
             raise UsageError(f"{path}, line {number}: not valid JSON ({error})") from None
+        if records[-1] is None and line.strip():
+            raise UsageError(f"{path}, line {number}: null is no record; leave the line out")
         if (name := doubled_key(line, records[-1])) is not None:
             raise UsageError(f"{path}, line {number}: {name!r} stands twice; keep one")
     return records, "line"

@@ -69,6 +69,7 @@ def as_dict(rankings: Rankings) -> dict[str, list[tuple[str, float | None]]]:
             b'\n{"query":"q","dcument":"d"}',
             f", line 2: {JSON_FORM} (no field 'document'",
         ),
+        ("a.jsonl", b'{"query":"q","doc":"d"}\nnull\n', ", line 2: null is no record"),
         ("a.jsonl", b'{"document":"d"}', "(no field 'query' (or query_id, qid, question_id)"),
         ("a.jsonl", b'{"query":"q","pid":"d","doc_id":"e"}', "'pid' and 'doc_id' both mean docum"),
         ("a.jsonl", b'{"query":"q","doc":"d","scor":1}', "unknown field 'scor'; did you mean sco"),
