@@ -19,7 +19,7 @@ from harness.errors import HarnessError
 from harness.io.plugins import FAILURES, failure, load, raised_at
 from harness.reports.records import DocumentColumns, ReportSection
 from harness.runfiles.rankings import Rankings
-from harness.runfiles.readers import read_rankings
+from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import query_outcomes
 from harness.schema import as_datetime
@@ -58,7 +58,7 @@ class Material:
         run = ScoredRun.read(folder)
         files = RunFolder(folder)
         hits = read_hits(dataset, files.hits) if files.hits.is_file() else []
-        rankings, _ = cleaned(read_rankings(files.rankings), dataset)
+        rankings, _ = cleaned(read_run_rankings(files.rankings), dataset)
         ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
         found = resolve(rankings, dataset)
         return cls(run, dataset, rankings, found, ranked, query_outcomes(files, dataset), hits)

@@ -1,6 +1,7 @@
-"""Bytes of files from elsewhere: unpacked, without a byte-order mark, and not without end.
+"""Reads files from elsewhere: unpacked, without a byte-order mark, up to a limit.
 
-A key that stands twice in a JSON text is found here too."""
+`doubled_key` finds a repeated key in a JSON text.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Rankings as files: TREC, Parquet, JSON lines. Written in blocks of rows, in little memory.
-
-The Parquet file of a run folder is read here too; run files of any form by `readers`.
-"""
+"""Rankings as files: TREC, Parquet, JSON lines. Written in blocks of rows, in little memory."""
 
 from __future__ import annotations
 
@@ -17,16 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.errors import UsageError
-from harness.runfiles.arrow import integers, read_parquet, to_numpy
-from harness.runfiles.rankings import Rankings, checked_rankings
-
-_TYPES = {
-    "query": pa.dictionary(pa.int32(), pa.string()),
-    "document": pa.string(),
-    "rank": pa.int32(),
-    "score": pa.float64(),
-}
-"""The columns of rankings.parquet; `score` only where the system gave scores."""
+from harness.runfiles.arrow import integers, to_numpy
+from harness.runfiles.rankings import Rankings
 
 _ROWS = 1 << 16
 _ROW_GROUP = 1 << 20  # as pyarrow's own write_table cuts
@@ -119,11 +108,21 @@ def write_trec(of: Iterable[RankedBatch], path: Path, tag: str) -> None:
         raise
 
 
+def parquet_schema(*, scored: bool) -> pa.Schema:
+    """Return the columns of rankings.parquet; `scored`: whether the system gave scores."""
+    fields = [
+        ("query", pa.dictionary(pa.int32(), pa.string())),
+        ("document", pa.string()),
+        ("rank", pa.int32()),
+    ]
+    return pa.schema([*fields, ("score", pa.float64())] if scored else fields)
+
+
 def write_parquet(rankings: Rankings, path: Path) -> None:
     """Write rankings.parquet: query, document, rank and, where there are any, score."""
     import pyarrow.parquet as pq
 
-    schema = pa.schema(_types(scored=rankings.score is not None))
+    schema = parquet_schema(scored=rankings.score is not None)
     with pq.ParquetWriter(path, schema, compression="zstd") as file:
         for block in blocks(rankings, _ROW_GROUP):
             columns = {
@@ -134,32 +133,6 @@ def write_parquet(rankings: Rankings, path: Path) -> None:
             if block.score is not None:
                 columns["score"] = pa.array(block.score)
             file.write_table(pa.table(columns, file.schema), _ROW_GROUP)
-
-
-def read_run_rankings(path: Path) -> Rankings:
-    """Read the rankings.parquet of a run folder; one that another program wrote may differ in form.
-
-    Raises UsageError as `read_rankings`.
-    """
-    table = read_parquet(path)
-    scored = "score" in table.schema.names
-    known = table.schema.equals(pa.schema(_types(scored=scored)), check_metadata=False)
-    if not known or any(column.null_count for column in table.columns):
-        from harness.runfiles.readers import read_rankings
-
-        return read_rankings(path)
-    score = to_numpy(table["score"]) if scored else None
-    if not len(table):
-        return Rankings([], np.zeros(0, np.int32), table["document"], score)
-    queries = table["query"].cast(pa.string()).dictionary_encode()
-    queries = queries.unify_dictionaries().combine_chunks()
-    names = queries.dictionary.to_pylist()
-    return checked_rankings(names, to_numpy(queries.indices), table["document"], score, str(path))
-
-
-def _types(*, scored: bool) -> dict[str, pa.DataType]:
-    """Return the types of the columns; `score` is there only where the system gave scores."""
-    return {name: type_ for name, type_ in _TYPES.items() if scored or name != "score"}
 
 
 def write_jsonl(of: Iterable[RankedBatch], path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Where a number came from: versions, machine, memory, the retriever and its command."""
+"""Records where a number came from: versions, machine, memory, git, the retriever, its command."""
 
 from __future__ import annotations
 

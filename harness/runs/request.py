@@ -1,4 +1,4 @@
-"""What is run: the retriever, resolved and built, and the queries and identity of the run."""
+"""Describes a run: the retriever, resolved and built, its queries and work items, its identity."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from harness.records.scores import (
 )
 from harness.runfiles.rankings import Rankings
 from harness.schema import Ability
-from harness.scoring.arrays import Flags, Values, count_by, mean
+from harness.scoring.arrays import Flags, Values, mean
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ranked
 from harness.scoring.results import QueryStatus
@@ -45,10 +45,9 @@ def run_abstention(
     """Computes the abstention metrics of a run, over unanswerable queries and `counted` ones (n,)
     that have evidence; None unless both are there."""
     without, failed = dataset.abilities == str(Ability.ABSTENTION), answered.failed
-    evidence = count_by(ranked.query[ranked.grade >= 1], ranked.n) > 0
     # A run file cannot tell silence from a query that was left out: those are not judged here.
     known = ranked.answered | answered.replied | failed
-    mine = (answered.asked & without | counted & evidence) & known
+    mine = (answered.asked & without | counted & ranked.has_relevant) & known
     cutoff = min(10, depth)
     wrong = np.where(without, 1.0, 1.0 - np.nan_to_num(Metric("hit", cutoff)(ranked)))
     silent = (answered.abstained | (ranked.returned == 0)) & ~failed

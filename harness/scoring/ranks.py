@@ -127,6 +127,11 @@ class Ranked:
         return distinct < len(self.evidence_id) or not bool(self.first_of_document.all())
 
     @cached_property
+    def has_relevant(self) -> npt.NDArray[np.bool_]:
+        """Whether a query has a relevant document, a judgement of grade 1 or more; (n,)."""
+        return np.bincount(self.query[self.grade >= 1], minlength=self.n) > 0
+
+    @cached_property
     def has_ties(self) -> bool:
         """True when a judged document shares its score with another document."""
         return bool((self.tied > 1).any())

@@ -209,14 +209,13 @@ class _Scorer:
         answered, known = self._answered, self._answered.counted
         n = ranked.n
         any_judged = np.bincount(ranked.query, minlength=n) > 0
-        any_relevant = np.bincount(ranked.query[ranked.grade >= 1], minlength=n) > 0
         without = self._dataset.abilities == str(Ability.ABSTENTION)
         reasons = {
             NOT_ASKED: ~answered.asked,
             # What no run can be scored on comes before what became of the query in this one.
             NO_ANSWER: without & (not protocol.unanswerable),
             NO_JUDGEMENT: ~any_judged & protocol.judged,
-            NO_EVIDENCE: ~any_relevant & protocol.relevant,
+            NO_EVIDENCE: ~ranked.has_relevant & protocol.relevant,
             "not measurable: no text was resolved": answered.asked & ~known,
             _NO_RANKING: self._skipped,
         }

@@ -15,7 +15,7 @@ from harness.datasets.reader import Dataset
 from harness.records.scores import BudgetRecall, BudgetResult, TokensResult, TokenSummary
 from harness.runfiles.arrow import integers
 from harness.schema import Ability
-from harness.scoring.arrays import Flags, Ints, Values, count_by, mean
+from harness.scoring.arrays import Flags, Ints, Values, mean
 from harness.scoring.metrics import Metric
 from harness.scoring.metrics.counted import pieces_of
 from harness.scoring.ranks import Ranked
@@ -58,8 +58,7 @@ def run_tokens(
     budget = TokenBudget(
         ranked, resolved, of_documents.of(resolved.row) if costs is None else costs
     )
-    evidence = count_by(ranked.query[ranked.grade >= 1], ranked.n) > 0
-    scored = counted & evidence & (dataset.abilities != str(Ability.ABSTENTION))
+    scored = counted & ranked.has_relevant & (dataset.abilities != str(Ability.ABSTENTION))
     levels = recall_random_baseline(dataset, ranked, scored, depth, BUDGETS, of_documents)
     masks = {name: mask for name, mask in slices(dataset).items() if name in set(Ability)}
     succeeded = counted & ~answered.failed

@@ -161,7 +161,7 @@ def test_every_flipped_bit_of_a_folder_is_told_or_changes_nothing(
     for number in range(60):
         path = folder / names[number % 4]
         data = path.read_bytes()
-        at = (number * 7919 + 13) % len(data)
+        at = number * len(data) // 60  # all over the file, whatever its length
         if path.suffix == ".json":  # white space of JSON is nobody's number
             at = next(i % len(data) for i in count(at) if data[i % len(data)] not in b" \n")
         flipped = bytearray(data)
@@ -174,4 +174,4 @@ def test_every_flipped_bit_of_a_folder_is_told_or_changes_nothing(
         else:
             assert found == before, f"bit {number % 8} of byte {at} of {path.name}"
         path.write_bytes(data)
-    assert told > 50  # 1e-05 and 1E-05 are one number
+    assert told > 50  # of a flip in the checksums themselves, the file that they are of is named

@@ -43,7 +43,7 @@ from harness.analysis.analyze.pieces import (
 )
 from harness.datasets.reader import Dataset, DatasetQrels
 from harness.errors import UsageError
-from harness.runfiles.readers import read_rankings
+from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import query_outcomes
 from harness.schema import Ability
@@ -178,7 +178,7 @@ class ScoredAt:
                 f"known of the top {k}; choose a smaller --k"
             )
         self.answered = query_outcomes(run, dataset)
-        self._rankings = read_rankings(run.rankings)
+        self._rankings = read_run_rankings(run.rankings)
         rankings, _ = cleaned(self._rankings, dataset)
         self.scores = self.score(dataset)
         table = self.scores.per_query

@@ -12,7 +12,7 @@ import pyarrow as pa
 from harness.analysis.compare.scored import Block, ScoredRun, require_depth
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
-from harness.runfiles.readers import read_rankings
+from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.scoring.grid import grid
 from harness.stats.paired import outcomes
@@ -144,7 +144,7 @@ def side_by_side(
 
 
 def _rankings(folder: Path, wanted: set[str]) -> dict[str, list[str]]:
-    rankings = read_rankings(RunFolder(folder).rankings)
+    rankings = read_run_rankings(RunFolder(folder).rankings)
     starts = rankings.starts
     return {
         query: rankings.document.slice(starts[i], starts[i + 1] - starts[i]).to_pylist()

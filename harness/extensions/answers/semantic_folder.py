@@ -27,7 +27,7 @@ from harness.extensions.answers.semantic.accuracy import (
 )
 from harness.extensions.answers.semantic.section import BY_ID, PROTOCOL, section
 from harness.records.scores import SemanticResult
-from harness.runfiles.readers import read_rankings
+from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.scoring.arrays import Values
 from harness.scoring.matching.matcher import by_query, expand, read_hits
@@ -117,15 +117,14 @@ def semantic_of_run(
     record = run.record
     depth = record.settings.k
     ks = tuple(k for k in sorted({*KS, *choices.ks}) if k <= depth) or (1,)
-    rankings, _ = cleaned(read_rankings(run.rankings), dataset)
+    rankings, _ = cleaned(read_run_rankings(run.rankings), dataset)
     ranked = rank_judged(rankings, from_dataset(dataset), Ties.ORDER)
     if run.hits.is_file():
         returned = _texts_of_hits(dataset, run, depth, max(ks))
     else:
         returned = _texts_of_documents(dataset, rankings, max(ks))
     counted = answered.asked & ~answered.skipped(ranked.answered, choices.missing)
-    relevant = np.bincount(ranked.query[ranked.grade >= 1], minlength=ranked.n) > 0
-    asked = _asked(dataset, returned, counted & relevant)
+    asked = _asked(dataset, returned, counted & ranked.has_relevant)
     sizes = [dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))]
     rows = sample_of(sizes, max(ks), seed=0)
     texts = [
@@ -140,8 +139,10 @@ def semantic_of_run(
     }
     has_text = np.array([bool(one.gold) for one in asked])
     left_out = {
-        "no evidence in the answer key": int((counted & ~relevant).sum()),
-        "the evidence has no text in the corpus": int((counted & relevant & ~has_text).sum()),
+        "no evidence in the answer key": int((counted & ~ranked.has_relevant).sum()),
+        "the evidence has no text in the corpus": int(
+            (counted & ranked.has_relevant & ~has_text).sum()
+        ),
     }
     result = section(
         found,

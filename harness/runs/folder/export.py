@@ -1,4 +1,10 @@
-"""A run's rankings as one file for other tools, written in memory that does not grow with them."""
+"""Writes the rankings of a run as one file for other tools, in memory that does not grow with them.
+
+The log of LongMemEval's official scripts, which their generation reads, has a line a question: the
+dataset's own record with `retrieval_results`, so it is made from the raw file, which the prepared
+dataset knows. Ids are changed as the script changes them: evidence of a session that is no gold
+there has `noans` for `answer`. `metrics` are those of print_retrieval_metrics.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +19,8 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
 from harness.io.files import disk_errors, file_aside
 from harness.runfiles.arrow import read_parquet
-from harness.runfiles.readers import read_rankings
 from harness.runfiles.write import read_blocks, write_jsonl, write_trec
-from harness.runs.folder.rankings import trec_tag
+from harness.runs.folder.rankings import read_run_rankings, trec_tag
 from harness.runs.folder.run_folder import RunFolder, dataset_of_run, read_scores, scores_by_query
 from harness.scoring.resolve import resolve
 
@@ -103,7 +108,7 @@ def write_log(folder: Path, out: Path, source: str | None = None) -> int:
 
 def _ranked(run: RunFolder, dataset: Dataset) -> tuple[dict[str, list[tuple[str, str]]], int]:
     """Return, of each question that was asked, ids as the script writes them, with the texts."""
-    rankings = read_rankings(run.rankings)
+    rankings = read_run_rankings(run.rankings)
     resolved = resolve(rankings, dataset)
     texts = dataset.documents.contents(np.maximum(resolved.row, 0))
     ids = dataset.documents.column("id", np.maximum(resolved.row, 0)).to_pylist()

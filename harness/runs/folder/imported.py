@@ -1,4 +1,7 @@
-"""Rankings or hits that another system wrote, as a run folder."""
+"""Makes run folders of rankings or hits that another system wrote.
+
+Hits are texts; they are resolved to documents, also again with other settings.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,13 @@ from harness.runfiles.json_files import holds_queries
 from harness.runfiles.rankings import Rankings
 from harness.runfiles.raw import read_bytes, read_lines
 from harness.runfiles.readers import read_rankings
-from harness.runs.folder.rankings import Ranking, as_rankings, write_asked, write_rankings
+from harness.runs.folder.rankings import (
+    Ranking,
+    as_rankings,
+    read_run_rankings,
+    write_asked,
+    write_rankings,
+)
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name, write_record
 from harness.runs.folder.store import OURS
 from harness.schema import Ability
@@ -102,7 +111,7 @@ def resolve_again(folder: Path, dataset: Dataset, matching: Matching) -> Path:
     )
     with disk_errors(folder.parent, "make it writable"), folder_aside(copy, ours=OURS) as aside:
         ranked, resolved = resolve_into(aside, dataset, read_hits(dataset, run.hits), k, matching)
-        queries = read_rankings(run.rankings).query_ids
+        queries = read_run_rankings(run.rankings).query_ids
         write_queries(aside, dataset, ranked, queries, name)
         for file in ("queries.parquet", "errors.jsonl"):
             if (folder / file).is_file():

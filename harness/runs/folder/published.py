@@ -1,7 +1,8 @@
 """A file of published rankings as a run folder: what was asked is what is scored.
 
 Its readers are run formats (runfiles/run_formats.py). A question that has no record was not asked;
-records that are doubled, broken, silent, or of no question of the dataset are counted and named.
+records that are doubled, broken, silent, or of no question of the dataset are counted and named. A
+record names its question by id, or by haystack with the text or the place of the question.
 """
 
 from __future__ import annotations

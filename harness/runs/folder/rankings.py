@@ -1,4 +1,4 @@
-"""The rankings in a run's folder, what became of each query, and how long the queries took."""
+"""Reads and writes the tables of a run's folder: its rankings, and the outcome of each query."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ import pyarrow as pa
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.run import Percentiles
-from harness.runfiles.rankings import Rankings
-from harness.runfiles.write import blocks, write_parquet, write_trec
+from harness.runfiles.arrow import read_parquet, to_numpy
+from harness.runfiles.rankings import Rankings, checked_rankings
+from harness.runfiles.write import blocks, parquet_schema, write_parquet, write_trec
 
 
 @dataclass(frozen=True)
@@ -48,6 +49,28 @@ def as_rankings(dataset: Dataset, ranked: Sequence[Ranking]) -> Rankings:
         _ids(dataset, rows, np.array(sizes, np.int64)),
         score,
     )
+
+
+def read_run_rankings(path: Path) -> Rankings:
+    """Read the rankings.parquet of a run folder.
+
+    A file with other columns, which another program wrote, is read as `read_rankings` reads any run
+    file. Raises UsageError as that does.
+    """
+    table = read_parquet(path)
+    scored = "score" in table.schema.names
+    known = table.schema.equals(parquet_schema(scored=scored), check_metadata=False)
+    if not known or any(column.null_count for column in table.columns):
+        from harness.runfiles.readers import read_rankings
+
+        return read_rankings(path)
+    score = to_numpy(table["score"]) if scored else None
+    if not len(table):
+        return Rankings([], np.zeros(0, np.int32), table["document"], score)
+    queries = table["query"].cast(pa.string()).dictionary_encode()
+    queries = queries.unify_dictionaries().combine_chunks()
+    names = queries.dictionary.to_pylist()
+    return checked_rankings(names, to_numpy(queries.indices), table["document"], score, str(path))
 
 
 def write_rankings(rankings: Rankings, folder: Path, system: str) -> None:

@@ -18,7 +18,7 @@ from harness.io.plugins import provided
 from harness.io.records import write_json_record
 from harness.records.run import MatchingRecord
 from harness.records.scores import ScoreReport
-from harness.runfiles.write import read_run_rankings
+from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
 from harness.scoring.protocols import Choices
 from harness.scoring.results import QueryStatus

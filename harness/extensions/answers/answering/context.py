@@ -20,7 +20,7 @@ import numpy as np
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.answers import BASELINES
-from harness.runfiles.readers import read_rankings
+from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import asked_in
 from harness.scoring.matching.matcher import read_hits
@@ -126,7 +126,7 @@ class ContextBuilder:
         return frozenset(self._gold.get(query, ()))
 
     def _documents(self, run: RunFolder) -> dict[int, tuple[ContextItem, ...]]:
-        rankings, _ = cleaned(read_rankings(run.rankings), self._dataset)
+        rankings, _ = cleaned(read_run_rankings(run.rankings), self._dataset)
         resolved = resolve(rankings, self._dataset)
         included = resolved.row >= 0
         if self._limits.k is not None:
