@@ -56,8 +56,9 @@ from harness.schema import Ability
 
 VERSION: Literal[1] = 1
 
-RELEVANCE_LEVEL = 1
-"""The lowest grade that counts as relevant, where a project does not set another."""
+RELEVANCE_LEVEL = 2
+"""The lowest grade that counts as relevant in a new project of documents, as in TREC's Deep
+Learning track: grade 1 is on the subject, but does not answer."""
 
 Split = Literal["test", "dev", "train"]
 
@@ -129,14 +130,15 @@ class LabelSettings(Record):
     """label.json.
 
     `depth` is that of the pool, `overlap` the share of the queries that every annotator judges.
-    `answers` are set where answers are judged, which are then the documents.
+    `answers` are set where answers are judged, which are then the documents. `relevance_level` is 1
+    in a file without it: answers, and projects made when that was the default.
     """
 
     version: Literal[1]
     depth: int
     seed: int
     overlap: float
-    relevance_level: int = RELEVANCE_LEVEL
+    relevance_level: int = 1
     systems: list[PooledSystem] = msgspec.field(default_factory=list)
     answers: list[JudgedAnswers] = msgspec.field(default_factory=list)
     sources: list[SourceFile] = msgspec.field(default_factory=list)
@@ -240,7 +242,9 @@ class Project:
     @classmethod
     def new(cls, folder: Path) -> Project:
         """Returns an empty project, which is not written yet."""
-        settings = LabelSettings(version=VERSION, depth=0, seed=0, overlap=1.0)
+        settings = LabelSettings(
+            version=VERSION, depth=0, seed=0, overlap=1.0, relevance_level=RELEVANCE_LEVEL
+        )
         return cls(folder, settings, [], [], [])
 
     @classmethod

@@ -212,8 +212,8 @@ pooled may find documents that nobody judged: `judged@k` shows how many.
 
 {grades}
 
-Grades from {least} on count as evidence. Lower ones are exported as 0; the project's annotations
-keep them. TREC's Deep Learning track counts from 2 on, which is `--metrics 'recall(rel=2)@10'`.
+Grades from {least} on count as evidence (TREC's Deep Learning track: from 2 on). Lower ones are
+exported as 0; the project's annotations keep them.
 """
 
 

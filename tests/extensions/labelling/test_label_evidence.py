@@ -12,6 +12,7 @@ from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation
 from harness.extensions.labelling.export import export
 from harness.extensions.labelling.page import session_info
+from harness.extensions.labelling.pool import pooled_system
 from harness.extensions.labelling.project import (
     Candidate,
     LabelDocument,
@@ -87,11 +88,9 @@ def test_marking_a_query_as_unanswerable_contradicts_only_what_counts(project: P
 def test_the_threshold_is_chosen_at_the_start_and_a_change_is_said(
     sources: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    from harness.extensions.labelling.pool import pooled_system
-
     folder, systems = tmp_path / "labels", [pooled_system("bm25", {})]
-    assert start(folder, *sources, systems).project.settings.relevance_level == 1
-    assert "relevance_level" not in orjson.loads((folder / "label.json").read_bytes())
+    start(folder, *sources, systems, options=StartOptions(relevance_level=1))
+    assert Project.read(folder).settings.relevance_level == 1
     judged(Project.read(folder), d1=1)
     started = start(folder, *sources, options=StartOptions(relevance_level=2))
     assert Project.read(folder).settings.relevance_level == 2
@@ -99,6 +98,24 @@ def test_the_threshold_is_chosen_at_the_start_and_a_change_is_said(
     assert start(folder, *sources).project.settings.relevance_level == 2
     with pytest.raises(UsageError, match="--relevance-level is a grade, 1, 2 or 3, not 0"):
         start(folder, *sources, options=StartOptions(relevance_level=0))
+
+
+def test_a_grade_that_does_not_answer_is_not_relevant_by_default(
+    sources: tuple[Path, Path], tmp_path: Path
+) -> None:
+    folder = tmp_path / "labels"
+    start(folder, *sources, [pooled_system("bm25", {})])
+    grades = session_info(AnnotationSession(folder, "ann"))["grades"]
+    assert [(one["meaning"], one["effect"]) for one in grades[1:3]] == [
+        ("is on the subject, but does not answer", "does not count"),
+        ("has some of the answer, or has it unclear or hidden", "counts as evidence"),
+    ]
+    project = Project.read(folder)
+    for one in project.candidates["q1"]:
+        judged(project, **{one.document: 1})
+    export(folder)
+    lines = (folder / "dataset" / "qrels.jsonl").read_bytes().splitlines()
+    assert {orjson.loads(line)["grade"] for line in lines} == {0}
 
 
 @pytest.fixture

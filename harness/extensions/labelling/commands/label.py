@@ -87,7 +87,7 @@ def _add_start(verbs: Verbs) -> None:
         "--relevance-level",
         type=int,
         metavar="GRADE",
-        help="the lowest grade that counts as evidence: 1 (related), 2 or 3 (1)",
+        help="the lowest grade that counts as evidence: 1 (related), 2 (answers in part) or 3 (2)",
     )
     _add_page(parser, "first")
     add("--pool-only", action="store_true", help="make the pool, and end")

@@ -29,7 +29,7 @@ from harness.errors import UsageError
 from harness.extensions.labelling.consensus import apply_policy, read_consensus
 from harness.extensions.labelling.generate.write_project import GeneratedQuery, normalised, rows_of
 from harness.extensions.labelling.inputs import read_documents
-from harness.extensions.labelling.project import RELEVANCE_LEVEL, LabelDocument, Project
+from harness.extensions.labelling.project import LabelDocument, Project
 from harness.extensions.labelling.reports import (
     BenchmarkOverlap,
     LeakageReport,
@@ -94,7 +94,7 @@ def read_set(folder: Path) -> CheckedSet:
     relevant: dict[str, dict[str, None]] = {}
     for one in labelled_fields.qrels(files):
         split.setdefault(one.query, one.split)
-        if one.grade >= RELEVANCE_LEVEL:
+        if one.grade >= 1:
             relevant.setdefault(one.query, {})[one.document] = None
     queries = []
     file = labelled_files.opened(files["queries"])
