@@ -44,6 +44,8 @@ class AnswerSettings(Record, omit_defaults=False):
     temperature: float | None = None
     repeat: int = 1
     seed: int = 0
+    reasoning: str | None = None
+    """The rule that removes a model's reasoning from its replies."""
 
 
 class RunReference(Record):
@@ -54,11 +56,13 @@ class RunReference(Record):
 
 
 class AnswerCounts(Record):
-    """Numbers of questions, of answers to them (repetitions count), and of failed answers."""
+    """Numbers of questions, of answers to them (repetitions count), and of failed answers, with
+    their most common reasons."""
 
     asked: int
     answers: int
     failed: int
+    reasons: dict[str, int] = msgspec.field(default_factory=dict)
 
 
 class CallUsage(Record):
@@ -178,6 +182,7 @@ class ResponseMessage(Record, forbid_unknown_fields=False):
     """The message of a choice."""
 
     content: object = None
+    refusal: object = None
 
 
 class Choice(Record, forbid_unknown_fields=False):
@@ -215,4 +220,6 @@ def reader_of(record: AnswersRecord) -> str:
         name += f",temperature:{settings.temperature:g}"
     if settings.repeat > 1:
         name += f",repeat:{settings.repeat}"
+    if settings.reasoning is not None:
+        name += f",reasoning:{settings.reasoning}"
     return name

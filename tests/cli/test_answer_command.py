@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -116,7 +117,7 @@ def test_answers_stand_beside_baselines_and_are_judged_and_compared(
     # As rankings are compared: paired, by ability; the reader is part of what must agree.
     two = [judged[name]["folder"] for name in ("random documents", "bm25")]
     found = orjson.loads(harness("compare", *two, "--metrics", "accuracy", "--json").out)
-    assert found["groups"][0]["essentials"]["reader"] == "plain/1(gpt-4o-mini)"
+    assert found["groups"][0]["essentials"]["reader"] == "plain/1(gpt-4o-mini),reasoning:stripped/1"
     text = harness("answer", run, *_asked(endpoint), "--k", 10)
     assert "error attribution: " in text.out  # what was judged is kept
     assert "evidence only" in text.out
@@ -202,6 +203,55 @@ def test_what_is_neither_yes_nor_no_is_counted_and_what_is_filtered_left_out(
         accuracy.answered_only.value * accuracy.answered_only.n
     )
     assert block.excluded == {}
+
+
+def test_replies_without_an_answer_fail_with_a_reason_and_never_abstain(
+    harness: Harness, endpoint: OpenAIEndpoint, run: Path
+) -> None:
+    def body(message: dict[str, Any], finish: str = "stop") -> Failure:
+        choice = {"message": message, "finish_reason": finish}
+        return Failure(body=orjson.dumps({"choices": [choice]}))
+
+    endpoint.fail(
+        CHAT,
+        body({"content": ""}, "length"),
+        body({"content": None, "refusal": "No."}),
+        body({"content": [{"type": "text", "text": "In "}, {"type": "text", "text": "May"}]}),
+        body({"content": "<think>It is not mentioned.</think>In June"}),
+        body({"content": "<think>It is not mentioned, so"}, "length"),
+        body({"content": "It was in the month of"}, "length"),
+        body({"content": ""}),
+    )
+    options = (run, *_asked(endpoint), "--no-baselines", "--concurrency", 1)
+    told = harness("answer", *options)
+    assert told.status == 0, told.err
+    assert "5 failed answers count 0" in told.out
+    assert re.search(r"^ *3 +truncated at the token limit$", told.out, re.MULTILINE), told.out
+    assert "2 of 321 replies contain reasoning" in told.err
+    (one,) = _answered(harness("answer", *options, "--json")).values()
+    assert one["answers"]["queries"]["reasons"] == {
+        "truncated at the token limit": 3,
+        "refused by the model: No.": 1,
+        "empty reply": 1,
+    }
+    rows = pq.read_table(Path(one["folder"]) / "answers.parquet").to_pylist()[:7]
+    assert [row["answer"] for row in rows] == [None, None, "In May", "In June", None, None, None]
+    assert one["scores"]["queries"]["failed"] == 5
+
+
+def test_a_judge_that_reasons_is_noted_and_its_verdict_follows_the_reasoning(
+    harness: Harness, endpoint: OpenAIEndpoint, run: Path
+) -> None:
+    options = (*_asked(endpoint), "--no-baselines", "--quiet")
+    assert harness("answer", run, *options).status == 0
+    (folder,) = run.parent.glob("*.answers")
+    endpoint.answer = lambda chat: "<think>WRONG? Yes and no.</think> RIGHT"
+    told = harness("judge", folder, "--judge", "plain", *_asked(endpoint), "--json")
+    assert "321 of 321 replies of judge:plain(gpt-4o-mini) contain reasoning" in told.err
+    (one,) = _answered(told).values()
+    accuracy = _cells(one, JUDGED)["accuracy"]
+    assert (accuracy.value, accuracy.n) == (1.0, 321)
+    assert "|judge:plain/1(gpt-4o-mini),reasoning:stripped/1" in accuracy.signature
 
 
 def test_a_reader_that_fails_on_half_has_not_the_accuracy_of_the_other_half(
@@ -381,7 +431,9 @@ def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
     seeds = {call.body["seed"] for call in endpoint.calls}
     assert (seeds, {call.body["temperature"] for call in endpoint.calls}) == ({0, 1, 2}, {0.7})
     assert _cells(one, "answers-text")["abstained"].n == sample.n_queries
-    assert one["scores"]["reader"] == "plain/1(gpt-4o-mini),temperature:0.7,repeat:3"
+    assert one["scores"]["reader"] == (
+        "plain/1(gpt-4o-mini),temperature:0.7,repeat:3,reasoning:stripped/1"
+    )
     # The rule answers a prompt in one way, whatever the seed: all varies between questions.
     found = one["scores"]["repeats"]["answers-text"]
     assert (found["within"], found["of_experiment"], found["repeats"]) == (0.0, 0.0, 3.0)

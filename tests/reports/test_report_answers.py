@@ -107,7 +107,7 @@ def test_failed_answers_are_wrong_and_the_answered_only_stand_beside(
     data = to_tree(report_data([run], sample))
     (answers,) = (section["data"] for section in data["sections"])
     rows, found = answers["readers"][0], answers["queries"][0]
-    (at,) = (i for i, row in enumerate(rows) if row["reader"] == "plain/1(n)")
+    (at,) = (i for i, row in enumerate(rows) if row["reader"] == "plain/1(n),reasoning:stripped/1")
     shown = rows[at]["protocols"][-1]["slices"]["all"]["accuracy"]
     assert (shown["value"], shown["answered_only"]) == (cell.value, only)
     assert len(found[at]["failed"]) == 12
@@ -175,7 +175,7 @@ def test_a_board_has_answers_in_groups_of_one_reader_and_judge(
     (board,) = orjson.loads(data)["boards"]
     (group,) = board["answers"]
     assert (group["reader"], group["protocol"], group["metric"]) == (
-        "plain/1(m)",
+        "plain/1(m),reasoning:stripped/1",
         JUDGED,
         "accuracy",
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -25,7 +26,13 @@ from harness.extensions.answers.answering.context import (
     ContextBuilder,
     ContextLimits,
 )
-from harness.extensions.answers.answering.replies import Call
+from harness.extensions.answers.answering.replies import (
+    REASONING,
+    Call,
+    ChatReply,
+    has_reasoning,
+    without_reasoning,
+)
 from harness.extensions.answers.answering.templates import (
     Prompt,
     Reader,
@@ -148,6 +155,7 @@ def answer(job: AnswerJob, out: Path) -> list[Path]:
             with progress(len(asked.calls), "answers", asked.condition) as bar:
                 responses = client.complete(asked.calls, lambda n, bar=bar: bar.update(n))  # type: ignore[misc]
             table = _table(job, asked, responses)
+            _note_replies(asked, responses, table)
             if table["error"].null_count == 0:
                 reason = f"no question was answered, first: {table['error'][0].as_py()}"
                 if asked.condition == RETRIEVED:
@@ -193,13 +201,10 @@ def _record(
             temperature=job.plan.temperature,
             repeat=job.plan.repeat,
             seed=job.plan.seed,
+            reasoning=REASONING,
         ),
         response_models=response_models(responses),
-        queries=AnswerCounts(
-            asked=len(asked.prompts),
-            answers=len(responses),
-            failed=table.num_rows - table["error"].null_count,
-        ),
+        queries=answer_counts(table, len(asked.prompts)),
         mean_context_tokens=mean_tokens(asked.contexts),
         usage=call_usage(responses, job.options.model, job.options.prices or {}),
         versions={"harness": harness.__version__, **run_record.versions},
@@ -227,19 +232,59 @@ def _table(job: AnswerJob, asked: ConditionCalls, responses: Sequence[ModelRespo
         columns = context_columns(job.dataset, context)
         for number in range(job.plan.repeat):
             reply = next(replies).reply
+            text, error = _answer_of(reply, job.reader)
             rows.append(
                 {
                     "query": job.dataset.query_ids[context.query],
                     "repeat": number,
-                    "answer": None if reply.error else job.reader.answer(prompt, reply.text),
+                    "answer": None if error else job.reader.answer(prompt, text),
                     **columns,
                     "prompt_tokens": reply.prompt_tokens,
                     "completion_tokens": reply.completion_tokens,
                     "finish_reason": reply.finish_reason,
-                    "error": reply.error,
+                    "error": error,
                 }
             )
     return pa.Table.from_pylist(rows, ANSWERS)
+
+
+def _answer_of(reply: ChatReply, reader: Reader) -> tuple[str, str | None]:
+    """Returns the text of a reply without reasoning, and why it is no answer."""
+    if reply.error is not None:
+        return "", reply.error
+    text = without_reasoning(reply.text)
+    if not text.strip():
+        return text, reply.truncated or "reasoning without an answer"
+    return text, None if reader.scores_truncated else reply.truncated
+
+
+def _note_replies(
+    asked: ConditionCalls, responses: Sequence[ModelResponse], table: pa.Table
+) -> None:
+    """Notes how many replies contain reasoning, and how many are scored although truncated."""
+    replies = [one.reply for one in responses]
+    reasoning = sum(has_reasoning(one.text) for one in replies)
+    truncated = sum(
+        bool(reply.truncated) and text is not None
+        for reply, text in zip(replies, table["answer"].to_pylist(), strict=True)
+    )
+    for n, what in (
+        (reasoning, f"contain reasoning, which is no part of the answer ({REASONING})"),
+        (truncated, "are truncated, and scored as by the authors' script"),
+    ):
+        if n:
+            _log.warning(f"note: {asked.condition}: {n} of {len(replies)} replies {what}")
+
+
+def answer_counts(table: pa.Table, asked: int) -> AnswerCounts:
+    """Counts answers and failed ones, with the ten most common reasons."""
+    reasons = Counter(table["error"].drop_null().to_pylist())
+    return AnswerCounts(
+        asked=asked,
+        answers=table.num_rows,
+        failed=reasons.total(),
+        reasons=dict(reasons.most_common(10)),
+    )
 
 
 def context_columns(dataset: Dataset, context: Context) -> dict[str, list[str] | int]:

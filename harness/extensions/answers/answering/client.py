@@ -21,7 +21,7 @@ from harness.extensions.answers.answering.replies import Call, ChatReply, Replie
 from harness.extensions.answers.endpoint import Endpoint
 from harness.io.masking import all_without_known, excerpt, masked
 from harness.io.records import decode, to_plain
-from harness.records.answers import ChatCompletion, ClientUsage, TokenUsage
+from harness.records.answers import ChatCompletion, ClientUsage, ResponseMessage, TokenUsage
 from harness.retrievers.locks import retry
 from harness.retrievers.registry import need
 from harness.runs.usage import (
@@ -294,22 +294,38 @@ def _reply(content: bytes) -> ChatReply:
         choice = completion.choices[0]
     except (UsageError, IndexError):
         raise _InvalidReplyError(f"the answer is no chat completion: {excerpt(content)}") from None
-    text = choice.message.content
+    text, refusal = _text_and_refusal(choice.message)
     usage = completion.usage or TokenUsage()
-    text, finish_reason, model = all_without_known(
-        (
-            text if isinstance(text, str) else "",
-            str(choice.finish_reason or ""),
-            str(completion.model or ""),
-        )
+    text, refusal, finish_reason, model = all_without_known(
+        (text, refusal, str(choice.finish_reason or ""), str(completion.model or ""))
     )
     return ChatReply(
         text=text,
+        refused="" if text.strip() or not refusal else f"refused by the model: {refusal:.200}",
         finish_reason=finish_reason,
         model=model,
         prompt_tokens=_token_count(usage.prompt_tokens),
         completion_tokens=_token_count(usage.completion_tokens),
     )
+
+
+def _text_and_refusal(message: ResponseMessage) -> tuple[str, str]:
+    """Returns the text of a message, its parts joined, and why the model refuses to answer.
+
+    Parts of other types, such as reasoning, are left out. Raises _InvalidReplyError."""
+    content = [] if message.content is None else message.content
+    parts = content if isinstance(content, list) else [content]
+    texts, refusals = [], [message.refusal]
+    for part in parts:
+        if isinstance(part, str):
+            texts.append(part)
+        elif not isinstance(part, dict):
+            raise _InvalidReplyError(f"the content of a reply is no text: {excerpt(str(part))}")
+        elif part.get("type") in ("text", "output_text") and isinstance(part.get("text"), str):
+            texts.append(part["text"])
+        else:
+            refusals.append(part.get("refusal"))
+    return "".join(texts), " ".join(one for one in refusals if isinstance(one, str))
 
 
 def _token_count(value: object) -> int | None:

@@ -21,13 +21,18 @@ import pyarrow as pa
 import harness
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.extensions.answers.answering.answer import context_columns, mean_tokens, now
+from harness.extensions.answers.answering.answer import (
+    answer_counts,
+    context_columns,
+    mean_tokens,
+    now,
+)
 from harness.extensions.answers.answering.context import ContextBuilder, ContextLimits
 from harness.extensions.answers.answering.judging import write_judgements
+from harness.extensions.answers.answering.replies import has_reasoning
 from harness.io.files import digest
 from harness.io.records import Record, convert, decode, to_plain
 from harness.records.answers import (
-    AnswerCounts,
     AnswerSettings,
     AnswersRecord,
     ImportedAnswersFile,
@@ -158,6 +163,7 @@ def import_answers(
             f"its records have {_RETRIEVED} beside hypothesis, as memory-core-eval's, which holds "
             "retrieved text and no reader's answer; the texts to tell are not at hand"
         )
+    notes += _reasoning([one.text for one in by_row.values()])
     say(path, notes, strict)
     rows = [
         {
@@ -208,6 +214,7 @@ def import_own_answers(run: Path, dataset: Dataset, out: Path) -> Path:
                 **context_columns(dataset, context),
             }
         )
+    say(path, _reasoning([*answers.values()]), strict=False)
     system = RunFolder(run).record.title
     reference = RunReference(name=run.name, rankings_sha256=digest(RunFolder(run).rankings))
     identity = {"run": to_plain(reference), "answers": digest(path)}
@@ -226,14 +233,13 @@ def import_own_answers(run: Path, dataset: Dataset, out: Path) -> Path:
 def _record(
     dataset: Dataset, name: str, settings: AnswerSettings, table: pa.Table
 ) -> AnswersRecord:
-    n = table.num_rows
     return AnswersRecord(
         answers_version=ANSWERS_VERSION,
         finished=now(),
         dataset=dataset_ref(dataset),
         name=name,
         settings=settings,
-        queries=AnswerCounts(asked=n, answers=n, failed=table["answer"].null_count),
+        queries=answer_counts(table, table.num_rows),
         versions={"harness": harness.__version__},
     )
 
@@ -301,6 +307,12 @@ def _mem0(conversations: Mapping[str, list[Mem0Answer]]) -> Iterator[ImportedAns
 def _text(value: Text | None) -> str | None:
     """Returns the text of an answer; None for an empty one, which counts as failed too."""
     return None if value is None or not str(value).strip() else str(value)
+
+
+def _reasoning(texts: Sequence[str | None]) -> list[str]:
+    """Returns a note if answers contain a model's reasoning, which imports do not change."""
+    n = sum(text is not None and has_reasoning(text) for text in texts)
+    return [f"{n} answers contain reasoning (<think>), and are scored with it"] if n else []
 
 
 def _anomalies(joined: Joined, dataset: Dataset, repeats: str) -> list[str]:

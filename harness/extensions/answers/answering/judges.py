@@ -14,7 +14,11 @@ from typing import Protocol
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
 from harness.extensions.answers.answering.published_code import EVALUATION, published_code
-from harness.extensions.answers.answering.replies import ModelMessage
+from harness.extensions.answers.answering.replies import (
+    REASONING,
+    ModelMessage,
+    without_reasoning,
+)
 from harness.extensions.answers.answering.templates import (
     JudgeTemplate,
     built_in_template,
@@ -66,14 +70,16 @@ def make_judge(name: str, dataset: Dataset, model: str, source: Path | None = No
 
 
 class TemplateJudge:
-    """A judge of a template file."""
+    """A judge of a template file; it reads replies without a model's reasoning."""
 
     def __init__(self, path: Path, dataset: Dataset, model: str) -> None:
         self._template = template = read_template(path, JudgeTemplate)
         self._dataset = dataset
         digest = template_digest(path)
         self.name, self.version = f"judge:{template.name}{digest}({model})", template.version
-        self.signature = f"{template.name}/{template.version}{digest}({model})"
+        self.signature = (
+            f"{template.name}/{template.version}{digest}({model}),reasoning:{REASONING}"
+        )
         self._correct = re.compile(template.correct)
         self._incorrect = re.compile(template.incorrect)
 
@@ -94,6 +100,7 @@ class TemplateJudge:
 
     def verdict(self, reply: str) -> bool | None:
         """Applies the template's expressions; undecided if both or neither match."""
+        reply = without_reasoning(reply)
         correct = self._correct.search(reply) is not None
         return None if correct == (self._incorrect.search(reply) is not None) else correct
 
@@ -128,8 +135,8 @@ class LongMemEvalJudge:
         return (ModelMessage(role="user", content=text),), params
 
     def verdict(self, reply: str) -> bool | None:
-        """Returns True if `yes` is in the reply, as the script does. A reply with neither yes nor
-        no counts as no there, and is undecided here."""
+        """Returns True if `yes` is in the reply or in its reasoning, as the script does. A reply
+        with neither yes nor no counts as no there, and is undecided here."""
         text = reply.lower()
         if "yes" in text:
             return True

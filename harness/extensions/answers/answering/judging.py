@@ -19,7 +19,7 @@ from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.answer import call_usage, now, response_models
 from harness.extensions.answers.answering.client import ModelClient
 from harness.extensions.answers.answering.judges import Judge
-from harness.extensions.answers.answering.replies import Call
+from harness.extensions.answers.answering.replies import Call, has_reasoning
 from harness.extensions.answers.scoring.error_attribution import question_rows
 from harness.extensions.answers.scoring.score import JudgeVerdicts, score_answers
 from harness.io.checksums import write_with_checksums
@@ -98,6 +98,11 @@ def judge_answers(
                 "reply": reply.text,
                 "error": reply.error,
             }
+        )
+    if n_reasoning := sum(has_reasoning(row["reply"]) for row in rows):
+        _log.warning(
+            f"note: {n_reasoning} of {len(rows)} replies of {judge.name} contain reasoning: "
+            "longmemeval-official counts a `yes` in it, as the original; templates ignore it"
         )
     if all(row["error"] for row in rows):
         raise RunError(f"every judgement failed, first: {rows[0]['error']}")

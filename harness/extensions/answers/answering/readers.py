@@ -69,6 +69,8 @@ def make_reader(name: str, dataset: Dataset, model: str, source: Path | None = N
 class TemplateReader:
     """A reader of a template file."""
 
+    scores_truncated = False
+
     def __init__(self, path: Path, dataset: Dataset) -> None:
         self._template = read_template(path, ReaderTemplate)
         self._dataset = dataset
@@ -149,6 +151,8 @@ class LoCoMoReader:
     adversarial question offers its wrong answer beside the correct one ("not mentioned"): LoCoMo
     asks it as a choice of two, which does not test whether a system abstains.
     """
+
+    scores_truncated = True
 
     def __init__(
         self, dataset: Dataset, variant: Sequence[str], model: str, source: Path | None
@@ -281,6 +285,8 @@ class LongMemEvalReader:
     JSON or, in the variant `nl`, as plain text; `cot` asks to go step by step. The script truncates
     beyond 126,500 tokens; this reader does not, and an endpoint rejects a prompt that is too long.
     """
+
+    scores_truncated = True
 
     def __init__(self, dataset: Dataset, variant: Sequence[str], source: Path | None) -> None:
         if unknown := sorted({*variant} - {"json", "nl", "cot"}):

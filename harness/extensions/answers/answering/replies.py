@@ -7,6 +7,7 @@ the reply, the row holds the reply and no prompt. A row is on disk before its re
 from __future__ import annotations
 
 import hashlib
+import re
 import sqlite3
 import time
 from collections.abc import Mapping
@@ -21,6 +22,30 @@ from harness.io.records import Record, decode, encode
 
 FILE = "replies.sqlite"
 _WAIT = 60.0  # seconds for another process that writes
+
+REASONING = "stripped/1"
+"""The rule of `without_reasoning`, for signatures."""
+_TAG = re.compile(r"[<\[](/?)(?:think|thinking|thought|reasoning)[>\]]", re.IGNORECASE)
+
+
+def has_reasoning(text: str) -> bool:
+    """Tests whether a text has a tag around a model's reasoning."""
+    return _TAG.search(text) is not None
+
+
+def without_reasoning(text: str) -> str:
+    """Returns a reply without reasoning: the text between `<think>` and `</think>`, before a
+    closing tag without an opening one (which prompts may hold), and after an opening tag without a
+    closing one. `thinking`, `thought`, `reasoning` and `[THINK]` are such tags too."""
+    first, *rest = _TAG.split(text)
+    parts, inside = [first], False
+    for closing, part in zip(rest[::2], rest[1::2], strict=True):
+        if closing and not inside:
+            parts = []
+        if closing:
+            parts.append(part)
+        inside = not closing
+    return "".join(parts)
 
 
 class ModelMessage(Record):
@@ -51,7 +76,7 @@ class ChatReply(Record):
 
     `finish_reason` is `stop`, `length` or `content_filter`; `model` is the endpoint's name of the
     model that answered; token counts are None if the endpoint does not report them. `refused` says
-    why the endpoint rejected the call; such a call has no reply.
+    why the endpoint rejected the call, or why the model refused to answer.
     """
 
     text: str
@@ -63,10 +88,19 @@ class ChatReply(Record):
 
     @property
     def error(self) -> str | None:
-        """Why there is no answer: the call was refused or filtered; None if there is one."""
-        if self.finish_reason == "content_filter" and not self.text:
-            return "content filter"
-        return self.refused or None
+        """Why there is no text: the call was refused, filtered or truncated, or the reply is empty;
+        None if there is one."""
+        if self.refused or self.text.strip():
+            return self.refused or None
+        return _CUT.get(self.finish_reason, "empty reply")
+
+    @property
+    def truncated(self) -> str | None:
+        """Why a text is not complete; None if it is."""
+        return _CUT.get(self.finish_reason)
+
+
+_CUT = {"length": "truncated at the token limit", "content_filter": "content filter"}
 
 
 class Replies:

@@ -139,9 +139,11 @@ class Prompt:
 
 
 class Reader(Protocol):
-    """A reader. `signature` changes with everything that could change an answer but the model."""
+    """A reader. `signature` changes with everything that could change an answer but the model;
+    `scores_truncated`: replies that reach `max_tokens` are answers, as in the authors' script."""
 
     signature: str
+    scores_truncated: bool
 
     def prompts(self, contexts: Sequence[Context]) -> Iterator[Prompt]:
         """Yields a prompt for each context. Raises UsageError for an unsuitable dataset."""

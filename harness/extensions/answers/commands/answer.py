@@ -254,6 +254,8 @@ def score_and_print(
 
 def print_answers(options: argparse.Namespace, command: str, folders: Sequence[Path]) -> int:
     """Prints the tables of scored folders of answers, or their JSON."""
+    from collections import Counter
+
     from harness.extensions.answers.tables import (
         AnsweredTables,
         by_ability,
@@ -262,6 +264,7 @@ def print_answers(options: argparse.Namespace, command: str, folders: Sequence[P
         overview,
         repeated,
     )
+    from harness.scoring.grid import grid
 
     answered = AnsweredTables.read(folders)
     if options.json:
@@ -279,9 +282,11 @@ def print_answers(options: argparse.Namespace, command: str, folders: Sequence[P
     parts = [_heading(answered[0].record), overview(answered), by_ability(answered)]
     parts += [error_attribution(answered), judged(answered), repeated(answered)]
     print("\n\n".join(part for part in parts if part))
-    failed = sum(one.record.queries.failed for one in answered)
-    if failed:
+    reasons = sum((Counter(one.record.queries.reasons) for one in answered), Counter[str]())
+    if failed := sum(one.record.queries.failed for one in answered):
         print(f"\n{failed} failed answers count 0; the rows `answered only` leave them out")
+    if reasons:
+        print(grid([[n, reason] for reason, n in reasons.most_common(5)], ["n", "reason"]))
     more = f" and {len(answered) - 1} beside it" if len(answered) > 1 else ""
     print(f"\nin {answered[0].folder}{more}")
     return 0

@@ -15,7 +15,11 @@ from msgspec import structs
 from harness.datasets.progress import progress
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.client import ModelClient
-from harness.extensions.answers.answering.replies import Call, ModelMessage
+from harness.extensions.answers.answering.replies import (
+    Call,
+    ModelMessage,
+    without_reasoning,
+)
 from harness.extensions.labelling.generate.write_project import GeneratedQuery
 from harness.extensions.labelling.project import LabelDocument, QueryOrigin
 from harness.extensions.labelling.reports import EndpointUsage
@@ -104,7 +108,9 @@ class ModelGenerator:
                 self.excluded["documents that the endpoint refused"] += 1
                 self._refusals.append(f"{self._documents[row].id}: {asked.reply.refused}")
             else:
-                queries += self._queries(asked.reply.text, row, self._documents[row], each)
+                queries += self._queries(
+                    without_reasoning(asked.reply.text), row, self._documents[row], each
+                )
         return queries
 
     def usage(self) -> EndpointUsage:

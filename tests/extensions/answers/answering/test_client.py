@@ -13,7 +13,13 @@ from polling import HANGS
 
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.client import ModelClient, RequestOptions
-from harness.extensions.answers.answering.replies import FILE, Call, ModelMessage
+from harness.extensions.answers.answering.replies import (
+    FILE,
+    Call,
+    ChatReply,
+    ModelMessage,
+    without_reasoning,
+)
 from harness.runs.usage import Budget, BudgetExceededError
 
 MODEL = "gpt-4o-mini"
@@ -191,3 +197,74 @@ def test_a_budget_never_waits_without_open_reservations() -> None:
             budget.settle(amount, 0.01)
         with pytest.raises(BudgetExceededError):
             budget.reserve(18 * 0.1 / 1_000_000)
+
+
+def _replied(tmp_path: Path, **choice: Any) -> ChatReply:
+    body = {"choices": [{"finish_reason": "stop", **choice}]}
+    with OpenAIEndpoint(_echo) as endpoint:
+        endpoint.fail(CHAT, Failure(body=orjson.dumps(body)))
+        client = _client(endpoint, tmp_path, retries=0)
+        try:
+            return client.complete([_call("a")])[0].reply
+        finally:
+            client.close()
+
+
+def test_the_parts_of_a_reply_are_joined_without_its_reasoning(tmp_path: Path) -> None:
+    parts = [
+        {"type": "thinking", "thinking": [{"type": "text", "text": "not mentioned?"}]},
+        {"type": "reasoning", "text": "I don't know"},
+        {"type": "text", "text": "in "},
+        {"type": "output_text", "text": "May"},
+    ]
+    reply = _replied(tmp_path, message={"content": parts})
+    assert (reply.text, reply.error) == ("in May", None)
+
+
+@pytest.mark.parametrize(
+    ("choice", "error"),
+    [
+        (
+            {"message": {"content": ""}, "finish_reason": "length"},
+            "truncated at the token limit",
+        ),
+        ({"message": {"content": " \n"}}, "empty reply"),
+        ({"message": {"content": [{"type": "image_url"}]}}, "empty reply"),
+        (
+            {"message": {"content": None, "refusal": "I cannot."}},
+            "refused by the model: I cannot.",
+        ),
+        (
+            {"message": {"content": [{"type": "refusal", "refusal": "I cannot."}]}},
+            "refused by the model: I cannot.",
+        ),
+        ({"message": {"content": None, "tool_calls": []}}, "empty reply"),
+    ],
+)
+def test_a_reply_without_a_text_is_a_failure_with_a_reason(
+    tmp_path: Path, choice: dict[str, Any], error: str
+) -> None:
+    assert _replied(tmp_path, **choice).error == error
+
+
+@pytest.mark.parametrize("content", [7, True, [["May"]]])
+def test_a_content_that_is_no_text_is_no_reply(tmp_path: Path, content: object) -> None:
+    with pytest.raises(RunError, match="content of a reply is no text"):
+        _replied(tmp_path, message={"content": content})
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("<think>It is not mentioned.</think>May", "May"),
+        ("It is not mentioned.</think>\nMay", "\nMay"),  # the prompt holds the opening tag
+        ("<Thinking>a</Thinking>In <think>b</think>May", "In May"),
+        ("<think>a<think>b</think>c</think>May", "May"),
+        ("May<think>or June", "May"),
+        ("[THINK]a[/THINK]May", "May"),
+        ("<think>cut off", ""),
+        ("May <b>2023</b>, I think", "May <b>2023</b>, I think"),
+    ],
+)
+def test_reasoning_is_no_part_of_an_answer(text: str, answer: str) -> None:
+    assert without_reasoning(text) == answer
