@@ -13,6 +13,7 @@ from harness.analysis.gate import status
 from harness.extensions.site.history import (
     FELL,
     NOT_SHOWN,
+    NOT_TESTED,
     OPEN,
     ROSE,
     UNCHANGED,
@@ -96,7 +97,27 @@ def test_p_is_corrected_over_the_whole_list_as_statsmodels_does() -> None:
     assert [v.p for v in found.values()] == pytest.approx(expected)
     shown = [v.outcome for v in found.values()]
     assert shown == [ROSE] + [NOT_SHOWN] * 5
-    assert verdicts(lines).tested == {"all": 6, "by ability": 0}
+    assert verdicts(lines).tested == 6
+
+
+def test_of_nights_with_abilities_in_which_nothing_changed_few_show_a_change() -> None:
+    generator = np.random.default_rng(4)
+    parts = ("all", "lookup", "temporal", "multi-hop", "knowledge-update")
+    wrong = 0
+    for _ in range(600):
+        lines = []
+        for system in ("one", "two"):
+            run = line(system)
+            results = {
+                part: {f"m{i}": cell(p) for i, p in enumerate(generator.random(3).tolist())}
+                for part in parts
+            }
+            lines.append(replace(run, change=replace(run.change, results=results)))
+        found = verdicts(lines)
+        assert found.tested == 6
+        wrong += any(v.outcome in (ROSE, FELL) for v in found.results.values())
+        assert found.results[("d", "one"), "lookup", "m0"] == ChangeOutcome(NOT_TESTED)
+    assert wrong / 600 <= ALPHA + 2 * np.sqrt(ALPHA * (1 - ALPHA) / 600)
 
 
 def test_what_could_never_be_shown_is_in_no_correction() -> None:

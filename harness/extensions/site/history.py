@@ -272,6 +272,7 @@ def open_history(folder: Path) -> Iterator[tuple[History, str]]:
 
 ROSE, FELL = "rose", "fell"
 NOT_SHOWN, UNCHANGED, OPEN = "no change shown", "unchanged", "open"
+NOT_TESTED = "not tested"
 OPEN_WORDS = f"{OPEN}: no drop could have been shown"
 """What `open` says, as at a gate."""
 
@@ -289,51 +290,43 @@ class ChangeOutcome:
 
 @dataclass(frozen=True)
 class ChangeOutcomes:
-    """The verdicts of a night.
-
-    `tested` is the number of tests that were corrected together, over all queries and by ability.
-    """
+    """The verdicts of a night; `tested` is the number of tests that were corrected together."""
 
     results: dict[Key, ChangeOutcome]
-    tested: dict[str, int]
+    tested: int
     alpha: float
 
 
 def verdicts(lines: Iterable[Line]) -> ChangeOutcomes:
     """Judges every metric of a night that was compared with the last time.
 
-    Two families, each with Holm's correction: all queries, and by ability. A test that could not
-    have given p <= alpha whatever the signs of its differences is in neither: its differences are
-    all 0 (`unchanged`), or there are too few independent clusters (`open`). To leave it out takes
-    nothing from the correction, since it can never be a false positive (Tarone, 1990). A metric
-    that no p could have shown beside that many tests is open too.
+    One family, with Holm's correction: the metrics over all queries. Abilities are not tested: with
+    five of them in the family, ten haystacks could show no drop in any of five metrics. A test that
+    could not have given p <= alpha whatever the signs of its differences is not in the
+    family: its differences are all 0 (`unchanged`), or there are too few independent clusters
+    (`open`). To leave it out takes nothing from the correction, since it can never be a false
+    positive (Tarone, 1990). A metric that no p could have shown beside that many tests is open too.
     """
     found: dict[Key, ChangeOutcome] = {}
-    tested = {}
     alpha = 0.05
-    families: dict[str, list[tuple[Key, MetricChange]]] = {"all": [], "by ability": []}
+    testable: list[tuple[Key, MetricChange, float]] = []
     for line in lines:
         if not isinstance(line, ScoredLine) or line.change.state != "compared":
             continue
         alpha = line.change.alpha
         for part, metrics in line.change.results.items():
-            family = "all" if part == "all" else "by ability"
-            families[family] += [((line.series, part, m), one) for m, one in metrics.items()]
-    for family, members in families.items():
-        testable = [
-            (key, one, one.p)
-            for key, one in members
-            if one.p is not None and one.smallest_p is not None and one.smallest_p <= alpha
-        ]
-        tested[family] = len(testable)
-        found |= {
-            key: ChangeOutcome(OPEN if one.wins or one.losses or not one.n else UNCHANGED)
-            for key, one in members
-        }
-        adjusted = holm([p for *_, p in testable])
-        for (key, one, _), p in zip(testable, adjusted, strict=True):
-            found[key] = ChangeOutcome(_outcome(one, float(p), len(testable), alpha), float(p))
-    return ChangeOutcomes(found, tested, alpha)
+            for metric, one in metrics.items():
+                key = line.series, part, metric
+                moved = one.wins or one.losses or not one.n
+                state = OPEN if part == "all" else NOT_TESTED
+                found[key] = ChangeOutcome(state if moved else UNCHANGED)
+                able = one.smallest_p is not None and one.smallest_p <= alpha
+                if part == "all" and one.p is not None and able:
+                    testable.append((key, one, one.p))
+    adjusted = holm([p for *_, p in testable])
+    for (key, one, _), p in zip(testable, adjusted, strict=True):
+        found[key] = ChangeOutcome(_outcome(one, float(p), len(testable), alpha), float(p))
+    return ChangeOutcomes(found, len(testable), alpha)
 
 
 def _outcome(change: MetricChange, p: float, tests: int, alpha: float) -> str:
@@ -362,8 +355,7 @@ def drops(lines: Iterable[Line], found: ChangeOutcomes) -> list[GateResult]:
                 shown = verdict.outcome in (ROSE, FELL)
                 passed = may_pass(-one.difference, by, shown=shown, open=open)
                 now = one.before + one.difference
-                tests = found.tested["all"]
-                p = "" if verdict.p is None else f", p {verdict.p:.4f} (Holm, {tests})"
+                p = "" if verdict.p is None else f", p {verdict.p:.4f} (Holm, {found.tested})"
                 said = f"{one.before:.4f} -> {now:.4f}, {one.difference:+.4f}{p}"
             if open:
                 said += (
@@ -392,7 +384,7 @@ def messages(lines: Sequence[Line], found: ChangeOutcomes) -> list[str]:
     if {ROSE, FELL, NOT_SHOWN} & {*outcomes}:
         words = [word for word in (ROSE, FELL) if word in outcomes]
         shown = ", ".join(f"{outcomes.count(word)} {word}" for word in words)
-        how = f"{counted(found.tested['all'], 'tests')}, Holm, alpha {found.alpha:g}"
+        how = f"{counted(found.tested, 'tests')}, Holm, alpha {found.alpha:g}"
         parts.append(f"{shown or NOT_SHOWN} ({how})")
     if OPEN in outcomes:
         fell = sum(check.open for check in missed)

@@ -12,6 +12,7 @@ from harness.errors import UsageError
 from harness.extensions.site.history import (
     FELL,
     NOT_SHOWN,
+    NOT_TESTED,
     OPEN_WORDS,
     ROSE,
     UNCHANGED,
@@ -34,7 +35,7 @@ from harness.schema import Ability
 T = TypeVar("T")
 
 _SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
-_SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN_WORDS)
+_SAID = (UNCHANGED, NOT_SHOWN, ROSE, FELL, OPEN_WORDS, NOT_TESTED)
 _SHORT = tuple(word.partition(":")[0] for word in _SAID)  # as verdicts say it
 
 
@@ -88,7 +89,7 @@ class HistoryNight(Record):
     runs: int
     ok: int
     failed: int
-    tested: dict[str, int]
+    tested: int
     messages: str
 
 

@@ -149,7 +149,6 @@ class TestsSummary(Record):
     correction: Literal["holm"]
     cluster_by: str
     all_queries: int
-    by_ability: int
 
 
 class DropSummary(Record):
@@ -203,8 +202,7 @@ def summary(
             alpha=plan.alpha,
             correction="holm",
             cluster_by=plan.cluster_by,
-            all_queries=found.tested["all"],
-            by_ability=found.tested["by ability"],
+            all_queries=found.tested,
         ),
         messages=messages([*mine.values()], found),
         max_drop=plan.max_drop,
