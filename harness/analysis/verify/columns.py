@@ -111,14 +111,15 @@ def _of_documents(
     qrels = [inputs.qrels(protocol.qrels)[row] for row in rows]
     rankings = [inputs.rankings[row] for row in rows]
     pairs = zip(rankings, qrels, strict=True)
-    orders = [orders_of_ties(ranking, judged, ties) for ranking, judged in pairs]
-    found = {
-        "value": evaluate(metrics, qrels, [ranking.order(ties) for ranking in rankings]),
-        "upper_bound": upper_bounds(metrics, qrels),
-        "random_baseline": random_baselines(metrics, qrels, [inputs.sizes[row] for row in rows]),
-        "ties.0": evaluate(metrics, qrels, [worst for worst, _ in orders]),
-        "ties.2": evaluate(metrics, qrels, [best for _, best in orders]),
-    }
+    orders = [orders_of_ties(*pair, ties) for pair in pairs]
+    three = [ranking.order(ties) for ranking in rankings]
+    three += [order[i] for i in range(2) for order in orders]
+    found: dict[str, Values] = {"value": {}, "ties.0": {}, "ties.2": {}}
+    for name, column in evaluate(metrics, qrels * 3, three).items():
+        for by_name, part in zip(found.values(), np.split(column, 3), strict=True):
+            by_name[name] = part
+    found["upper_bound"] = upper_bounds(metrics, qrels)
+    found["random_baseline"] = random_baselines(metrics, qrels, [inputs.sizes[row] for row in rows])
     for values in found.values():
         for name, column in values.items():
             empty = protocol.empty.get(metrics[name].name, 0.0)

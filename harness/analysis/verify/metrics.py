@@ -7,16 +7,24 @@ relevant documents in the top k is hypergeometric.
 
 from __future__ import annotations
 
+import json
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+import subprocess
+import sys
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 
 from harness.analysis.verify.inputs import Floats, QueryQrels, QueryRanking
-from harness.errors import UsageError, install
+from harness.errors import RunError, UsageError, install
+
+TIME_LIMIT = 600.0
+"""Seconds for one call of pytrec_eval, which takes a few for a million documents."""
 
 _TREC_EVAL = {
     "recall": "recall",
@@ -108,34 +116,47 @@ def evaluate(
 
 
 def _pytrec_eval(
-    measures: Iterable[str],
+    measures: Collection[str],
     rel: int,
     qrels: Sequence[QueryQrels],
     rankings: Sequence[Sequence[str]],
 ) -> list[Mapping[str, float]]:
-    """Returns the measures of each query; nothing for one without a ranking or qrels.
+    """Returns the measures of each query; nothing for one without a ranking or a relevant document.
 
-    Raises UsageError without pytrec_eval.
+    pytrec_eval reads undefined memory of queries whose grades are all negative, so they are not
+    passed. Raises UsageError without the package, and RunError where it fails.
     """
-    try:
-        import pytrec_eval
-    except ImportError:
-        raise UsageError(f"harness verify needs pytrec_eval: {install('verify')}") from None
+    if find_spec("pytrec_eval") is None:
+        raise UsageError(f"harness verify needs pytrec_eval: {install('verify')}")
+    queries: dict[int, list[list[int]]] = {}
+    for i, (judged, ranking) in enumerate(zip(qrels, rankings, strict=True)):
+        if ranking and judged.relevant():
+            others = judged.grades.keys() - {*ranking}
+            queries[i] = [[judged.grades.get(d, -1) for d in some] for some in (ranking, others)]
     cutoffs: dict[str, list[str]] = {}
     for measure in measures:
         name, _, k = measure.rpartition("_") if measure[-1].isdigit() else (measure, "", "")
         cutoffs.setdefault(name, []).append(k)
-    asked = {f"{name}.{','.join(ks)}" if all(ks) else name for name, ks in cutoffs.items()}
-    judged = {str(i): one.grades for i, one in enumerate(qrels) if one.grades}
-    evaluator = pytrec_eval.RelevanceEvaluator(judged, asked, relevance_level=rel)
-    # Equal scores were ordered before, by the protocol's rule.
-    run = {
-        str(i): {document: -float(rank) for rank, document in enumerate(ranking)}
-        for i, ranking in enumerate(rankings)
-        if ranking
-    }
-    found = evaluator.evaluate(run)
+    asked = [f"{name}.{','.join(ks)}" if all(ks) else name for name, ks in cutoffs.items()]
+    given = {"queries": queries, "measures": asked, "relevance_level": rel}
+    found = _in_process(given) if queries and asked else {}
     return [found.get(str(i), {}) for i in range(len(qrels))]
+
+
+def _in_process(given: Mapping[str, object]) -> dict[str, Mapping[str, float]]:
+    """Returns the output of pytrec_worker.py, by query. Raises RunError where it fails."""
+    command = [sys.executable, "-P", str(Path(__file__).with_name("pytrec_worker.py"))]
+    try:
+        done = subprocess.run(
+            command, input=json.dumps(given).encode(), capture_output=True, timeout=TIME_LIMIT
+        )
+    except subprocess.TimeoutExpired:
+        raise RunError(f"pytrec_eval did not finish within {TIME_LIMIT:g} seconds") from None
+    if done.returncode:
+        reason = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise RunError(f"pytrec_eval failed (exit status {done.returncode}) {reason}".strip())
+    found: dict[str, Mapping[str, float]] = json.loads(done.stdout)
+    return found
 
 
 def _defined(metric: MetricName, qrels: QueryQrels, ranking: Sequence[str]) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -157,11 +157,12 @@ class Recomputation:
             for metric in recomputed.keys() & table.keys():
                 self._compare_queries(section, metric, recomputed[metric], table[metric])
             found |= recomputed
+        clustered = self._clustered(found)
         for slice_, members in self._slices.items():
             place = ("protocols", str(index), "slices", slice_)
             rows = {metric: np.flatnonzero(members & one.scored) for metric, one in found.items()}
             for metric, column in found.items():
-                for where, number in self._cell(column, rows[metric], slice_):
+                for where, number in self._cell(column, rows[metric], slice_, clustered):
                     whole = (*place, "metrics", metric, *where)
                     what = metric if where == ("value",) else f"{'.'.join(where)} of {metric}"
                     optional = where not in (("value",), ("n",))
@@ -170,8 +171,22 @@ class Recomputation:
             n = max((len(one) for one in rows.values()), default=0)
             self._compare((*place, "n"), n, section, "n", slice_)
 
+    def _clustered(self, found: Mapping[str, MetricValues]) -> bool:
+        """Tests whether queries with a published mean share haystacks, of which there are several.
+
+        A mean is published over a slice where the values of all its queries are known.
+        """
+        groups = self._inputs.dataset.query_shares
+        used = np.zeros(len(groups), bool)
+        for column in found.values():
+            for members in self._slices.values():
+                rows = members & column.scored
+                if not np.isnan(column.values[rows]).any():
+                    used |= rows
+        return len(np.unique(groups)) > 1 and len(np.unique(groups[used])) < used.sum()
+
     def _cell(
-        self, column: MetricValues, rows: npt.NDArray[np.int64], slice_: str
+        self, column: MetricValues, rows: npt.NDArray[np.int64], slice_: str, clustered: bool
     ) -> Iterator[tuple[Place, float | None]]:
         groups = self._inputs.dataset.query_shares
         yield from cell(
@@ -179,7 +194,7 @@ class Recomputation:
             self._inputs.failed[rows],
             groups[rows],
             {name: values[rows] for name, values in column.levels.items()},
-            clustered=1 < len(np.unique(groups)) < len(groups),
+            clustered=clustered,
         )
         if slice_ == "all":
             parts = [column.values[of & column.scored] for of in self._categories]
