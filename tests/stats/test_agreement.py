@@ -6,15 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from statsmodels.stats.inter_rater import cohens_kappa as statsmodels_kappa
-from statsmodels.stats.inter_rater import to_table
 
-from harness.stats.agreement import (
-    WEIGHTS,
-    cohens_kappa,
-    krippendorff_alpha,
-    percent_agreement,
-)
+from harness.stats.agreement import cohens_kappa, krippendorff_alpha, percent_agreement
 
 _ = math.nan
 KRIPPENDORFF = np.array(
@@ -79,18 +72,6 @@ def test_kappa_equals_scikit_learns(weights: str, sklearn: float) -> None:
     assert found.value == pytest.approx(sklearn, abs=1e-12)
 
 
-@pytest.mark.parametrize("weights", WEIGHTS)
-def test_kappas_interval_is_that_of_statsmodels(weights: str) -> None:
-    ratings = noisy()[:2]
-    both = ratings[:, ~np.isnan(ratings).any(axis=0)].astype(int)
-    more = {} if weights == "none" else {"wt": weights, "weights": np.arange(4)}
-    theirs = statsmodels_kappa(to_table(both.T)[0], **more)
-    found = cohens_kappa(ratings[0], ratings[1], weights=weights)
-    assert (found.value, found.low, found.high) == pytest.approx(
-        (theirs.kappa, theirs.kappa_low, theirs.kappa_upp), abs=1e-12
-    )
-
-
 def test_per_cent_agreement_of_two_is_the_share_of_equal_units() -> None:
     a, b = [0, 1, 2, 3, _], [0, 1, 0, 3, 1]
     assert percent_agreement([a, b]).value == 0.75
@@ -116,11 +97,28 @@ def test_who_never_judged_the_same_has_no_agreement() -> None:
         assert found.note == "nothing was judged by two annotators"
 
 
-def test_full_agreement_is_one_and_no_certainty() -> None:
-    same = np.arange(40) % 4
-    for found in (krippendorff_alpha([same, same]), cohens_kappa(same, same)):
-        assert found.value == 1
-        assert "cannot show how sure" in found.note
+def test_full_agreement_is_not_certainty() -> None:
+    labels = np.repeat([1.0, 0.0], [10, 5])
+    for found in (
+        krippendorff_alpha([labels, labels]),
+        cohens_kappa(labels, labels),
+        percent_agreement([labels, labels]),
+        percent_agreement([np.ones(15), np.ones(15)]),
+    ):
+        assert (found.value, found.high) == (1, 1)
+        assert 0.3 < found.low < 0.85
+
+
+def test_kappas_intervals_hold_the_true_value_with_fifty_items() -> None:
+    """95% less 3 Monte Carlo errors of 300 samples: right answers in .9, a judge of .95 and .9."""
+    rng = np.random.default_rng(4)
+    held, true = 0, 0.735632
+    for _ in range(300):
+        right = rng.random(50) < 0.9
+        judged = np.where(right, rng.random(50) < 0.95, rng.random(50) >= 0.9)
+        found = cohens_kappa(right, judged)
+        held += math.isnan(found.value) or found.low <= true <= found.high
+    assert held / 300 >= 0.912
 
 
 def test_whole_clusters_are_resampled() -> None:
@@ -133,13 +131,15 @@ def test_whole_clusters_are_resampled() -> None:
     assert alone.value == clustered.value
     assert (alone.clusters, clustered.clusters) == (400, 50)
     assert clustered.high - clustered.low > 1.3 * (alone.high - alone.low)
+    assert (alone.note, clustered.note) == ("", "")
+    assert krippendorff_alpha([a, b], queries // 2).note == "only 25 clusters"
     one = krippendorff_alpha([a, b], np.zeros(400))
-    assert (one.method, one.note) == ("none", "a single cluster shows no spread: no interval")
+    assert one.note == "a single cluster shows no spread: no interval"
 
 
-@pytest.mark.slow
-def test_intervals_hold_the_true_value_as_often_as_they_say() -> None:
-    """40 queries of 8 documents, 200 samples: 95% within 3 Monte Carlo errors of 1.5 points."""
+@pytest.mark.parametrize("queries", [5, 40])
+def test_intervals_hold_the_true_value_as_often_as_they_say(queries: int) -> None:
+    """Queries of 8 documents, 200 samples: 95% within 3 Monte Carlo errors of 1.5 points."""
     rng = np.random.default_rng(5)
 
     def draw(queries: int) -> tuple[np.ndarray, np.ndarray]:
@@ -153,8 +153,8 @@ def test_intervals_hold_the_true_value_as_often_as_they_say() -> None:
         both = [np.where(rng.random((queries, 8)) < skill, truth, guess()) for _ in range(2)]
         return np.stack(both).reshape(2, -1), np.repeat(np.arange(queries), 8)
 
-    true = krippendorff_alpha(draw(200_000)[0], resamples=1).value
-    found = [krippendorff_alpha(*draw(40), resamples=500) for _ in range(200)]
+    true = krippendorff_alpha(draw(20_000)[0]).value
+    found = [krippendorff_alpha(*draw(queries)) for _ in range(200)]
     held = np.mean([one.low <= true <= one.high for one in found])
     assert abs(held - 0.95) <= 0.045
 
