@@ -5,21 +5,32 @@ ones wrong, its rate is corrected for them (`corrected_rate`). Where people judg
 of the very answers, the judge's rate over all is moved by what it missed in the sample
 (`prediction_powered`), which assumes nothing of its errors. `corrected_difference` and
 `prediction_powered_difference` do the same for two systems that were asked the same questions.
+
+Of the two, report that with people, whatever the numbers are: it assumes less, has the smaller
+error, and its interval is no wider than that of the people's labels alone with the same additions.
+Every interval holds its estimate; over fewer than 40 clusters it is called approximate.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from statistics import NormalDist
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.stats.clusters import Values, cluster_codes, to_clusters
+from harness.stats.clusters import Clusters, Values, cluster_codes, to_clusters
+from harness.stats.intervals import (
+    few_clusters,
+    share_interval,
+    t_quantile,
+    worth_of,
+)
 
 LEVEL = 0.95
 LEAST = 10
-"""Independent units with people's judgements, below which an interval is only approximate."""
+"""Units with people's judgements, below which an interval is only approximate."""
 _WORTHLESS = 0.1
 """Sensitivity and specificity less 1, below which a judge tells next to nothing."""
 
@@ -81,23 +92,22 @@ def corrected_rate(
     uncertainty. Where answers come in `clusters`, q has so many independent answers as give its
     cluster-robust standard error, and t takes the place of z. Raises ValueError for other shapes.
     """
-    from scipy.special import ndtri, stdtrit
-
     units = to_clusters(np.asarray(judged, float), clusters)
     n, people = int(units.n[0]), errors.right + errors.wrong
     if refused := _refused(n, 1, errors):
         return refused
     right, wrong = errors.right, errors.wrong
     q = float(units.means[0])
+    value = (q + errors.specificity - 1) / (errors.sensitivity + errors.specificity - 1)
     error, degrees = float(units.standard_errors[0]), float(units.degrees[0])
-    z = float(ndtri(0.5 + LEVEL / 2))
+    z = reach = NormalDist().inv_cdf(0.5 + LEVEL / 2)
     effective = float(n)
-    if units.clustered and not math.isnan(error):
-        z = float(stdtrit(max(1.0, degrees), 0.5 + LEVEL / 2))
-        if error > 0:
-            effective = min(float(n), q * (1 - q) / error**2)
-        else:
-            effective = float(units.present[:, 0].sum())
+    if units.clustered:
+        if math.isnan(degrees):
+            return JudgedRate(_clipped(value), None, None, n, people, _SINGLE)
+        reach = t_quantile(0.5 + LEVEL / 2, degrees)
+        known = error > 0
+        effective = min(float(n), q * (1 - q) / error**2) if known else float(units.effective[0])
     square = z * z
     q_, n_ = (effective * q + square / 2) / (effective + square), effective + square
     se, n_se = (errors.hits + 1) / (right + 2), right + 2
@@ -105,12 +115,36 @@ def corrected_rate(
     slope = se + sp - 1
     p = (q_ + sp - 1) / slope
     of_se, of_sp = se * (1 - se) / n_se, sp * (1 - sp) / n_sp
-    shift = 2 * square * (p * of_se - (1 - p) * of_sp)
-    half = z * math.sqrt(q_ * (1 - q_) / n_ + p**2 * of_se + (1 - p) ** 2 * of_sp) / slope
-    value = (q + errors.specificity - 1) / (errors.sensitivity + errors.specificity - 1)
-    note = "" if min(right, wrong) >= LEAST else f"people judged {min(right, wrong)} of one kind"
-    low, high = _clipped(p + shift - half), _clipped(p + shift + half)
-    return JudgedRate(_clipped(value), low, high, n, people, note)
+    middle = p + 2 * square * (p * of_se - (1 - p) * of_sp)
+    half = reach * math.sqrt(q_ * (1 - q_) / n_ + p**2 * of_se + (1 - p) ** 2 * of_sp) / slope
+    return _told(value, (middle - half, middle + half), n, people, _note(errors, units))
+
+
+_SINGLE = "a single cluster shows no spread: no interval"
+
+
+def _note(errors: Errors, units: Clusters) -> str:
+    least = min(errors.right, errors.wrong)
+    if least < LEAST:
+        return f"people judged {least} of one kind"
+    clusters, effective = int(units.present.sum()), float(units.effective[0])
+    return few_clusters(clusters, effective, clustered=True) if units.clustered else ""
+
+
+def _told(
+    value: float,
+    ends: tuple[float, float],
+    n: int,
+    people: int,
+    note: str,
+    *,
+    least: float = 0.0,
+    weight: float = 1.0,
+) -> JudgedRate:
+    """Of a value from `least` to 1, with an interval that holds it."""
+    value = _clipped(value, least)
+    low, high = min(_clipped(ends[0], least), value), max(_clipped(ends[1], least), value)
+    return JudgedRate(value, low, high, n, people, note, weight)
 
 
 def _refused(n: int, least: int, errors: Errors) -> JudgedRate | None:
@@ -133,10 +167,10 @@ def prediction_powered(
     did not look; what they looked at must be a random sample. The estimate is the judge's mean over
     the rest, weighted by w, plus the sample's mean of people - w * judge, with the w that makes the
     variance least (PPI++: Angelopoulos, Duchi & Zrnic 2023). Its variance is that of the sum of
-    influences, by `clusters` where there are any, with t of the effective number of units that
-    people looked at (Kish 1965). As that falls short with few people's judgements and near 0 and 1,
-    the interval is made with four more of them, one of each kind of agreement and disagreement, as
-    Agresti & Coull (1998) do for a share. Raises ValueError for other shapes.
+    influences, by `clusters` where there are any, with four more judgements by people, one of each
+    kind of agreement and disagreement, as Agresti & Coull (1998) do for a share; the interval is
+    that of the 0s and 1s that would be as uncertain (Korn & Graubard, as of any mean), with the
+    effective number of units that people looked at (Kish 1965). Raises ValueError for other shapes.
     """
     return _with_people(judged, people, clusters, _OF_RATES, 0.0)
 
@@ -147,8 +181,8 @@ def prediction_powered_difference(
     """The mean difference that people would have found between two systems on the same questions.
 
     As `prediction_powered`, of differences from -1 to 1: `judged` (n,) the judge's, `people` those
-    of people, NaN where they did not judge both answers. What is added for the interval are six
-    questions that one system wins, or the other: seen, missed or imagined by the judge. Raises
+    of people, NaN where they did not judge both answers. What is added for the error are two
+    questions, one that each system wins (Agresti & Min 2005), and the interval is by t. Raises
     ValueError for other shapes.
     """
     return _with_people(judged, people, clusters, _OF_DIFFERENCES, -1.0)
@@ -166,8 +200,6 @@ def corrected_difference(
     each system wins (Agresti & Min 2005), by `clusters` where there are any. A judge that favours
     one of the systems is not corrected for by this. Raises ValueError for other shapes.
     """
-    from scipy.special import stdtrit
-
     d = np.asarray(judged, float)
     codes = np.arange(len(d))
     if clusters is not None:
@@ -177,21 +209,18 @@ def corrected_difference(
     n, people = len(d), right + wrong
     if refused := _refused(n, 2, errors):
         return refused
+    value = float(d.mean()) / (errors.sensitivity + errors.specificity - 1)
+    alone = to_clusters(d, codes)
+    if alone.clustered and len(alone.sums) < 2:
+        return JudgedRate(_clipped(value, -1), None, None, n, people, _SINGLE)
     se, sp = (errors.hits + 1) / (right + 2), (errors.rejections + 1) / (wrong + 2)
     slope = se + sp - 1
     of_slope = se * (1 - se) / (right + 2) + sp * (1 - sp) / (wrong + 2)
     units = to_clusters(np.append(d, [1.0, -1.0]), np.append(codes, codes.max() + np.array([1, 2])))
     mean, error = float(units.means[0]) / slope, float(units.standard_errors[0])
-    half = (
-        float(stdtrit(max(1.0, float(units.degrees[0])), 0.5 + LEVEL / 2))
-        * math.sqrt(error**2 + mean**2 * of_slope)
-        / slope
-    )
-    note = "" if min(right, wrong) >= LEAST else f"people judged {min(right, wrong)} of one kind"
-    value = float(d.mean()) / (errors.sensitivity + errors.specificity - 1)
-    return JudgedRate(
-        _clipped(value, -1), _clipped(mean - half, -1), _clipped(mean + half, -1), n, people, note
-    )
+    t = t_quantile(0.5 + LEVEL / 2, float(units.degrees[0]))
+    half = t * math.sqrt(error**2 + mean**2 * of_slope) / slope
+    return _told(value, (mean - half, mean + half), n, people, _note(errors, alone), least=-1)
 
 
 def _with_people(
@@ -215,27 +244,37 @@ def _with_people(
     if n < 2:
         return JudgedRate(None, None, None, len(f), n, "people judged fewer than two answers")
     value, _, weight = _powered(f, y, codes)
-    middle, half, _ = _powered(
+    sizes = np.bincount(codes[seen])
+    units, effective = int(np.count_nonzero(sizes)), float(n**2 / (sizes**2).sum())
+    if units < 2:
+        return JudgedRate(_clipped(value, least), None, None, len(f), n, _SINGLE, weight)
+    _, error, _ = _powered(
         np.append(f, [one for one, _ in more]),
         np.append(y, [one for _, one in more]),
         np.append(codes, codes.max() + 1 + np.arange(len(more))),
     )
-    units = len(np.unique(codes[seen]))
-    note = "" if units >= LEAST else f"people judged answers of {units} units only"
-    low, high = _clipped(middle - half, least), _clipped(middle + half, least)
-    return JudgedRate(_clipped(value, least), low, high, len(f), n, note, weight)
+    if least < 0:
+        half = t_quantile(0.5 + LEVEL / 2, effective - 1) * error
+        ends = value - half, value + half
+    else:
+        middle = np.array([_clipped(value)])
+        worth = worth_of(middle, np.array([error]), effective - 1, effective, LEVEL)
+        low, high = share_interval(middle, worth, LEVEL)
+        ends = float(low[0]), float(high[0])
+    note = few_clusters(units, effective, clustered=True) if units < n else ""
+    if units == n < LEAST:
+        note = f"people judged {n} answers only"
+    return _told(value, ends, len(f), n, note, least=least, weight=weight)
 
 
 _OF_RATES = ((1.0, 1.0), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
 """Judge and people, each way."""
-_OF_DIFFERENCES = ((1.0, 1.0), (-1.0, -1.0), (1.0, 0.0), (0.0, 1.0), (-1.0, 0.0), (0.0, -1.0))
-"""Won by one system or the other: seen, imagined or missed by the judge."""
+_OF_DIFFERENCES = ((1.0, 1.0), (-1.0, -1.0))
+"""Won by one system and by the other."""
 
 
 def _powered(f: Values, y: Values, codes: npt.NDArray[np.int64]) -> tuple[float, float, float]:
-    """The estimate, half of its interval, and how far the judge was trusted."""
-    from scipy.special import stdtrit
-
+    """The estimate, its standard error, and how far the judge was trusted."""
     seen = ~np.isnan(y)
     n, rest = int(seen.sum()), int((~seen).sum())
     weight = _weight(f[seen], y[seen], rest)
@@ -250,7 +289,7 @@ def _powered(f: Values, y: Values, codes: npt.NDArray[np.int64]) -> tuple[float,
     sizes = np.bincount(codes[seen])
     units = float(sizes.sum() ** 2 / (sizes**2).sum())
     error = math.sqrt(float((sums**2).sum()) * units / max(1.0, units - 1))
-    return value, float(stdtrit(max(1.0, units - 1), 0.5 + LEVEL / 2)) * error, weight
+    return value, error, weight
 
 
 def _weight(f: Values, y: Values, rest: int) -> float:
