@@ -459,7 +459,8 @@ class SemanticResult(Record):
 
 
 class RepeatVariance(Record):
-    """Variance between questions and between repetitions of one question's answer."""
+    """Variance between questions and between repetitions of one question's answer;
+    `haystacks_needed` if questions share haystacks."""
 
     questions: int
     repeats: float
@@ -469,6 +470,7 @@ class RepeatVariance(Record):
     half_width: float
     questions_needed: int | None
     repeats_needed: int | None
+    haystacks_needed: int | None = None
 
 
 class ScoreReport(ChecksummedRecord):

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-_Z = 1.959963984540054  # of a 95% interval
+from harness.stats.clusters import Clusters, to_clusters
+from harness.stats.intervals import t_quantile
+from harness.stats.power import clusters_for_half_width
 
 
 @dataclass(frozen=True)
@@ -16,7 +18,7 @@ class Components:
     """Variances of a value: `between` questions, and `within` one, between its repetitions.
 
     `questions` have values, `repeats` of each on the average (the harmonic-like mean of the method
-    of moments), `mean` is that over all values.
+    of moments), `mean` is that over all values. `units` are the questions' means, by cluster.
     """
 
     questions: int
@@ -24,42 +26,47 @@ class Components:
     mean: float
     between: float
     within: float
+    units: Clusters
 
     @property
     def of_experiment(self) -> float:
-        """Standard deviation of the mean over these questions from one repetition to the next."""
-        return math.sqrt(self.within / self.questions)
+        """Standard deviation of the mean over these questions, all repeated as often as here, from
+        one experiment to the next."""
+        return math.sqrt(self.within / self.repeats / self.questions)
 
-    def half_width(self, questions: int, repeats: float) -> float:
-        """Half of the 95% interval of the mean, of so many independent questions and repeats."""
-        return _Z * math.sqrt((self.between + self.within / repeats) / questions)
-
-    def questions_needed(self, half_width: float) -> int:
-        """How many independent questions, repeated as often as these, bring it down to that."""
-        spread = self.between + self.within / self.repeats
-        return max(1, math.ceil(_Z**2 * spread / half_width**2 - 1e-9))
+    def clusters_needed(self, half_width: float) -> int | None:
+        """How many clusters like these, of questions repeated as often, bring the 95% interval of
+        the mean down to that; None where there is no spread."""
+        error = float(self.units.standard_errors[0])
+        return clusters_for_half_width(error, len(self.units.sums), half_width)
 
     def repeats_needed(self, half_width: float) -> int | None:
         """How many repetitions of these questions do; None where no number can, since another
         choice of questions would differ by more."""
-        room = self.questions * (half_width / _Z) ** 2 - self.between
-        if room <= 0:
+        t = t_quantile(0.975, float(self.units.degrees[0]))
+        others = float(self.units.standard_errors[0]) ** 2 - self.of_experiment**2
+        room = (half_width / t) ** 2 - max(0.0, others)
+        if not room > 0:
             return None
-        return max(1, math.ceil(self.within / room - 1e-9))
+        return max(1, math.ceil(self.within / self.questions / room - 1e-9))
 
 
-def variance_components(values: npt.ArrayLike) -> Components | None:
+def variance_components(
+    values: npt.ArrayLike, clusters: npt.ArrayLike | None = None
+) -> Components | None:
     """The components of values of shape (questions, repeats), NaN where there is none.
 
     One-way random effects by the method of moments (Searle, Casella & McCulloch 1992, section 3.6):
     `within` is the mean square within questions, `between` (MSB - MSW) / n0 with
-    n0 = (N - sum n_i^2 / N) / (k - 1), 0 where that is negative. None for fewer than two questions,
-    and where no question has two values. Raises ValueError for another shape.
+    n0 = (N - sum n_i^2 / N) / (k - 1), 0 where that is negative. `clusters` is a label a question.
+    None for fewer than two questions, and where no question has two values. Raises ValueError for
+    another shape.
     """
     matrix = np.asarray(values, float)
     if matrix.ndim != 2:
         raise ValueError(f"values must be (questions, repeats), not of shape {matrix.shape}")
     counts = (~np.isnan(matrix)).sum(axis=1)
+    labels = None if clusters is None else np.asarray(clusters)[counts > 0]
     matrix, counts = matrix[counts > 0], counts[counts > 0]
     k, total = len(matrix), int(counts.sum())
     if k < 2 or total == k:
@@ -69,4 +76,5 @@ def variance_components(values: npt.ArrayLike) -> Components | None:
     within = float(np.nansum((matrix - means[:, None]) ** 2) / (total - k))
     among = float((counts * (means - mean) ** 2).sum() / (k - 1))
     n0 = (total - float((counts**2).sum()) / total) / (k - 1)
-    return Components(k, n0, mean, max(0.0, (among - within) / n0), within)
+    between = max(0.0, (among - within) / n0)
+    return Components(k, n0, mean, between, within, to_clusters(means, labels))

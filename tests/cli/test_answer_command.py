@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import shutil
 from collections.abc import Callable, Iterator
@@ -439,6 +440,8 @@ def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
     assert (found["within"], found["of_experiment"], found["repeats"]) == (0.0, 0.0, 3.0)
     assert found["between"] > 0.1
     assert found["repeats_needed"] is None
+    size = found["questions"] / len(set(sample.query_shares.tolist()))
+    assert found["questions_needed"] == math.ceil(found["haystacks_needed"] * size)
 
 
 @pytest.mark.parametrize(

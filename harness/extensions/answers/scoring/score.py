@@ -7,10 +7,12 @@ mean over the questions without one; of several repetitions the mean counts.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 import harness
@@ -36,6 +38,7 @@ from harness.scoring.arrays import Values
 from harness.scoring.protocols import Signature, digest
 from harness.scoring.results import (
     Column,
+    independent,
     query_table,
     slice_results,
     slices,
@@ -140,7 +143,9 @@ def score_answers(
             failed=int(failed.sum()),
         ),
         repeats=_repeats(
-            rows, {"answers-text": by_words["token_f1"]} | {one.name: one.right for one in judged}
+            rows,
+            {"answers-text": by_words["token_f1"]} | {one.name: one.right for one in judged},
+            independent(dataset),
         ),
         protocols=results,
     )
@@ -151,7 +156,9 @@ HALF_WIDTH = 0.02
 """The precision of which it is said what it would take."""
 
 
-def _repeats(rows: np.ndarray, by_protocol: Mapping[str, Values]) -> dict[str, RepeatVariance]:
+def _repeats(
+    rows: np.ndarray, by_protocol: Mapping[str, Values], haystacks: npt.NDArray[np.int32] | None
+) -> dict[str, RepeatVariance]:
     """Of answers that were asked several times: what varies between questions and what between
     repetitions, by judge, and for words (token_f1); empty where nothing was repeated."""
     if len(np.unique(rows)) == len(rows):
@@ -163,8 +170,10 @@ def _repeats(rows: np.ndarray, by_protocol: Mapping[str, Values]) -> dict[str, R
         place = np.arange(len(rows)) - np.repeat(starts, np.diff([*starts, len(rows)]))
         table = np.full((len(ids), int(place.max()) + 1), np.nan)
         table[np.searchsorted(ids, rows[order]), place] = values[order]
-        of = variance_components(table)
+        of = variance_components(table, None if haystacks is None else haystacks[ids])
         if of is not None:
+            needed = of.clusters_needed(HALF_WIDTH)
+            size = of.questions / len(of.units.sums)
             found[name] = RepeatVariance(
                 questions=of.questions,
                 repeats=of.repeats,
@@ -172,8 +181,9 @@ def _repeats(rows: np.ndarray, by_protocol: Mapping[str, Values]) -> dict[str, R
                 within=of.within,
                 of_experiment=of.of_experiment,
                 half_width=HALF_WIDTH,
-                questions_needed=of.questions_needed(HALF_WIDTH),
+                questions_needed=None if needed is None else math.ceil(needed * size),
                 repeats_needed=of.repeats_needed(HALF_WIDTH),
+                haystacks_needed=needed if of.units.clustered else None,
             )
     return found
 
