@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.io.records import convert
 from harness.records.answers import AnswersRecord, JudgementCounts, JudgeRecord
-from harness.records.scores import MetricResult, ProtocolResult, RepeatVariance, ScoreReport
+from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.runs.folder.answers_folder import AnswersFolder, display_names
 from harness.runs.folder.run_folder import read_scores
 from harness.schema import Ability
@@ -179,15 +179,14 @@ def _human_agreement(one: AnsweredTables) -> Iterator[str]:
         found = convert(values, JudgeAgreement, str(one.folder))
         yield (
             f"{judge.removeprefix('judge:')} against human labels on {one.name}: kappa "
-            f"{_within(found.kappa)} (n={found.n}{_more(found.kappa)}), "
-            f"sensitivity {_share(found.sensitivity)}, specificity {_share(found.specificity)}"
+            f"{_within(found.kappa)} (n={found.n}), sensitivity {_share(found.sensitivity)}, "
+            f"specificity {_share(found.specificity)}"
         )
         for label, rate in (
             ("corrected for judge errors", found.corrected),
             ("prediction-powered", found.prediction_powered),
         ):
-            note = f" ({rate.note})" if rate.note else ""
-            yield f"  accuracy, {label}: {_within(rate)}{note}"
+            yield f"  accuracy, {label}: {_within(rate)}"
 
 
 def repeated(answered: Sequence[AnsweredTables]) -> str:
@@ -197,35 +196,22 @@ def repeated(answered: Sequence[AnsweredTables]) -> str:
         found = (one.scores.repeats or {}).get(leading(one)[0])
         if found is None:
             continue
-        more = found.repeats_needed
+        more, haystacks = found.repeats_needed, found.haystacks_needed
+        among = f" (in {haystacks:,} haystacks like these)" if haystacks else ""
         repeats = "no number of repetitions would do" if more is None else f"or {more} repetitions"
         lines.append(
             f"{one.name}: sd {found.between**0.5:.3f} between questions, "
             f"{found.within**0.5:.3f} between repetitions of one; all "
-            f"{found.questions} again vary by {found.of_experiment:.4f}; "
-            f"±{found.half_width:g} needs {_needed(found)}, {repeats}"
+            f"{found.questions} again vary by {found.of_experiment:.4f}; ±{found.half_width:g} "
+            f"needs {found.questions_needed or 0:,} questions{among}, {repeats}"
         )
     return "\n".join(lines)
 
 
-def _needed(found: RepeatVariance) -> str:
-    if found.questions_needed is None:
-        return "no question more"
-    questions = f"{found.questions_needed:,} questions"
-    haystacks = found.haystacks_needed
-    return f"{questions} (in {haystacks:,} haystacks like these)" if haystacks else questions
-
-
 def _within(found: Kappa | RateEstimate) -> str:
-    if found.value is None:
-        return "-"
-    if found.low is None:
-        return f"{found.value:.3f}"
-    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
-
-
-def _more(found: Kappa) -> str:
-    return f"; {found.note}" if found.note else ""
+    value = "-" if found.value is None else f"{found.value:.3f}"
+    between = "" if found.low is None else f" [{found.low:.3f}, {found.high:.3f}]"
+    return f"{value}{between} ({found.note})" if found.note else f"{value}{between}"
 
 
 def _share(value: float | None) -> str:

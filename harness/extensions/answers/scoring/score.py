@@ -170,10 +170,8 @@ def _repeats(
         place = np.arange(len(rows)) - np.repeat(starts, np.diff([*starts, len(rows)]))
         table = np.full((len(ids), int(place.max()) + 1), np.nan)
         table[np.searchsorted(ids, rows[order]), place] = values[order]
-        of = variance_components(table, None if haystacks is None else haystacks[ids])
-        if of is not None:
+        if of := variance_components(table, None if haystacks is None else haystacks[ids]):
             needed = of.clusters_needed(HALF_WIDTH)
-            size = of.questions / len(of.units.sums)
             found[name] = RepeatVariance(
                 questions=of.questions,
                 repeats=of.repeats,
@@ -181,7 +179,7 @@ def _repeats(
                 within=of.within,
                 of_experiment=of.of_experiment,
                 half_width=HALF_WIDTH,
-                questions_needed=None if needed is None else math.ceil(needed * size),
+                questions_needed=needed and math.ceil(needed * of.questions / len(of.units.sums)),
                 repeats_needed=of.repeats_needed(HALF_WIDTH),
                 haystacks_needed=needed if of.units.clustered else None,
             )
