@@ -23,7 +23,6 @@ from harness.cli.options import (
     view_arguments,
 )
 from harness.cli.settings_options import keys_of
-from harness.cli.timeout import in_time, seconds
 from harness.errors import UsageError
 from harness.records.settings import Setting, setting, settings_of
 from harness.runs.settings import Settings
@@ -100,11 +99,17 @@ def check(options: argparse.Namespace) -> None:
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
     if options.timeout is not None:
-        seconds(options.timeout)
+        _seconds(options.timeout)
     _settings(options, only=("query_timeout", "index_timeout", "prices", *_PLACE))
 
 
 _PLACE = ("isolate", "backend", "ray_options")
+
+
+def _seconds(text: str, option: str = "timeout") -> float:
+    from harness.cli.timeout import seconds
+
+    return seconds(text, option)
 
 
 def _settings(options: argparse.Namespace, only: tuple[str, ...] = ()) -> Settings:
@@ -115,7 +120,7 @@ def _settings(options: argparse.Namespace, only: tuple[str, ...] = ()) -> Settin
         if given is None or name in values or (only and name not in only):
             continue
         if one.kind == "time":
-            given = seconds(given, name.replace("_", "-"))
+            given = _seconds(given, name.replace("_", "-"))
         elif one.kind == "pairs":
             given = parameters(given, one.option)
         elif one.kind == "prices":
@@ -153,9 +158,12 @@ def run_one(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
         from harness.cli.published import run_published
 
         return run_published(options)
-    if options.backend == "ray":
-        return in_time(options, _run_on_cluster, apart=True)
-    return in_time(options, _run_here)
+    work = _run_on_cluster if options.backend == "ray" else _run_here
+    if options.timeout is None and work is _run_here:
+        return work(options)
+    from harness.cli.timeout import in_time
+
+    return in_time(options, work, apart=True)
 
 
 def _run_on_cluster(

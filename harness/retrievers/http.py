@@ -14,8 +14,9 @@ from harness.io.records import encode
 from harness.retrievers import timing, wire
 from harness.retrievers.calls import READY_TIMEOUT
 from harness.retrievers.contract import Corpus, Question, Result
-from harness.retrievers.locks import ServiceLock, check_url, retry
+from harness.retrievers.locks import ServiceLock, check_url
 from harness.retrievers.registry import need
+from harness.retrievers.retry import retry
 from harness.retrievers.wire import Counts, Message, Reply, Reset, Search, message_type
 
 if TYPE_CHECKING:

@@ -1,32 +1,21 @@
 """An inverted index: for each term the documents that have it, and how often each has it.
 
-A small corpus is indexed in memory. A large one is indexed in blocks of documents, each written to
-the disk by itself; then the blocks are merged, a range of terms after the other. So memory is that
-of a block, of the vocabulary, of the different terms of each block, and a few numbers a document;
-never of the texts.
+A small corpus is indexed in memory; for a large one see disk_index.py.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from harness.datasets.progress import progress
-from harness.retrievers.bm25.tokenizer import Ints, Terms, Tokenizer
-from harness.retrievers.contract import Corpus
+from harness.retrievers.bm25.tokenizer import Ints, Terms
 
 BLOCK = 1 << 16
 """Documents a block; a place in one is a number of two bytes."""
-
-_MERGED = 1 << 24  # postings that are merged at once
 
 IntArray = npt.NDArray[np.integer[Any]]
 
@@ -67,13 +56,13 @@ class InvertedIndex:
 
 def index_in_memory(terms: Terms, lengths: Ints) -> tuple[Terms, InvertedIndex]:
     """Return the different terms, rising, and their index, of all terms document by document."""
-    own, frequencies, documents, counts = _postings(terms, lengths)
+    own, frequencies, documents, counts = postings_of(terms, lengths)
     return own, InvertedIndex(
         np.concatenate([[0], np.cumsum(frequencies)]), documents, counts, lengths
     )
 
 
-def _postings(terms: Terms, lengths: Ints) -> tuple[Terms, Ints, Ints, Ints]:
+def postings_of(terms: Terms, lengths: Ints) -> tuple[Terms, Ints, Ints, Ints]:
     """Return the different terms, how many documents have each; and by term these, with counts."""
     documents = np.repeat(np.arange(len(lengths)), lengths)
     order = _by_number(terms)
@@ -94,157 +83,3 @@ def _by_number(terms: Terms) -> Ints:
     order = np.argsort(terms.astype(np.uint16), kind="stable")
     high = terms >> 16
     return order[np.argsort(high[order].astype(np.uint16), kind="stable")] if high.any() else order
-
-
-class IndexBuilder:
-    """Writes the index of a large corpus into a folder: `add` each block, then `finish`."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        self._blocks: list[tuple[Path, int, Terms, Terms]] = []
-        self._lengths: list[npt.NDArray[np.int32]] = []
-        self._documents = self._most = 0
-
-    def add(self, terms: Terms, lengths: Ints) -> None:
-        """Write the next block of documents."""
-        own, frequencies, documents, counts = _postings(terms, lengths)
-        path = self._folder / f"block-{len(self._blocks)}"
-        with open(path, "wb") as file:
-            file.write(documents.astype(np.uint16).data)
-            file.write(counts.astype(np.uint32).data)
-        self._blocks.append((path, self._documents, own, frequencies.astype(np.int32)))
-        self._lengths.append(lengths.astype(np.int32))
-        self._documents += len(lengths)
-        self._most = max(self._most, int(counts.max(initial=0)))
-
-    def finish(self, stems: Sequence[str]) -> None:
-        """Merge the blocks; `stems` are the terms by number."""
-        n_terms = len(stems)
-        frequencies = np.zeros(n_terms, np.int64)
-        for _, _, own, documents in self._blocks:
-            frequencies[own] += documents
-        starts = np.concatenate([[0], np.cumsum(frequencies)])
-        terms = pa.array(stems, pa.large_string())
-        by_name = pc.sort_indices(terms).to_numpy().astype(np.int32)
-        self._save("starts", starts)
-        self._save("lengths", np.concatenate([*self._lengths]))
-        self._save("by_name", by_name)
-        kind = np.min_scalar_type(self._most)
-        blocks = [_Block(*self._blocks.pop(0)) for _ in range(len(self._blocks))]
-        with (
-            open(self._folder / "documents.npy", "wb") as owners,
-            open(self._folder / "counts.npy", "wb") as counted,
-            progress(n_terms, "terms", "merge the index") as bar,
-        ):
-            _header(owners, np.dtype(np.int32), int(starts[-1]))
-            _header(counted, kind, int(starts[-1]))
-            low = 0
-            while low < n_terms:
-                # As many terms as fit, one at least.
-                high = int(np.searchsorted(starts, starts[low] + _MERGED, side="right")) - 1
-                high = min(max(high, low + 1), n_terms)
-                found = _merged(blocks, low, high, starts)
-                owners.write(found[0].data)
-                counted.write(found[1].astype(kind).data)
-                bar.update(high - low)
-                low = high
-        for block in blocks:
-            block.path.unlink()
-        with pa.OSFile(str(self._folder / "terms.arrow"), "wb") as sink:
-            table = pa.table({"term": terms})
-            with pa.ipc.new_file(sink, table.schema) as writer:
-                writer.write_table(table)
-
-    def _save(self, name: str, values: npt.NDArray[Any]) -> None:
-        # Not np.save: of a full disk it says neither that it is full nor its name.
-        with open(self._folder / f"{name}.npy", "wb") as file:
-            _header(file, values.dtype, len(values))
-            file.write(values.data)
-
-
-class _Block:
-    """The postings of a block on disk, by term; not mapped, since what is mapped stays so."""
-
-    def __init__(self, path: Path, before: int, own: Terms, frequencies: Terms) -> None:
-        self.path, self.before, self.own = path, before, own
-        self.starts = np.concatenate([[0], np.cumsum(frequencies, dtype=np.int64)])
-
-    def read(self, part: slice) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
-        """Return documents and counts of some rows."""
-        n = part.stop - part.start
-        with open(self.path, "rb") as file:
-            file.seek(2 * part.start)
-            documents = np.fromfile(file, np.uint16, n)
-            file.seek(2 * int(self.starts[-1]) + 4 * part.start)
-            return documents, np.fromfile(file, np.uint32, n)
-
-
-def _merged(
-    blocks: Sequence[_Block], low: int, high: int, starts: Ints
-) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
-    """Return documents and counts of the terms from `low` to `high`, by term, then document."""
-    origin = int(starts[low])
-    size = int(starts[high]) - origin
-    documents, counts = np.empty(size, np.int32), np.empty(size, np.uint32)
-    free = starts[low:high] - origin  # where the next posting of each term goes
-    for block in blocks:
-        first, last = np.searchsorted(block.own, [low, high])
-        if first == last:
-            continue
-        part = slice(int(block.starts[first]), int(block.starts[last]))
-        terms, frequencies = block.own[first:last] - low, np.diff(block.starts[first : last + 1])
-        shift = free[terms] - (block.starts[first:last] - part.start)
-        to = np.repeat(shift, frequencies) + np.arange(part.stop - part.start)
-        in_block, counted = block.read(part)
-        documents[to] = in_block.astype(np.int32) + block.before
-        counts[to] = counted
-        free[terms] += frequencies
-    return documents, counts
-
-
-def _header(file: IO[bytes], kind: np.dtype[Any], n: int) -> None:
-    described = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (n,)}
-    np.lib.format.write_array_header_1_0(file, described)
-
-
-def build_index(corpus: Corpus, tokenizer: Tokenizer, folder: Path) -> None:
-    """Index a large corpus into a folder."""
-    builder = IndexBuilder(folder)
-    with progress(len(corpus), "documents", "index") as bar:
-        for block in corpus.blocks(BLOCK):
-            builder.add(*tokenizer.encode_column(block.text_column()))
-            bar.update(len(block))
-    builder.finish(tokenizer.stems)
-
-
-class Vocabulary:
-    """The terms of an index on disk; to open it reads none of them."""
-
-    def __init__(self, folder: Path) -> None:
-        with pa.memory_map(str(folder / "terms.arrow")) as source:
-            terms = pa.ipc.open_file(source).read_all()["term"].combine_chunks()
-        # Not through Arrow's scalars: a question looks at some hundred terms.
-        _, starts, names = terms.buffers()
-        self._starts = np.frombuffer(starts, np.int64)[: len(terms) + 1]
-        self._names = memoryview(names if names is not None else b"")
-        self._by_name = np.load(folder / "by_name.npy", mmap_mode="r").view(np.ndarray)
-
-    def number(self, term: str) -> int | None:
-        """Return the number of a term, None where no document has it."""
-        name = term.encode()
-        place = bisect_left(self._by_name, name, key=self._name)
-        if place < len(self._by_name) and self._name(found := self._by_name[place]) == name:
-            return int(found)
-        return None
-
-    def _name(self, number: int) -> bytes:
-        return self._names[self._starts[number] : self._starts[number + 1]].tobytes()
-
-
-def open_index(folder: Path) -> tuple[InvertedIndex, Vocabulary]:
-    """Return an index that `build_index` wrote, memory-mapped, and its terms."""
-    arrays = {
-        name: np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray)
-        for name in ("starts", "documents", "counts", "lengths")
-    }
-    return InvertedIndex(**arrays), Vocabulary(folder)

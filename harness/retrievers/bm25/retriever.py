@@ -14,7 +14,6 @@ import numpy.typing as npt
 
 from harness.errors import near, require_numbers
 from harness.retrievers.bm25 import index as inverted
-from harness.retrievers.bm25 import maxscore
 from harness.retrievers.bm25.index import IntArray
 from harness.retrievers.bm25.tokenizer import Tokenizer, stemmer_version
 from harness.retrievers.contract import Corpus, Question, Result
@@ -167,6 +166,7 @@ class BM25:
         self._cached: IndexFolder | None = None
         self._collection = None
         if len(corpus) > inverted.BLOCK:
+            from harness.retrievers.bm25.disk_index import open_index
             from harness.retrievers.index_cache import index_of
 
             made_of: dict[str, object] = {
@@ -176,7 +176,7 @@ class BM25:
                 "letters": unidata_version,  # what a letter is, and its lower case
             }
             self._cached, (self._index, self._vocabulary) = index_of(
-                corpus, "bm25", made_of, lambda to: self._build(corpus, to), inverted.open_index
+                corpus, "bm25", made_of, lambda to: self._build(corpus, to), open_index
             )
         else:
             documents = self._tokenizer.encode(corpus.contents)
@@ -225,8 +225,10 @@ class BM25:
         self._single_factors = self._factors.astype(np.float32)
 
     def _build(self, corpus: Corpus, folder: Path) -> None:
+        from harness.retrievers.bm25.disk_index import build_index
+
         # A tokenizer of its own: the terms of millions of documents are not to stay in memory.
-        inverted.build_index(corpus, Tokenizer(**self._analysis), folder)
+        build_index(corpus, Tokenizer(**self._analysis), folder)
 
     def _query_terms(self, text: str) -> tuple[list[int], list[int]]:
         """Return the terms of a question that the collection has, in the question's order.
@@ -263,6 +265,8 @@ class BM25:
         formula, n = self._formula, self._documents
         size = len(self._index.lengths)
         if size > PRUNED and formula.bounded:
+            from harness.retrievers.bm25 import maxscore
+
             df = dict(zip(terms, frequencies, strict=True))
             found = maxscore.top_k(
                 self._index,

@@ -22,8 +22,8 @@ from harness.extensions.answers.endpoint import Endpoint
 from harness.io.masking import all_without_known, excerpt, masked
 from harness.io.records import decode, to_plain
 from harness.records.answers import ChatCompletion, ClientUsage, ResponseMessage, TokenUsage
-from harness.retrievers.locks import retry
 from harness.retrievers.registry import need
+from harness.retrievers.retry import retry
 from harness.runs.usage import (
     Budget,
     BudgetExceededError,
