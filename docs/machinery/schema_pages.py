@@ -15,8 +15,7 @@ from listing_pages import table
 
 import harness
 from harness.cli.output import output_schema
-from harness.io.records import json_schema
-from harness.records.output import OutputPart
+from harness.io.records import OutputPart, json_schema
 
 PACKAGE = Path(harness.__file__).parent
 _BOARD = "harness.analysis.board.records"

@@ -13,7 +13,7 @@ from harness.cli.options import DatasetOptions, add_results, load_plugins, run_f
 from harness.cli.output import add_output, plain, print_json, refuse
 from harness.cli.settings_options import add_options
 from harness.errors import UsageError
-from harness.records.output import Output
+from harness.io.records import Output
 from harness.records.scores import MetricResult, ScoredDataset
 
 

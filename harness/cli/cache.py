@@ -15,7 +15,7 @@ from harness.cli.options import add_inner
 from harness.cli.output import add_output, plain, print_json
 from harness.errors import UsageError
 from harness.io.plugins import provided, provided_or_none
-from harness.records.output import Output, OutputPart
+from harness.io.records import Output, OutputPart
 
 if TYPE_CHECKING:
     from harness.retrievers.index_cache import CachedIndex

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from harness.cli.options import DatasetOptions, parameters, retriever_spec
 from harness.cli.output import add_output, print_json
 from harness.cli.settings_options import add_options
-from harness.records.output import Output, OutputPart
+from harness.io.records import Output, OutputPart
 
 
 class ConformanceCheck(OutputPart):

@@ -19,7 +19,7 @@ from harness.cli.options import add_results, run_folder
 from harness.cli.output import add_output, plain, print_json, refuse
 from harness.cli.settings_options import add_options, values_of
 from harness.errors import UsageError
-from harness.records.output import Output
+from harness.io.records import Output
 
 if TYPE_CHECKING:
     from harness.analysis.compare.side_by_side import SideBySide

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.cli.output import add_output, emit
-from harness.records.output import Output
+from harness.io.records import Output
 
 _SHELLS = ("bash", "zsh", "fish")
 

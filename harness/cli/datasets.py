@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from harness.cli.options import DatasetArguments, add_inner, add_view, view_arguments
 from harness.cli.output import PerformedCheck, add_output, emit, plain, refuse
 from harness.errors import UsageError
-from harness.records.output import Output, OutputPart
+from harness.io.records import Output, OutputPart
 
 if TYPE_CHECKING:
     from harness.datasets.reader import Dataset

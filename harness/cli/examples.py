@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.cli.output import add_output, emit
 from harness.errors import UsageError, near
-from harness.records.output import Output, OutputPart
+from harness.io.records import Output, OutputPart
 
 
 class Example(OutputPart):

@@ -10,7 +10,7 @@ import argparse
 from msgspec import UNSET, UnsetType
 
 from harness.cli.output import add_output, emit
-from harness.records.output import Output
+from harness.io.records import Output
 
 
 class ExplainOutput(Output, tag="harness.explain/1"):

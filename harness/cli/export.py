@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.cli.options import add_results, run_folder
 from harness.cli.output import add_output, emit, refuse
-from harness.records.output import Output
+from harness.io.records import Output
 
 
 class ExportOutput(Output, tag="harness.export/1"):

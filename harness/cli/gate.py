@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from harness.cli.options import add_results, run_folder
 from harness.cli.output import print_json
 from harness.errors import UsageError
-from harness.records.output import Output, OutputPart
+from harness.io.records import Output, OutputPart
 
 if TYPE_CHECKING:
     from harness.analysis.gate import GateResult

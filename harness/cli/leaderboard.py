@@ -16,7 +16,7 @@ from harness.analysis.board.records import Leaderboard
 from harness.cli.options import add_results
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError
-from harness.records.output import Output
+from harness.io.records import Output
 
 if TYPE_CHECKING:
     from harness.reports.board import Claims

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from harness.errors import UsageError
-from harness.io.records import Record, encode, to_plain
-from harness.records.output import Output, OutputPart
+from harness.io.records import Output, OutputPart, Record, encode, to_plain
 
 _MODULES = (
     *("harness.cli.output_records", "harness.cli.suite", "harness.cli.tables"),
@@ -73,7 +72,7 @@ def output_schema() -> dict[str, Any]:
     from importlib import import_module
     from operator import or_
 
-    from harness.cli.commands import find_commands
+    from harness.cli.parser import find_commands
     from harness.io.records import json_schema
     from harness.retrievers.registry import there
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from harness.analysis.claims import Claim
+from harness.io.records import Output, OutputPart
 from harness.records.answers import AnswersRecord, ConditionEstimate
-from harness.records.output import Output, OutputPart
 from harness.records.scores import ScoreReport, SemanticResult
 
 

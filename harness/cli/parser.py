@@ -1,15 +1,24 @@
-"""The parser of the command line, with the options of one command or of all."""
+"""The parser of the command line, with the options of one command or of all.
+
+A command is a module, or an object, with `add_arguments(parser)` and `main(args)`, which returns
+the exit status. A package declares it in the entry-point group `harness.commands`, as the harness
+declares its own. The first line of the module's docstring is the help of `harness --help`, the rest
+of the docstring describes the command in its own help.
+"""
 
 from __future__ import annotations
 
 import argparse
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import harness
-from harness.cli.commands import InstalledCommand, find_commands
-from harness.errors import near
+from harness.errors import UsageError, near
 
 
 def build_parser(name: str = "", *, load_all: bool = False) -> argparse.ArgumentParser:
@@ -108,3 +117,98 @@ class _Once(argparse.Action):
                 raise argparse.ArgumentError(self, "is given twice; leave one out")
             given.add(self.dest)
         setattr(namespace, self.dest, values)
+
+
+GROUP = "harness.commands"
+
+_DOCSTRING = re.compile(r"(?:\s|#.*\n)*r?(\"{3}|'{3})(.*?)\1", re.DOTALL)
+
+_FIRST = (
+    *("run", "runs", "export", "score", "verify", "compare", "analyze", "answer", "judge"),
+    *("report", "leaderboard", "board", "claims", "serve", "sweep", "gate", "abtest", "monitor"),
+    *("label", "datasets", "retrievers", "examples", "check", "explain", "cache", "completion"),
+)
+"""Commands that the help lists first, in this order; the others follow by name."""
+
+
+@dataclass(frozen=True)
+class InstalledCommand:
+    """A command that is installed; nothing of it is imported until `load`.
+
+    `entry_points` are two or more where several packages declare the name.
+    """
+
+    name: str
+    entry_points: tuple[EntryPoint, ...]
+
+    def docstring(self) -> tuple[str, str]:
+        """Return the one-line help and the description, read from the source of the module."""
+        lines = _docstring(self.entry_points[0].module).strip().split("\n\n", 1)
+        first = " ".join(lines[0].split()).removesuffix(".")
+        description = " ".join(lines[1].split()) if len(lines) > 1 else f"{first}."
+        return first[:1].lower() + first[1:], description
+
+    def help(self) -> str:
+        """Return the line of `harness --help`."""
+        return self._declared_twice() or self.docstring()[0]
+
+    def load(self) -> Any:
+        """Import the command.
+
+        Raises UsageError where two packages declare it, and PluginError where it cannot be
+        imported, or is no command; both name the packages.
+        """
+        if twice := self._declared_twice():
+            raise UsageError(f"command {self.name!r}: {twice}; uninstall one of them")
+        from harness.io.plugins import failure, load
+
+        (entry,) = self.entry_points
+        loaded = load(entry, "command")
+        if not callable(getattr(loaded, "add_arguments", None)):
+            raise failure(entry, "command", f"{entry.value} has no add_arguments(parser)")
+        return loaded
+
+    def _declared_twice(self) -> str:
+        if len(self.entry_points) == 1:
+            return ""
+        from harness.io.plugins import package_of
+
+        packages = " and ".join(map(package_of, self.entry_points))
+        return f"two packages declare it, {packages}"
+
+
+def find_commands() -> dict[str, InstalledCommand]:
+    """Return every installed command by name, in the order of the help.
+
+    Raises UsageError where there is none, because the harness itself is not installed.
+    """
+    entries: dict[str, list[EntryPoint]] = {}
+    for entry in entry_points(group=GROUP):
+        entries.setdefault(entry.name, []).append(entry)
+    if not entries:
+        raise UsageError("no commands: install the harness (pip install -e .)")
+    names = [*(name for name in _FIRST if name in entries), *sorted({*entries} - {*_FIRST})]
+    return {name: InstalledCommand(name, tuple(entries[name])) for name in names}
+
+
+def _docstring(module: str) -> str:
+    """Return the docstring of a module that may not be imported; empty where it has none."""
+    spec = _find_without_import(module)
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return ""
+    with open(spec.origin, encoding="utf-8", errors="replace") as source:
+        found = _DOCSTRING.match(source.read(10_000))
+    return found[2] if found else ""
+
+
+def _find_without_import(module: str) -> ModuleSpec | None:
+    """Return the spec of a module; unlike `find_spec` this imports no package above it."""
+    top, *inner = module.split(".")
+    spec = find_spec(top)
+    name = top
+    for part in inner:
+        if spec is None or spec.submodule_search_locations is None:
+            return None
+        name = f"{name}.{part}"
+        spec = PathFinder.find_spec(name, list(spec.submodule_search_locations))
+    return spec

@@ -13,7 +13,7 @@ from msgspec import structs
 from harness.cli.options import DatasetOptions, load_plugins
 from harness.cli.output import add_output, emit, plain
 from harness.cli.settings_options import add_options
-from harness.records.output import Output, OutputPart
+from harness.io.records import Output, OutputPart
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

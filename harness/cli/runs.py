@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from harness.cli.options import add_inner, add_results, run_folder
 from harness.cli.output import add_output, emit, print_json
 from harness.errors import UsageError
-from harness.records.output import Output, OutputPart
+from harness.io.records import Output, OutputPart
 from harness.records.run import RunRecord
 
 if TYPE_CHECKING:

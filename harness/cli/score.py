@@ -34,7 +34,7 @@ from harness.cli.settings_options import add_options
 from harness.errors import UsageError
 from harness.io import plugins
 from harness.io.plugins import provided
-from harness.records.output import Output
+from harness.io.records import Output
 
 if TYPE_CHECKING:
     from harness.datasets.reader import Dataset

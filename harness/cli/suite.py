@@ -25,7 +25,7 @@ from harness.cli.settings_options import apply_table
 from harness.cli.timeout import in_time
 from harness.errors import HarnessError, PluginError, RunError, TimedOutError, UsageError
 from harness.io.plugins import provided, provided_or_none
-from harness.records.output import Output, OutputPart
+from harness.io.records import Output, OutputPart
 from harness.records.run import RunRecord
 from harness.records.scores import ScoreReport
 from harness.runs.folder.run_folder import empty_haystacks

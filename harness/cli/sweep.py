@@ -16,7 +16,7 @@ from harness.cli.options import add_view, number, parameters, retriever_spec, vi
 from harness.cli.output import add_output, emit, plain
 from harness.cli.settings_options import add_options
 from harness.errors import UsageError
-from harness.records.output import Output
+from harness.io.records import Output
 from harness.runs.settings import Settings
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from harness.cli.summary_notes import (
     semantic,
     ties_line,
 )
-from harness.records.output import Output
+from harness.io.records import Output
 from harness.records.run import RunRecord
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability

@@ -14,7 +14,7 @@ from typing import Any
 from harness.cli.options import DatasetOptions, add_results, load_plugins, run_folder
 from harness.cli.output import PerformedCheck, add_output, plain, print_json
 from harness.cli.settings_options import add_options
-from harness.records.output import Output
+from harness.io.records import Output
 
 
 class VerifyOutput(Output, tag="harness.verify/1"):

@@ -208,3 +208,16 @@ def _records_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
         yield hint
     for part in get_args(hint):
         yield from _records_in(part)
+
+
+class OutputPart(Record, forbid_unknown_fields=False, omit_defaults=False):
+    """An object inside an output; members may be added."""
+
+
+class Output(OutputPart, tag_field="schema"):
+    """What a command prints with `--json`: one object on one line.
+
+    The tag of a kind is its member `schema`, as `harness.runs/1`. Members may be added, so readers
+    ignore those that they do not know; the number at the end is raised when a member is taken away
+    or means something else.
+    """

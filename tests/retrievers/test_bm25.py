@@ -21,6 +21,7 @@ from notes import corpus
 
 from harness.datasets.registry import open_dataset
 from harness.retrievers.bm25 import BM25, METHODS
+from harness.retrievers.bm25 import disk_index
 from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.bm25 import retriever as bm25
 from harness.retrievers.bm25.tokenizer import ENGLISH, ENGLISH_LONG, Tokenizer, tokenize_column
@@ -140,7 +141,7 @@ def test_an_index_on_disk_answers_as_one_in_memory_to_the_byte(
     monkeypatch.setattr("harness.retrievers.bm25.maxscore.WINDOW", 300)
     assert answers() == in_memory
     monkeypatch.setattr(inverted, "BLOCK", 700)
-    monkeypatch.setattr(inverted, "_MERGED", 20_000)
+    monkeypatch.setattr(disk_index, "_MERGED", 20_000)
     monkeypatch.setattr("harness.retrievers.corpus._WINDOW", 1 << 20)
     assert answers() == in_memory
     assert len([*(home / "indexes").glob("bm25-*")]) == 1

@@ -17,6 +17,7 @@ from polling import HANGS
 
 from harness.errors import UsageError
 from harness.retrievers.bm25 import BM25
+from harness.retrievers.bm25 import disk_index
 from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.contract import Corpus
 from harness.retrievers.index_cache import cached_indexes, clear, folder, index_of, verify
@@ -210,7 +211,7 @@ def test_an_index_that_another_machine_made_is_taken_from_what_is_shared(
     made = {path.name: path.read_bytes() for path in shared.glob("indexes/*/*")}
     monkeypatch.setenv("HARNESS_HOME", str(tmp_path / "another"))
     with monkeypatch.context() as patched:
-        patched.setattr(inverted, "build_index", None)  # nothing is built
+        patched.setattr(disk_index, "build_index", None)  # nothing is built
         assert indexed() == first
     # Damaged there: built anew here, and put there anew.
     (documents,) = shared.glob("indexes/*/documents.npy")

@@ -7,9 +7,8 @@ from typing import Literal
 import msgspec
 
 from harness.extensions.labelling.project import GenerationSettings, PooledSystem, SourceFile
-from harness.io.records import Record
+from harness.io.records import Output, Record
 from harness.records.answers import ClientUsage
-from harness.records.output import Output
 
 
 class AgreementMeasure(Record):

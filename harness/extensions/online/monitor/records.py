@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from harness.extensions.online.logs.events import FeedbackStats, RateStats
-from harness.io.records import Record
-from harness.records.output import Output
+from harness.io.records import Output, Record
 from harness.records.run import LogCounts
 
 

@@ -19,7 +19,7 @@ from harness.cli.options import parameters
 from harness.cli.output import add_output, print_json, refuse
 from harness.errors import UsageError, near
 from harness.io.files import TemporaryFolder
-from harness.records.output import Output, OutputPart
+from harness.io.records import Output, OutputPart
 
 if TYPE_CHECKING:
     from harness.analysis.claims import Claim, RescoredResult
