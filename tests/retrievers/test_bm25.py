@@ -20,8 +20,7 @@ from hypothesis import strategies as st
 from notes import corpus
 
 from harness.datasets.registry import open_dataset
-from harness.retrievers.bm25 import BM25, METHODS
-from harness.retrievers.bm25 import disk_index
+from harness.retrievers.bm25 import BM25, METHODS, disk_index
 from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.bm25 import retriever as bm25
 from harness.retrievers.bm25.tokenizer import ENGLISH, ENGLISH_LONG, Tokenizer, tokenize_column

@@ -16,8 +16,7 @@ from notes import ask, corpus
 from polling import HANGS
 
 from harness.errors import UsageError
-from harness.retrievers.bm25 import BM25
-from harness.retrievers.bm25 import disk_index
+from harness.retrievers.bm25 import BM25, disk_index
 from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.contract import Corpus
 from harness.retrievers.index_cache import cached_indexes, clear, folder, index_of, verify
