@@ -63,7 +63,7 @@ def test_from_documents_to_a_table(harness: Harness, sources: Any, tmp_path: Pat
     said = harness("label", "status", "--metric", "ndcg@2")
     assert said.status == 0
     assert re.search(r"^ann +\d+ +\d+ +", said.out, re.M)
-    assert "resolve them with `harness label adjudicate labels`" in said.out
+    assert "next: harness label adjudicate labels" in said.out
     status = orjson.loads(harness("label", "status", "--json").out)
     assert status["conflicts"]["open"]["cannot be answered"] >= 1
 

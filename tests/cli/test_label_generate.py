@@ -48,8 +48,10 @@ def test_from_documents_over_a_person_to_a_table(harness: Any, tmp_path: Path) -
     said = harness("label", "export", "set", "--out", "dataset", "--unfinished")
     assert said.status == 0, said.err
     manifest = json.loads((tmp_path / "dataset" / "labelling.json").read_text())
-    assert manifest["counts"]["unjudged_proposals"] == n - 2
-    assert str(n - 2) in said.out
+    # A person judged two proposals, and no document that a query was made from.
+    assert manifest["counts"]["unreviewed"] == manifest["counts"]["unfinished"] == 200
+    assert "UNREVIEWED generated queries" in said.out
+    assert "next: harness label open set" in said.out
     grades = [
         line.split("\t")
         for path in (tmp_path / "dataset" / "qrels").iterdir()

@@ -17,8 +17,8 @@ from harness.extensions.labelling.session import (
     ItemView,
     JudgingSession,
     Mode,
-    document_view,
 )
+from harness.extensions.labelling.views import document_view
 
 
 class Adjudication(JudgingSession):
@@ -85,6 +85,7 @@ class Adjudication(JudgingSession):
             grade=shared.grade if item.kind == "grade" else None,
             ability=shared.ability if item.kind == "ability" else None,
             unanswerable=shared.unanswerable if item.kind == "unanswerable" else None,
+            rejected=None,
             choices=[conflict.kind],
         )
 

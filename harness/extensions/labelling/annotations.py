@@ -1,4 +1,4 @@
-"""Annotations of queries and documents: grades, abilities, unanswerable queries and notes.
+"""Annotations of queries and documents: grades, abilities, notes, and marks of whole queries.
 
 Each annotator has an append-only log of them, safe for several processes and crashes.
 """
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import replace
@@ -48,7 +48,7 @@ class Scale:
             return ""
         return "counts as evidence" if grade >= relevance_level else "does not count"
 
-    def next_command(self, folder: object) -> str:
+    def final_command(self, folder: object) -> str:
         """Returns the command that uses the finished annotations."""
         what = "label export" if self.target == "document" else "judge ANSWERS --human-labels"
         return f"harness {what} {folder}"
@@ -75,15 +75,16 @@ Pair = tuple[str, str]
 """Ids of a query and a document."""
 
 Value = int | bool | str | None
-Kind = Literal["grade", "ability", "unanswerable", "note"]
-KINDS: tuple[Kind, ...] = ("grade", "ability", "unanswerable", "note")
+Kind = Literal["grade", "ability", "unanswerable", "rejected", "note"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class Annotation(Record):
-    """One line of an annotation log: exactly one of grade, ability, unanswerable and note.
+    """One line of an annotation log: exactly one of the KINDS.
 
-    null, or an empty note, withdraws the value. `adjudicator` is who resolved a conflict. `undo`
-    marks a line that reverts the newest one.
+    null, or an empty note, withdraws the value. A `rejected` query is no usable question: it is
+    left out of the dataset. `adjudicator` is who resolved a conflict. `undo` marks a line that
+    reverts the newest one.
     """
 
     query: str
@@ -91,6 +92,7 @@ class Annotation(Record):
     grade: Annotated[int, Meta(ge=0, le=3)] | UnsetType | None = UNSET
     ability: Ability | UnsetType | None = UNSET
     unanswerable: bool | UnsetType | None = UNSET
+    rejected: bool | UnsetType | None = UNSET
     note: str | UnsetType = UNSET
     adjudicator: str | None = None
     undo: bool = False
@@ -108,7 +110,7 @@ class Annotation(Record):
 
     @property
     def kind(self) -> Kind:
-        """Which of the four values the line sets."""
+        """Which of the values the line sets."""
         return next(kind for kind in KINDS if getattr(self, kind) is not UNSET)
 
     @property
@@ -128,6 +130,7 @@ class Annotations:
     grades: dict[Pair, int] = field(default_factory=dict)
     abilities: dict[str, Ability] = field(default_factory=dict)
     unanswerable: dict[str, bool] = field(default_factory=dict)
+    rejected: dict[str, bool] = field(default_factory=dict)
     notes: dict[tuple[str, str | None], str] = field(default_factory=dict)
     undo_stack: list[Annotation] = field(default_factory=list)
     last: tuple[str, str | None] | None = None
@@ -162,6 +165,8 @@ class Annotations:
                 return self.abilities, line.query, None
             case "unanswerable":
                 return self.unanswerable, line.query, None
+            case "rejected":
+                return self.rejected, line.query, None
             case "note":
                 return self.notes, pair, ""
 

@@ -9,14 +9,15 @@ Conflicts:
   it as answerable, or graded one of its documents as relevant.
 * `ability`: annotators chose different abilities.
 
-A query that was resolved as unanswerable has no open grade conflicts.
+A query that was resolved as unanswerable has no open grade conflicts. A query that one annotator
+rejected is rejected: it has no grades and no conflicts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from harness.extensions.labelling.annotations import Annotations, Kind, Pair, Value
@@ -59,11 +60,14 @@ class Conflict:
 class Consensus:
     """The annotations that count, without those in open conflict.
 
-    `grades` by query and document, `unanswerable` and `abilities` by query. `conflicts` are all,
-    resolved ones too, by query in the order of the project.
+    `grades` by query and document, `unanswerable` and `abilities` by query. `unreviewed` are the
+    grades by construction that no person gave. `conflicts` are all, resolved ones too, by query in
+    the order of the project.
     """
 
     grades: dict[Pair, int] = field(default_factory=dict)
+    unreviewed: set[Pair] = field(default_factory=set)
+    rejected: set[str] = field(default_factory=set)
     unanswerable: dict[str, bool] = field(default_factory=dict)
     abilities: dict[str, Ability] = field(default_factory=dict)
     conflicts: list[Conflict] = field(default_factory=list)
@@ -80,22 +84,46 @@ def read_consensus(
     """Merges the annotations on the disk, or of these annotators."""
     if annotators is None:
         annotators = project.annotations()
+    adjudicated = project.adjudication_log().current
+    built = project.annotation_log(CONSTRUCTION).current
     merger = _Merger(
         project,
         annotators,
-        project.annotation_log(CONSTRUCTION).current,
-        project.adjudication_log().current,
+        _once_a_text(project, built.grades),
+        adjudicated,
+        _once_a_text(project, adjudicated.grades),
     )
     votes: dict[str, dict[str, dict[str, int]]] = {}
     for name, own in annotators.items():
-        for (query, document), grade in own.grades.items():
+        for (query, document), grade in _once_a_text(project, own.grades).items():
             votes.setdefault(query, {}).setdefault(document, {})[name] = grade
+        merger.merged.rejected.update(query for query, rejected in own.rejected.items() if rejected)
     for query in project.query:
+        if query in merger.merged.rejected:
+            continue
         of_query = votes.get(query, {})
         merger.merge_answerability(query, of_query)
         merger.merge_grades(query, of_query)
         merger.merge_ability(query)
+    _grade_copies(project, merger.merged.grades)
     return merger.merged
+
+
+def _once_a_text(project: Project, grades: Mapping[Pair, int]) -> dict[Pair, int]:
+    """Returns grades of the candidates that are judged; a copy's counts where that has none."""
+    found: dict[Pair, int] = {}
+    for (query, document), grade in grades.items():
+        judged = project.judged_as.get((query, document), document)
+        if judged == document or (query, judged) not in grades:
+            found[query, judged] = grade
+    return found
+
+
+def _grade_copies(project: Project, grades: dict[Pair, int]) -> None:
+    """Gives candidates with the same text the same grade."""
+    for (query, document), judged in project.judged_as.items():
+        if (query, judged) in grades:
+            grades[query, document] = grades[query, judged]
 
 
 @dataclass
@@ -104,8 +132,9 @@ class _Merger:
 
     project: Project
     annotators: Mapping[str, Annotations]
-    construction: Annotations
+    construction: Mapping[Pair, int]
     adjudicated: Annotations
+    adjudicated_grades: Mapping[Pair, int]
     merged: Consensus = field(default_factory=Consensus)
 
     @property
@@ -144,22 +173,21 @@ class _Merger:
         """Counts the documents that each annotator, or construction, graded as relevant."""
         counts: Counter[str] = Counter()
         for document, of_document in votes.items():
-            final = self.adjudicated.grades.get((query, document))
+            final = self.adjudicated_grades.get((query, document))
             for name, grade in of_document.items():
                 counts[name] += (grade if final is None else final) >= self._least
-        for one in self.project.candidates[query]:
-            if one.document not in votes:
-                grade = self.construction.grades.get((query, one.document), 0)
+        for document in self.project.to_judge[query]:
+            if document not in votes:
+                grade = self.construction.get((query, document), 0)
                 counts[CONSTRUCTION] += grade >= self._least
         return +counts
 
     def merge_grades(self, query: str, votes: Votes) -> None:
         closed = self.adjudicated.unanswerable.get(query) is True
-        pooled = [candidate.document for candidate in self.project.candidates[query]]
-        for document in dict.fromkeys((*pooled, *votes)):
+        for document in dict.fromkeys((*self.project.to_judge[query], *votes)):
             pair = (query, document)
             of_document = votes.get(document, {})
-            values, resolution = set(of_document.values()), self.adjudicated.grades.get(pair)
+            values, resolution = set(of_document.values()), self.adjudicated_grades.get(pair)
             if len(values) > 1 and not closed:
                 crosses = min(values) < self._least <= max(values)
                 conflict = Conflict("grade", query, document, of_document, resolution, crosses)
@@ -168,8 +196,9 @@ class _Merger:
                 self.merged.grades[pair] = resolution
             elif len(values) == 1 or (values and closed):
                 self.merged.grades[pair] = min(values)
-            elif not values and pair in self.construction.grades:
-                self.merged.grades[pair] = self.construction.grades[pair]
+            elif not values and pair in self.construction:
+                self.merged.grades[pair] = self.construction[pair]
+                self.merged.unreviewed.add(pair)
 
     def merge_ability(self, query: str) -> None:
         votes = {
@@ -201,11 +230,12 @@ def apply_policy(
     Abilities have no order: the one that most annotators chose counts, else that of the query file,
     else none.
     """
-    decided = Consensus(
-        dict(merged.grades),
-        dict(merged.unanswerable),
-        dict(merged.abilities),
-        [one for one in merged.conflicts if not one.open or one.kind not in kinds],
+    decided = replace(
+        merged,
+        grades=dict(merged.grades),
+        unanswerable=dict(merged.unanswerable),
+        abilities=dict(merged.abilities),
+        conflicts=[one for one in merged.conflicts if not one.open or one.kind not in kinds],
     )
     pick = min if policy == "lower" else max
     for one in merged.open:
@@ -218,6 +248,7 @@ def apply_policy(
             decided.unanswerable[one.query] = policy == "lower"
         elif (ability := _majority(project, one)) is not None:
             decided.abilities[one.query] = ability
+    _grade_copies(project, decided.grades)
     return decided
 
 

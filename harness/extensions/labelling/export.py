@@ -24,7 +24,7 @@ from harness.datasets.adapters.labelled_files import SETTINGS
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation, Annotations
 from harness.extensions.labelling.consensus import Consensus, Policy, apply_policy, read_consensus
-from harness.extensions.labelling.project import CONSTRUCTION, LabelQuery, Project, encode_lines
+from harness.extensions.labelling.project import LabelQuery, Project, encode_lines
 from harness.extensions.labelling.render import readme
 from harness.extensions.labelling.reports import (
     AnnotatorSummary,
@@ -59,7 +59,8 @@ def export(
 
     `conflicts`: `refuse`, or take the `lower` grade (and believe who marked a query as
     unanswerable) or the `higher` (and do not): metrics under both are bounds of what resolving them
-    would give. `unfinished` includes queries that have candidates without a judgement.
+    would give. `unfinished` includes queries with candidates that no person judged: a grade by
+    construction counts then, and the export is marked as unreviewed.
 
     Raises UsageError for a folder that is not a project, open conflicts where they are refused,
     nothing to export, and an `out` that contains something else.
@@ -71,7 +72,7 @@ def export(
     if project.scale.target == "answer":
         raise UsageError(
             f"{folder}: contains judgements of answers, which are not a dataset; use them with "
-            f"`{project.scale.next_command(folder)}`"
+            f"`{project.scale.final_command(folder)}`"
         )
     out = folder / "dataset" if out is None else out
     others = out.is_file() or (out.is_dir() and any(out.iterdir()))
@@ -114,7 +115,7 @@ def export(
                 open=len(merged.open),
                 policy=conflicts,
             ),
-            counts=_counts(project, annotators, progress, queries, qrels, lowered),
+            counts=_counts(project, annotators, agreed, progress, queries, qrels, lowered),
             annotation_files={
                 path.name: digest(path) for path in sorted((folder / "annotations").glob("*.jsonl"))
             },
@@ -145,8 +146,8 @@ def _collect(
         exported |= {query for query, _ in agreed.grades}
     if not exported:
         raise UsageError(
-            f"{project.folder}: no query is finished, so there is nothing to export yet; `harness "
-            f"label status {project.folder}` shows what is left, --unfinished exports what there is"
+            f"{project.folder}: no query is finished, so there is nothing to export yet; judge on "
+            f"with `harness label open {project.folder}`, or export what there is with --unfinished"
         )
     records = [query for query in project.queries if query.id in exported]
     some_split = any(query.split for query in records)
@@ -174,15 +175,13 @@ def _collect(
 def _counts(
     project: Project,
     annotators: Mapping[str, Annotations],
+    agreed: Consensus,
     progress: JudgingProgress,
     queries: Sequence[LabelQuery],
     qrels: Qrels,
     lowered: int,
 ) -> ExportCounts:
     own = list(annotators.values())
-    built = project.annotation_log(CONSTRUCTION).current.grades
-    by_people = {pair for one in own for pair in one.grades}
-    by_people |= set(project.adjudication_log().current.grades)
     pairs = [(query, document) for query, grades in qrels.items() for document in grades]
     grades = Counter(grade for grades in qrels.values() for grade in grades.values())
     abilities = [query.ability for query in queries]
@@ -193,7 +192,7 @@ def _counts(
         judgements=len(pairs),
         grades={str(grade): grades[grade] for grade in range(4)},
         judged_by_two_or_more=sum(sum(pair in one.grades for one in own) >= 2 for pair in pairs),
-        by_construction=sum(pair in built and pair not in by_people for pair in pairs),
+        unreviewed=len(qrels.keys() & {query for query, _ in agreed.unreviewed}),
         abilities=dict(sorted(Counter(str(one or Ability.LOOKUP) for one in abilities).items())),
         ability_unknown=sum(one is None for one in abilities),
         without_relevant=len(qrels.keys() & set(progress.without_relevant)),
@@ -201,10 +200,7 @@ def _counts(
         unanswerable_unconfirmed=count_unconfirmed(project, unanswerable, annotators),
         unfinished=len(qrels.keys() & set(progress.unfinished)),
         excluded=len(set(progress.unfinished) - qrels.keys()),
-        unjudged_proposals=sum(
-            one.proposal is not None and one.query in qrels and one.document not in qrels[one.query]
-            for one in project.pool
-        ),
+        rejected=len(progress.rejected),
         lowered_to_0=lowered,
     )
 

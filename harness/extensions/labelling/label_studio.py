@@ -25,21 +25,23 @@ from harness.extensions.labelling.annotations import (
 )
 from harness.extensions.labelling.project import Project, annotator_name
 from harness.extensions.labelling.reports import ImportReport
-from harness.extensions.labelling.session import (
+from harness.extensions.labelling.session import Item, worklist
+from harness.extensions.labelling.views import (
     DocumentView,
-    Item,
     context,
     document_view,
     format_time,
     reference,
-    worklist,
 )
 from harness.io.files import folder_aside, write_bytes
 from harness.io.records import Record, convert, decode, encode
 
 TASKS, CONFIG = "tasks.json", "config.xml"
 
-_ANSWERABLE = {True: "cannot be answered", False: "can be answered"}
+_MARKS = {
+    "unanswerable": {"cannot be answered": True, "can be answered": False},
+    "rejected": {"rejected": True},
+}
 
 
 class StudioResult(Record, forbid_unknown_fields=False):
@@ -134,10 +136,11 @@ def config(scale: Scale) -> str:
     grades = {str(grade): f"{grade} {name}" for grade, (name, _) in scale.meanings.items()}
     controls = [_choices("grade", "document", f"Grade the {scale.target}", grades)]
     if scale.target == "document":
-        answerable = {name: name for name in _ANSWERABLE.values()}
+        answerable, rejected = ({name: name for name in names} for names in _MARKS.values())
         abilities = {str(one): f"{one}: {meaning}" for one, meaning in ABILITIES.values()}
         controls += [
             _choices("unanswerable", "query", "Can it be answered?", answerable),
+            _choices("rejected", "query", "Is it no usable question?", rejected),
             _choices("ability", "query", "What does the query ask for?", abilities),
         ]
     parts = [
@@ -168,7 +171,7 @@ def _data(project: Project, item: Item) -> TaskData:
     document = "No system found a document for this query. Can it be answered?"
     if item.document is not None:
         document = _text(document_view(project.document(item.query, item.document)))
-    around = context(project, item)
+    around = context(project, item.query, item.document)
     return TaskData(
         query_id=item.query,
         document_id=item.document or "",
@@ -210,9 +213,8 @@ def _lines(
         if result.from_name == "grade":
             grades = {str(grade): grade for grade in project.scale.meanings}
             fields["grade"] = grades.get(str(value), value)
-        if result.from_name == "unanswerable":
-            marks = {name: mark for mark, name in _ANSWERABLE.items()}
-            fields["unanswerable"] = marks.get(str(value), value)
+        if result.from_name in _MARKS:
+            fields[result.from_name] = _MARKS[result.from_name].get(str(value), value)
         yield convert(fields, Annotation, where)
 
 

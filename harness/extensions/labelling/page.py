@@ -18,6 +18,7 @@ from urllib.parse import parse_qs
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import ABILITIES
 from harness.extensions.labelling.session import (
+    AnnotationSession,
     Item,
     ItemView,
     JudgeRequest,
@@ -74,7 +75,7 @@ def session_info(session: JudgingSession) -> dict[str, Any]:
         "folder": str(session.folder),
         "target": scale.target,
         "relevance_level": level,
-        "next_command": scale.next_command(session.folder),
+        "next_command": scale.final_command(session.folder),
         "grades": grades,
         "abilities": abilities if scale.target == "document" else [],
     }
@@ -90,7 +91,12 @@ def _judge(session: JudgingSession, own: SessionId, body: object) -> Response:
     request = convert(body, JudgeRequest, "not an annotation")
     session.refresh()
     item = request.item if request.item is not None and session.has(request.item) else None
+    if item is not None and request.text not in (None, session.project.query[item.query].text):
+        raise UsageError("the query was reworded meanwhile, so this was not saved; reload the page")
     try:
+        if request.reworded is not None and item and isinstance(session, AnnotationSession):
+            session.reword(item.query, request.reworded)
+            return _json(_view(session, item))
         if request.undo:
             return _json(_view(session, session.undo(item)))
         if request.annotation is None:

@@ -9,16 +9,17 @@
 | annotations/construction.jsonl | grades that follow from how a query was generated |
 | adjudications.jsonl | how conflicts were resolved, each line with its `adjudicator` |
 
-An annotation log is appended to, one line an annotation, in one of four forms, each with "time";
+An annotation log is appended to, one line an annotation, in one of five forms, each with "time";
 the last line about a thing counts, null withdraws it:
 
     {"query": id, "document": id, "grade": 0 to 3 or null}
     {"query": id, "ability": "lookup", "multi-hop", "temporal", "knowledge-update" or null}
     {"query": id, "unanswerable": true, false or null}
+    {"query": id, "rejected": true or null}
     {"query": id, "document": id (optional), "note": text}
 
-Annotators are not asked about candidates that construction graded; if they grade them all the same,
-their grade counts.
+A grade by construction counts until a person judges the document, too; until then the query is not
+finished. Candidates of a query with the same text are judged once, and get the same grade.
 """
 
 from __future__ import annotations
@@ -176,15 +177,29 @@ class LabelDocument(OpenRecord):
         """What identifies the document among all: ids are unique in a haystack alone."""
         return f"{self.haystacks[0]}/{self.id}" if self.haystack else self.id
 
+    def text_key(self, haystack: str | None) -> tuple[object, ...]:
+        """What documents that are copies of each other have in common, in a haystack.
+
+        A turn of a session has no copies: what it says depends on the turns around it.
+        """
+        if self.session:
+            return (self.id,)
+        of_haystack = self.haystack if isinstance(self.haystack, dict) else {}
+        time = of_haystack.get(haystack or "", self.timestamp)
+        return (self.title or "", " ".join(self.text.split()), time, self.speaker or "")
+
 
 class QueryOrigin(Record):
-    """How a query was generated, and from which documents."""
+    """How a query was generated, and from which documents; its first `text`, and by whom it was
+    reworded, where a person did."""
 
     method: Literal["template", "model"]
     documents: list[str] = msgspec.field(default_factory=list)
     template: str | None = None
     topic: str | None = None
     model: str | None = None
+    text: str | None = None
+    reworded_by: str | None = None
 
 
 class LabelQuery(OpenRecord):
@@ -298,6 +313,43 @@ class Project:
         for candidate in self.pool:
             found[candidate.query].append(candidate)
         return found
+
+    @cached_property
+    def judged_as(self) -> dict[Pair, str]:
+        """The candidate that each one is judged as: the first in the pool with the same text."""
+        first: dict[tuple[object, ...], str] = {}
+        return {
+            (one.query, one.document): first.setdefault(
+                (one.query, *self._text_key(one.query, one.document)), one.document
+            )
+            for one in self.pool
+        }
+
+    @cached_property
+    def to_judge(self) -> dict[str, list[str]]:
+        """The documents to judge by query, each text once; every query has an entry."""
+        return {
+            query: [c.document for c in of_query if self.judged_as[query, c.document] == c.document]
+            for query, of_query in self.candidates.items()
+        }
+
+    def with_copies(self) -> list[Candidate]:
+        """Returns the pool with all other documents that have the text of a candidate."""
+        copies: dict[tuple[object, ...], list[str]] = {}
+        for document in self.documents:
+            for haystack in (None, *document.haystacks):
+                key = (haystack, *document.text_key(haystack))
+                copies.setdefault(key, []).append(document.id)
+        found = {(one.query, one.document): one for one in self.pool}
+        for query, pooled in list(found):
+            key = (self.query[query].haystack or None, *self._text_key(query, pooled))
+            for copy in copies.get(key, ()):
+                more = Candidate(query=query, document=copy, proposal="same text")
+                found.setdefault((query, copy), more)
+        return list(found.values())
+
+    def _text_key(self, query: str, document: str) -> tuple[object, ...]:
+        return self.document(query, document).text_key(self.query[query].haystack or None)
 
     def document(self, query: str, document: str) -> LabelDocument:
         """Returns the document of this id in the query's haystack. Raises KeyError."""

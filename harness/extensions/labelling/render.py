@@ -26,8 +26,7 @@ def render_status(found: StatusReport) -> str:
     parts = [_head(found), _annotators(found), _agreement(found), _conflicts(found)]
     if found.target == "document":
         parts += [_progress(found), _scores(found)]
-    elif found.annotators:
-        parts.append(f"take the judgements in with `{found.next_command}`")
+    parts.append(f"next: {found.next_command}")
     return "\n\n".join(part for part in parts if part)
 
 
@@ -47,14 +46,14 @@ def _head(found: StatusReport) -> str:
         lines.append(f"{found.without_candidates} queries have no candidate")
     if found.overlap < 1:
         lines.append(f"{found.shared_queries} of the queries are judged by everybody")
-    if found.by_construction:
-        lines.append(f"{found.by_construction} grades are by construction")
+    if found.unreviewed:
+        lines.append(f"{found.unreviewed} generated queries are unreviewed: nobody has judged them")
     return "\n".join(lines)
 
 
 def _annotators(found: StatusReport) -> str:
     if not found.annotators:
-        return f"nobody has judged yet: harness label open {found.folder} --annotator NAME"
+        return "nobody has judged yet"
     rows = [
         [
             one.name,
@@ -62,11 +61,13 @@ def _annotators(found: StatusReport) -> str:
             one.remaining,
             f"{one.queries - one.queries_remaining} of {one.queries}",
             one.unanswerable,
+            one.rejected,
             one.abilities,
         ]
         for one in found.annotators
     ]
-    headers = ["annotator", "grades", "left", "queries done", "cannot be answered", "abilities"]
+    marks = ["cannot be answered", "rejected", "abilities"]
+    headers = ["annotator", "grades", "left", "queries done", *marks]
     if found.target == "answer":
         rows, headers = [row[:4] for row in rows], [*headers[:3], "questions done"]
     return grid(rows, headers)
@@ -106,10 +107,7 @@ def _conflicts(found: StatusReport) -> str:
     if not n:
         return f"conflicts: none open, {resolved} resolved" if resolved else ""
     counts = ", ".join(f"{count} {kind}" for kind, count in kinds.items())
-    return (
-        f"conflicts: {n} open ({counts}), {resolved} resolved\n"
-        f"  resolve them with `harness label adjudicate {found.folder}`"
-    )
+    return f"conflicts: {n} open ({counts}), {resolved} resolved"
 
 
 def _progress(found: StatusReport) -> str:
@@ -118,8 +116,8 @@ def _progress(found: StatusReport) -> str:
     given = f" ({n} as given, judged by nobody)" if n else ""
     return (
         f"queries: {done.scorable} finished with a relevant document, {done.without_relevant} "
-        f"finished without one,\n{done.unanswerable} cannot be answered{given}, {done.unfinished} "
-        "unfinished, or in conflict over whether they can be answered"
+        f"finished without one,\n{done.unanswerable} cannot be answered{given}, {done.rejected} "
+        f"rejected, {done.unfinished} unfinished, or in conflict over whether they can be answered"
     )
 
 
@@ -179,7 +177,7 @@ _POLICIES = {
 }
 
 _COUNTS = {
-    "by_construction": "judgements by construction, no person's",
+    "unreviewed": "UNREVIEWED generated queries, with grades by construction and of no person",
     "judged_by_two_or_more": "documents of a query that were judged by two or more",
     "without_relevant": "queries without a relevant document in the pool",
     "unanswerable": "queries that cannot be answered (ability abstention)",
@@ -187,7 +185,7 @@ _COUNTS = {
     "lowered_to_0": "grades of such queries that became 0",
     "unfinished": "unfinished queries, whose unjudged documents count as not relevant",
     "excluded": "unfinished queries, excluded",
-    "unjudged_proposals": "proposed documents that nobody judged, not relevant here",
+    "rejected": "queries that an annotator rejected, excluded",
     "ability_unknown": "queries without an ability, which count as lookup",
 }
 

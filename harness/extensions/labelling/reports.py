@@ -94,6 +94,7 @@ class AnnotatorStatus(Record):
     queries: int
     queries_remaining: int
     unanswerable: int
+    rejected: int
     abilities: int
     notes: int
 
@@ -113,6 +114,7 @@ class ProgressCounts(Record):
     without_relevant: int
     unanswerable: int
     unanswerable_unconfirmed: int
+    rejected: int
     unfinished: int
 
 
@@ -148,7 +150,8 @@ class ScoreStatus(Record):
 class StatusReport(Output, tag="harness.label-status/1"):
     """Output of `harness label status`; `scores` is null where no system is pooled.
 
-    Open conflicts on grades count as the lower grade in the scores.
+    `unreviewed` counts generated queries whose document no person has judged. Open conflicts on
+    grades count as the lower grade in the scores.
     """
 
     folder: str
@@ -163,7 +166,7 @@ class StatusReport(Output, tag="harness.label-status/1"):
     overlap: float
     shared_queries: int
     annotators: list[AnnotatorStatus]
-    by_construction: int
+    unreviewed: int
     agreement: list[AgreementMeasure]
     conflicts: ConflictStatus
     progress: ProgressCounts
@@ -202,9 +205,9 @@ class ConflictSummary(Record):
 class ExportCounts(Record):
     """Counts of an exported dataset.
 
-    `lowered_to_0`: relevant grades of unanswerable queries; `unjudged_proposals`: proposed
-    unjudged documents; `unfinished`: exported all the same; `excluded`: unfinished
-    queries that were not.
+    `unreviewed`: generated queries whose document no person judged, and whose grade is by
+    construction; `lowered_to_0`: relevant grades of unanswerable queries; `unfinished`: exported
+    all the same; `excluded`: unfinished queries that were not; `rejected`: excluded, too.
     """
 
     documents: int
@@ -212,7 +215,7 @@ class ExportCounts(Record):
     judgements: int
     grades: dict[str, int]
     judged_by_two_or_more: int
-    by_construction: int
+    unreviewed: int
     abilities: dict[str, int]
     ability_unknown: int
     without_relevant: int
@@ -220,7 +223,7 @@ class ExportCounts(Record):
     unanswerable_unconfirmed: int
     unfinished: int
     excluded: int
-    unjudged_proposals: int
+    rejected: int
     lowered_to_0: int
 
 

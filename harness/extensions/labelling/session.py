@@ -29,19 +29,20 @@ from harness.extensions.labelling.annotations import (
     Kind,
     Scale,
 )
-from harness.extensions.labelling.project import (
-    CONSTRUCTION,
-    LabelDocument,
-    Project,
-    annotator_name,
+from harness.extensions.labelling.project import Project, annotator_name, encode_lines
+from harness.extensions.labelling.views import (
+    DocumentView,
+    TurnContext,
+    context,
+    document_view,
+    format_time,
+    reference,
 )
+from harness.io.files import write_bytes
 from harness.io.records import Record
-from harness.schema import Ability, as_datetime
+from harness.schema import Ability
 
 Mode = Literal["annotate", "adjudicate"]
-
-CONTEXT_TURNS = 2
-"""How many turns are shown before and after the one that is judged."""
 
 
 class Item(Record):
@@ -55,30 +56,13 @@ class Item(Record):
     kind: Kind | None = None
 
 
-class DocumentView(Record):
-    """What is shown of a document."""
-
-    text: str
-    title: str | None = None
-    timestamp: str | None = None
-    speaker: str | None = None
-    session: str | None = None
-
-
-class TurnContext(Record):
-    """The turns before and after a document in its session."""
-
-    before: list[DocumentView]
-    after: list[DocumentView]
-
-
 class ItemView(Record):
     """Everything that is shown of an item; nothing of systems and ranks.
 
-    `number` is that of the query, or of the conflict. `grade`, `ability` and `unanswerable` are the
-    annotator's, or the resolution. `given_ability` is the query's own. `candidates` have `item` and
-    `grade`, `votes` `annotator` and `value`, `notes` `annotator` and `note`; `evidence` are the
-    relevant documents of a conflict, each with `document` and `votes`.
+    `number` is that of the query, or of the conflict. `grade`, `ability`, `unanswerable` and
+    `rejected` are the annotator's, or the resolution. `given_ability` is the query's own.
+    `candidates` have `item` and `grade`, `votes` `annotator` and `value`, `notes` `annotator` and
+    `note`; `evidence` are the relevant documents of a conflict, each with `document` and `votes`.
     """
 
     item: Item
@@ -91,6 +75,7 @@ class ItemView(Record):
     ability: Ability | None
     given_ability: Ability | None
     unanswerable: bool | None
+    rejected: bool | None
     number: int
     done: int
     total: int
@@ -105,6 +90,7 @@ class ItemView(Record):
     position: int = 0
     note: str = ""
     warning: str = ""
+    can_reword: bool = False
     # Adjudication alone:
     votes: list[dict[str, object]] = msgspec.field(default_factory=list)
     evidence: list[dict[str, object]] = msgspec.field(default_factory=list)
@@ -123,10 +109,13 @@ class SessionId(Record):
 
 
 class JudgeRequest(Record):
-    """An annotation, or `undo`; `advance` asks for the next open item in reply."""
+    """An annotation, `undo`, or a `reworded` text of the item's query; `text` is the one that was
+    shown. `advance` asks for the next open item in reply."""
 
     session: SessionId
     item: Item | None = None
+    text: str | None = None
+    reworded: str | None = None
     annotation: Annotation | None = None
     undo: bool = False
     advance: bool = False
@@ -152,8 +141,9 @@ def worklist(
 ) -> list[Item]:
     """Returns all items of `annotator` in order, given their `own` annotations and the `others`'.
 
-    It excludes candidates graded by construction, queries outside the shared ones that another
-    annotator has begun and this one has not, and questions to which every answer failed.
+    It excludes copies, which are judged with the candidate that has their text, queries outside the
+    shared ones that another annotator has begun and this one has not, and questions to which every
+    answer failed. What construction graded is judged like any other.
     """
     seed = project.settings.seed
     shared = shared_queries(project)
@@ -162,27 +152,29 @@ def worklist(
         rest -= {query for one in others for query in annotated_queries(one)} - annotated_queries(
             own
         )
-    built = project.annotation_log(CONSTRUCTION).current.grades
     items: list[Item] = []
     for query in (*shared, *sorted(rest, key=lambda query: _sort_key(seed, annotator, query))):
-        candidates = project.candidates[query]
-        documents = [c.document for c in candidates if (query, c.document) not in built]
-        documents.sort(key=lambda document: _sort_key(seed, annotator, query, document))
-        items += [Item(query=query, document=document) for document in documents]
-        if not candidates and not project.settings.answers:
+        documents = project.to_judge[query]
+        items += [
+            Item(query=query, document=document)
+            for document in sorted(
+                documents, key=lambda one: _sort_key(seed, annotator, query, one)
+            )
+        ]
+        if not documents and not project.settings.answers:
             items.append(Item(query=query))
     return items
 
 
 def annotated_queries(annotations: Annotations) -> set[str]:
-    """Returns the queries that have a grade, an ability or a mark as unanswerable."""
-    graded = {query for query, _ in annotations.grades}
-    return graded | set(annotations.unanswerable) | set(annotations.abilities)
+    """Returns the queries that have a grade, an ability or a mark."""
+    own = annotations
+    return {*own.unanswerable, *own.rejected, *own.abilities, *(query for query, _ in own.grades)}
 
 
 def is_done(item: Item, annotations: Annotations) -> bool:
-    """Tests whether an item is graded, or its query is marked as unanswerable."""
-    if annotations.unanswerable.get(item.query):
+    """Tests whether an item is graded, or its query is marked as unanswerable or rejected."""
+    if annotations.unanswerable.get(item.query) or annotations.rejected.get(item.query):
         return True
     if item.document is None:
         return item.query in annotations.unanswerable
@@ -306,11 +298,12 @@ class JudgingSession(ABC):
             asked_at=format_time(query.timestamp),
             reference=reference(project, item.query),
             document=None if of_document is None else document_view(of_document),
-            context=context(project, item),
+            context=context(project, item.query, document),
             grade=None if document is None else own.grades.get((item.query, document)),
             ability=own.abilities.get(item.query),
             given_ability=project.given_ability(item.query),
             unanswerable=own.unanswerable.get(item.query),
+            rejected=own.rejected.get(item.query),
             number=at + 1,
             done=sum(map(self.is_done, self.items)),
             total=len(self.items),
@@ -335,8 +328,8 @@ class AnnotationSession(JudgingSession):
         self.refresh()
         if not self.items:
             raise UsageError(
-                f"{folder}: there is nothing to judge for {annotator}: every candidate was judged "
-                "by construction or by another annotator; see `harness label status`"
+                f"{folder}: there is nothing to judge for {annotator}: every query is judged by "
+                "another annotator; see `harness label status`"
             )
 
     def _open_log(self) -> AnnotationLog:
@@ -355,7 +348,7 @@ class AnnotationSession(JudgingSession):
         self._set_items(worklist(self.project, self.annotator, self.annotations, others))
 
     def is_done(self, item: Item) -> bool:
-        """Tests whether an item is graded, or its query is marked as unanswerable."""
+        """Tests whether an item is graded, or its query is marked as unanswerable or rejected."""
         return is_done(item, self.annotations)
 
     def current_item(self) -> Item | None:
@@ -393,12 +386,44 @@ class AnnotationSession(JudgingSession):
             queries=len(queries),
             warning=self._warning(item.query),
             choices=self._choices(item),
+            can_reword=not self._wording_is_fixed(item.query, [own]),
         )
+
+    def reword(self, query: str, text: str) -> None:
+        """Gives a generated query another text, for all annotators.
+
+        Raises UsageError where what is known of the query is about the text it had: systems were
+        pooled with it, or somebody judged it. And for an empty text, or a query of the user's.
+        """
+        from harness.extensions.labelling.start import exclusive
+
+        with exclusive(self.folder):
+            self.refresh()
+            one = self.project.query[query]
+            why = self._wording_is_fixed(query, self.project.annotations().values())
+            if one.generated is None or why or not text.strip():
+                raise UsageError(f"the text of {query!r} stays: {why or 'the new one is empty'}")
+            first = one.generated.text or one.text
+            origin = replace(one.generated, text=first, reworded_by=self.annotator)
+            new = replace(one, text=" ".join(text.split()), generated=origin)
+            queries = [new if each.id == query else each for each in self.project.queries]
+            write_bytes(self.folder / "queries.jsonl", encode_lines(queries))
+        self.refresh()
+
+    def _wording_is_fixed(self, query: str, annotators: Iterable[Annotations]) -> str:
+        """Returns why a query cannot be reworded; empty where it can be."""
+        if self.project.query[query].generated is None:
+            return "it was not generated"
+        if any(one.ranks for one in self.project.candidates[query]):
+            return "systems were pooled with it; reject the query"
+        if any(query in annotated_queries(one) for one in annotators):
+            return "somebody has judged it; reject the query, or take the judgements back"
+        return ""
 
     def _choices(self, item: Item) -> list[Kind]:
         if self.scale.target == "answer":
             return ["grade", "note"]
-        rest: list[Kind] = ["unanswerable", "ability", "note"]
+        rest: list[Kind] = ["unanswerable", "rejected", "ability", "note"]
         return rest if item.document is None else ["grade", *rest]
 
     def _warning(self, query: str) -> str:
@@ -417,53 +442,6 @@ class AnnotationSession(JudgingSession):
         )
 
     def _pool_stamp(self) -> tuple[int, ...]:
-        names = ("label.json", "pool.jsonl", "annotations/construction.jsonl")
+        names = ("label.json", "queries.jsonl", "pool.jsonl")
         paths = [self.folder / name for name in names]
         return tuple(path.stat().st_mtime_ns if path.exists() else 0 for path in paths)
-
-
-# -- Views of documents and queries ----------------------------------------------------------------
-
-
-def document_view(document: LabelDocument) -> DocumentView:
-    """Returns what is shown of a document."""
-    return DocumentView(
-        text=document.text,
-        title=document.title or None,
-        timestamp=format_time(document.timestamp),
-        speaker=document.speaker or None,
-        session=document.session or None,
-    )
-
-
-def context(project: Project, item: Item) -> TurnContext:
-    """Returns the turns around a document in its session; empty where it names no session.
-
-    It does not mark which of them are candidates or were judged.
-    """
-    if item.document is None:
-        return TurnContext(before=[], after=[])
-    turns = project.session(project.document(item.query, item.document))
-    at = next((i for i, one in enumerate(turns) if one.id == item.document), 0)
-    before, after = turns[max(at - CONTEXT_TURNS, 0) : at], turns[at + 1 : at + 1 + CONTEXT_TURNS]
-    return TurnContext(before=[*map(document_view, before)], after=[*map(document_view, after)])
-
-
-def reference(project: Project, query: str) -> str | None:
-    """Returns the reference that answers are compared with; None where documents are judged."""
-    if project.scale.target != "answer":
-        return None
-    answers = project.query[query].answers
-    return " / ".join(answers) if answers else "nothing that was said answers this: to decline"
-
-
-def format_time(value: int | str | None) -> str | None:
-    """Formats seconds since 1970 as date and time; a text stays as it is."""
-    if value is None or value == "":
-        return None
-    if isinstance(value, int):
-        try:
-            return as_datetime(value).isoformat(" ", "minutes")
-        except (ValueError, OverflowError, OSError):
-            return str(value)
-    return value.replace("T", " ")

@@ -193,6 +193,7 @@ def _pool(
         quiet=quiet,
     )
     project.pool = merged_pool(project.pool, pooled, [query.id for query in project.queries])
+    project.pool = project.with_copies()
     project.settings = replace(settings, systems=[one.record for one in pooled])
     update.warnings += [
         f"{one.record.name} failed on {one.failed} queries, which have none of its documents in "

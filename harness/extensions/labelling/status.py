@@ -16,7 +16,7 @@ import numpy.typing as npt
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotations, Pair
 from harness.extensions.labelling.consensus import Conflict, Consensus, apply_policy, read_consensus
-from harness.extensions.labelling.project import CONSTRUCTION, Project
+from harness.extensions.labelling.project import Project
 from harness.extensions.labelling.reports import (
     AgreementMeasure,
     AnnotatorStatus,
@@ -58,6 +58,7 @@ def status(
     project = Project.read(folder)
     settings = project.settings
     annotators = project.annotations()
+    people = [_annotator(project, name, annotators) for name in annotators]
     merged = read_consensus(project, annotators)
     decided = apply_policy(project, merged, "lower", ("grade",))
     progress = judging_progress(project, decided)
@@ -68,7 +69,7 @@ def status(
     return StatusReport(
         folder=str(folder),
         target=project.scale.target,
-        next_command=project.scale.next_command(folder),
+        next_command=_next_command(project, people, merged),
         documents=len(project.documents),
         queries=len(project.queries),
         candidates=len(project.pool),
@@ -77,8 +78,8 @@ def status(
         systems=project.systems or [one.folder for one in settings.answers],
         overlap=settings.overlap,
         shared_queries=len(shared_queries(project)),
-        annotators=[_annotator(project, name, annotators) for name in annotators],
-        by_construction=len(project.annotation_log(CONSTRUCTION).current.grades),
+        annotators=people,
+        unreviewed=len({query for query, _ in merged.unreviewed}),
         agreement=measures(project, annotators),
         conflicts=ConflictStatus(
             open=Counter(map(_conflict_kind, merged.open)),
@@ -90,10 +91,21 @@ def status(
             without_relevant=len(progress.without_relevant),
             unanswerable=len(progress.unanswerable),
             unanswerable_unconfirmed=count_unconfirmed(project, progress.unanswerable, annotators),
+            rejected=len(progress.rejected),
             unfinished=len(progress.unfinished),
         ),
         scores=score_status,
     )
+
+
+def _next_command(project: Project, people: Sequence[AnnotatorStatus], merged: Consensus) -> str:
+    """Returns the command for what is left: to judge, else to resolve, else to use."""
+    working = next((one.name for one in people if one.remaining), None)
+    if working or not people:
+        return f"harness label open {project.folder} --annotator {working or 'NAME'}"
+    if merged.open:
+        return f"harness label adjudicate {project.folder}"
+    return project.scale.final_command(project.folder)
 
 
 def count_unconfirmed(
@@ -118,6 +130,7 @@ def _annotator(
         queries=len({item.query for item in items}),
         queries_remaining=len({item.query for item in left}),
         unanswerable=sum(own.unanswerable.values()),
+        rejected=sum(own.rejected.values()),
         abilities=len(own.abilities),
         notes=len(own.notes),
     )
@@ -214,9 +227,8 @@ def _matrix(values: Sequence[Mapping[K, int]]) -> tuple[Matrix, list[K]]:
 def _marks(project: Project, own: Annotations) -> dict[str, int]:
     """Returns whether each query is unanswerable, of those that an annotator has finished."""
     graded = Counter(query for query, _ in own.grades)
-    built = project.annotation_log(CONSTRUCTION).current.grades
-    asked = Counter(one.query for one in project.pool if (one.query, one.document) not in built)
-    done = {query: 0 for query, n in asked.items() if graded[query] >= n}
+    asked = {query: len(documents) for query, documents in project.to_judge.items()}
+    done = {query: 0 for query, n in asked.items() if n and graded[query] >= n}
     return {**done, **own.unanswerable}
 
 
@@ -227,14 +239,15 @@ def _marks(project: Project, own: Annotations) -> dict[str, int]:
 class JudgingProgress:
     """Queries by their state, in the order of the project.
 
-    `scorable`: every document that a system returned is judged and one is relevant;
-    `without_relevant`: the same and none is relevant; `unanswerable`; `unfinished`: something is
-    not judged, or in conflict. A candidate that was only proposed is not relevant until judged.
+    `scorable`: a person judged every candidate and one is relevant; `without_relevant`: the same
+    and none is relevant; `unanswerable`; `rejected`; `unfinished`: something is not judged by a
+    person, or in conflict.
     """
 
     scorable: list[str] = field(default_factory=list)
     without_relevant: list[str] = field(default_factory=list)
     unanswerable: list[str] = field(default_factory=list)
+    rejected: list[str] = field(default_factory=list)
     unfinished: list[str] = field(default_factory=list)
 
 
@@ -242,20 +255,17 @@ def judging_progress(project: Project, agreed: Consensus) -> JudgingProgress:
     """Sorts the queries by how far they are judged."""
     found = JudgingProgress()
     undecided = {conflict.query for conflict in agreed.open if conflict.kind == "unanswerable"}
-    contested = {(one.query, one.document) for one in agreed.open if one.kind == "grade"}
+    judged = agreed.grades.keys() - agreed.unreviewed
     for query in project.query:
-        candidates = project.candidates[query]
-        pairs = [(query, one.document) for one in candidates]
-        grades = [agreed.grades[pair] for pair in pairs if pair in agreed.grades]
-        left = any(
-            pair not in agreed.grades and (one.ranks or pair in contested)
-            for pair, one in zip(pairs, candidates, strict=True)
-        )
-        if query in undecided:
+        pairs = [(query, document) for document in project.to_judge[query]]
+        grades = [agreed.grades[pair] for pair in pairs if pair in judged]
+        if query in agreed.rejected:
+            found.rejected.append(query)
+        elif query in undecided:
             found.unfinished.append(query)
         elif agreed.unanswerable.get(query):
             found.unanswerable.append(query)
-        elif left or not grades:
+        elif len(grades) < len(pairs) or not grades:
             found.unfinished.append(query)
         elif max(grades) >= project.settings.relevance_level:
             found.scorable.append(query)

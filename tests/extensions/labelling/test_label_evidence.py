@@ -21,9 +21,10 @@ from harness.extensions.labelling.project import (
     PooledSystem,
     Project,
 )
-from harness.extensions.labelling.session import AnnotationSession, Item, TurnContext
+from harness.extensions.labelling.session import AnnotationSession, Item
 from harness.extensions.labelling.start import StartOptions, start
 from harness.extensions.labelling.status import status
+from harness.extensions.labelling.views import TurnContext
 from harness.io.records import to_plain
 from harness.schema import Ability
 

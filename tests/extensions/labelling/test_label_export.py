@@ -13,8 +13,15 @@ from harness import Ability, Settings, open_dataset, run, score_run
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation
 from harness.extensions.labelling.export import export
-from harness.extensions.labelling.project import CONSTRUCTION, Candidate, Project, Split
+from harness.extensions.labelling.project import (
+    CONSTRUCTION,
+    Candidate,
+    LabelDocument,
+    Project,
+    Split,
+)
 from harness.extensions.labelling.reports import ConflictSummary
+from harness.extensions.labelling.session import AnnotationSession
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -153,16 +160,20 @@ def test_splits_hold_their_queries_those_without_an_answer_too(judged: Project) 
     assert dev.query_ids == ["q2", "q3"]
 
 
-def test_construction_counts_where_nobody_judged(project: Project) -> None:
+def test_a_generated_query_that_nobody_judged_is_exported_as_unreviewed(
+    project: Project,
+) -> None:
     judge(project, CONSTRUCTION, {("q1", "d1"): 3, ("q2", "d2"): 3})
     project.pool = [
         Candidate(query="q1", document="d1", proposal="construction"),
-        Candidate(query="q1", document="d3", proposal="topic"),
+        Candidate(query="q1", document="d3", proposal="field"),
         Candidate(query="q2", document="d2", proposal="construction"),
     ]
     project.write()
     judge(project, "ann", {("q2", "d2"): 1})
-    made = export(project.folder)
+    assert export(project.folder).counts.unreviewed == 0
+    assert {j["query"] for j in lines(project.folder / "dataset" / "qrels.jsonl")} == {"q2"}
+    made = export(project.folder, unfinished=True)
     assert {
         (j["query"], j["document"]): j["grade"]
         for j in lines(project.folder / "dataset" / "qrels.jsonl")
@@ -170,8 +181,47 @@ def test_construction_counts_where_nobody_judged(project: Project) -> None:
         ("q1", "d1"): 3,
         ("q2", "d2"): 1,
     }
-    counts = made.counts
-    assert (counts.by_construction, counts.unjudged_proposals) == (1, 1)
+    assert (made.counts.unreviewed, made.counts.unfinished) == (1, 1)
+    readme = (project.folder / "dataset" / "README.md").read_text("utf-8")
+    assert "UNREVIEWED generated queries" in readme
+
+
+def test_a_rejected_query_is_not_exported_and_has_no_conflict(project: Project) -> None:
+    pairs = [(one.query, one.document) for one in project.pool]
+    judge(project, "ann", dict.fromkeys(pairs, 2))
+    judge(project, "bob", {pair: 0 if pair[0] == "q1" else 2 for pair in pairs})
+    with pytest.raises(UsageError, match="2 conflicts are open"):
+        export(project.folder)
+    project.annotation_log("bob").append(Annotation(query="q1", rejected=True))
+    made = export(project.folder)
+    assert (made.counts.queries, made.counts.rejected) == (2, 1)
+    assert "q1" not in {q["id"] for q in lines(project.folder / "dataset" / "queries.jsonl")}
+    project.annotation_log("bob").append(Annotation(query="q1", rejected=None))
+    with pytest.raises(UsageError, match="2 conflicts are open"):
+        export(project.folder)
+
+
+def test_equal_texts_are_judged_once_and_get_the_same_grade(project: Project) -> None:
+    text, more = project.documents[0].text, {"timestamp": "2026-01-01"}
+    copies = [LabelDocument(id=name, text=f" {text}\n") for name in ("copy", "unpooled")]
+    other = [
+        LabelDocument(id="dated", text=text, **more),  # type: ignore[arg-type]
+        LabelDocument(id="turn", text=text, session="s"),
+    ]
+    project.documents += [*copies, *other]
+    project.pool.append(Candidate(query="q1", document="copy", ranks={"a": 3}))
+    project.pool = project.with_copies()
+    project.write()
+    session = AnnotationSession(project.folder, "ann")
+    assert {i.document for i in session.items if i.query == "q1"} == {"d1", "d3"}
+    judge(project, "ann", {("q1", "d1"): 3, ("q1", "d3"): 0})
+    export(project.folder)
+    grades = {j["document"]: j["grade"] for j in lines(project.folder / "dataset" / "qrels.jsonl")}
+    assert grades == {"d1": 3, "d3": 0, "copy": 3, "unpooled": 3}
+    judge(project, "bob", {("q1", "d1"): 0, ("q1", "d3"): 0})
+    export(project.folder, conflicts="lower")
+    found = lines(project.folder / "dataset" / "qrels.jsonl")
+    assert {j["document"]: j["grade"] for j in found}["unpooled"] == 0
 
 
 def test_nothing_of_somebody_elses_is_replaced(judged: Project, tmp_path: Path) -> None:

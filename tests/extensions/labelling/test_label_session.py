@@ -8,7 +8,13 @@ import pytest
 from harness.errors import UsageError
 from harness.extensions.labelling.adjudication import Adjudication
 from harness.extensions.labelling.annotations import Annotation, Kind
-from harness.extensions.labelling.project import CONSTRUCTION, Candidate, LabelDocument, Project
+from harness.extensions.labelling.project import (
+    CONSTRUCTION,
+    Candidate,
+    LabelDocument,
+    Project,
+    QueryOrigin,
+)
 from harness.extensions.labelling.session import AnnotationSession, Item
 from harness.schema import Ability
 
@@ -84,7 +90,7 @@ def test_a_query_without_candidates_is_asked_once(project: Project) -> None:
     project.write()
     session = AnnotationSession(project.folder, "ann")
     assert item("q3") in session.items
-    assert session.view(item("q3")).choices == ["unanswerable", "ability", "note"]
+    assert session.view(item("q3")).choices == ["unanswerable", "rejected", "ability", "note"]
     session.annotate(Annotation(query="q3", unanswerable=False))
     assert session.view(item("q3")).done == 1
 
@@ -137,10 +143,47 @@ def test_only_the_shared_queries_are_judged_twice(project: Project) -> None:
     assert own.query in {one.query for one in bob.items}
 
 
-def test_what_construction_judged_is_not_asked(project: Project) -> None:
+def test_what_construction_judged_is_shown_to_a_person(project: Project) -> None:
     project.annotation_log(CONSTRUCTION).append(grade("q1", "d1", 3))
-    assert item("q1", "d1") not in AnnotationSession(project.folder, "ann").items
+    session = AnnotationSession(project.folder, "ann")
+    assert item("q1", "d1") in session.items
+    assert session.view(item("q1", "d1")).grade is None
     assert project.annotators() == []
+
+
+def test_a_rejected_query_is_done(project: Project) -> None:
+    session = AnnotationSession(project.folder, "ann")
+    first = session.items[0]
+    session.annotate(Annotation(query=first.query, rejected=True))
+    view = session.view(first)
+    assert (view.done, view.rejected, view.next_open.query != first.query) == (2, True, True)
+    session.undo()
+    assert session.view(first).done == 0
+
+
+def test_a_generated_query_is_reworded_for_all_until_somebody_judges_it(project: Project) -> None:
+    origin = QueryOrigin(method="model", documents=["d1"], model="m")
+    project.queries = [msgspec.structs.replace(q, generated=origin) for q in project.queries[:2]]
+    project.pool = [
+        Candidate(query="q1", document="d1", proposal="construction"),
+        Candidate(query="q2", document="d1", ranks={"a": 1}),
+    ]
+    project.write()
+    ann, bob = AnnotationSession(project.folder, "ann"), AnnotationSession(project.folder, "bob")
+    assert ann.view(item("q1", "d1")).can_reword
+    ann.reword("q1", " When does it  sail? ")
+    bob.refresh()
+    assert bob.view(item("q1", "d1")).text == "When does it sail?"
+    generated = Project.read(project.folder).query["q1"].generated
+    assert generated is not None
+    assert (generated.text, generated.reworded_by) == ("When does the ferry leave?", "ann")
+    bob.annotate(grade("q1", "d1", 2))
+    for query, text, why in (
+        ("q1", "x", "somebody has judged it"),
+        ("q2", "x", "systems were pooled with it"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            ann.reword(query, text)
 
 
 def test_a_pool_that_grew_is_taken_in_while_one_works(project: Project) -> None:

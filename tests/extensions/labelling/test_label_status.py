@@ -12,7 +12,13 @@ from scipy import stats
 from harness import evaluate
 from harness.errors import UsageError
 from harness.extensions.labelling.annotations import Annotation
-from harness.extensions.labelling.project import Candidate, LabelDocument, LabelQuery, Project
+from harness.extensions.labelling.project import (
+    CONSTRUCTION,
+    Candidate,
+    LabelDocument,
+    LabelQuery,
+    Project,
+)
 from harness.extensions.labelling.render import render_status
 from harness.extensions.labelling.reports import ScoreStatus, StatusReport
 from harness.extensions.labelling.status import status
@@ -25,7 +31,9 @@ N, DOCUMENTS = 30, 6
 def large(project: Project) -> Project:
     """Thirty queries; `a` and `b` each found three of six documents."""
     rng = np.random.default_rng(1)
-    project.documents = [LabelDocument(id=f"d{number}", text="x") for number in range(DOCUMENTS)]
+    project.documents = [
+        LabelDocument(id=f"d{number}", text=f"x{number}") for number in range(DOCUMENTS)
+    ]
     project.queries = [LabelQuery(id=f"q{number}", text="x") for number in range(N)]
     project.settings = replace(project.settings, depth=3)
     project.pool = []
@@ -90,6 +98,9 @@ def test_what_cannot_be_told_yet_is_not_told(large: Project) -> None:
     assert [one.value for one in scores_of(found).systems] == [None, None]
     assert "cannot be estimated yet" in render_status(found)
     assert "nobody has judged yet" in render_status(found)
+    assert render_status(found).endswith(
+        f"next: harness label open {large.folder} --annotator NAME"
+    )
     judge(large, "ann", 1)
     found = status(large.folder)
     assert [one.low for one in scores_of(found).systems] == [None, None]
@@ -114,6 +125,21 @@ def test_who_judged_what_and_how_far_they_agree(large: Project) -> None:
     assert found.conflicts.grades == 1
     assert scores_of(found).systems[0].judged == 1.0
     assert "1 open (1 how relevant)" in render_status(found)
+    assert found.next_command == f"harness label open {large.folder} --annotator bob"
+
+
+def test_generated_queries_that_nobody_judged_are_not_finished(large: Project) -> None:
+    large.pool = [replace(one, ranks={}, proposal="construction") for one in large.pool]
+    large.write()
+    grades = [Annotation(query=c.query, document=c.document, grade=3) for c in large.pool]
+    large.annotation_log(CONSTRUCTION).append(*grades)
+    found = status(large.folder)
+    assert (found.progress.scorable, found.progress.unfinished, found.unreviewed) == (0, N, N)
+    assert "harness label open" in found.next_command
+    large.annotation_log("ann").append(*grades)
+    found = status(large.folder)
+    assert (found.progress.scorable, found.progress.unfinished, found.unreviewed) == (N, 0, 0)
+    assert found.next_command == f"harness label export {large.folder}"
 
 
 def test_queries_that_share_haystacks_are_no_sample_of_their_own(large: Project) -> None:

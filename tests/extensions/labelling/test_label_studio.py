@@ -10,9 +10,9 @@ import orjson
 import pytest
 
 from harness.errors import UsageError
-from harness.extensions.labelling.annotations import Annotation
+from harness.extensions.labelling.annotations import KINDS, Annotation
 from harness.extensions.labelling.label_studio import export_tasks, import_tasks
-from harness.extensions.labelling.project import CONSTRUCTION, Project
+from harness.extensions.labelling.project import Project
 from harness.schema import Ability
 
 
@@ -51,20 +51,19 @@ def choice(name: str, value: str, target: str = "document") -> dict[str, Any]:
 
 def test_tasks_are_blind_and_fit_the_interface(project: Project, tmp_path: Path) -> None:
     project.annotation_log("ann").append(Annotation(query="q1", document="d1", grade=3))
-    project.annotation_log(CONSTRUCTION).append(Annotation(query="q2", document="d2", grade=3))
     out = tmp_path / "tasks"
-    assert export_tasks(project.folder, out) == 5
+    assert export_tasks(project.folder, out) == 6
     tasks = read(out)
     pairs = {(one["data"]["query_id"], one["data"]["document_id"]) for one in tasks}
-    assert pairs == {(one.query, one.document) for one in project.pool} - {("q2", "d2")}
-    assert [one["annotations"] for one in tasks] == [[]] * 5
+    assert pairs == {(one.query, one.document) for one in project.pool}
+    assert [one["annotations"] for one in tasks] == [[]] * 6
     assert not any(word in str(tasks) for word in ("rank", "ann'"))
     root = ElementTree.fromstring((out / "config.xml").read_text())
     fields = {one.get("value", "")[1:] for one in root.iter("Text")}
     assert fields <= set(tasks[0]["data"])
     shown = {one.get("name") for one in root.iter("Text")}
     controls = [*root.iter("Choices"), *root.iter("TextArea")]
-    assert {one.get("name") for one in controls} == {"grade", "unanswerable", "ability", "note"}
+    assert {one.get("name") for one in controls} == set(KINDS)
     assert {one.get("toName") for one in controls} <= shown
 
 
@@ -78,18 +77,19 @@ def test_every_kind_of_annotation_comes_back_and_once(project: Project, tmp_path
             second,
             choice("ability", "temporal", "query"),
             choice("unanswerable", "can be answered", "query"),
+            choice("rejected", "rejected", "query"),
             by={"email": "bob.b@example.org"},
         ),
     ]
     path = tmp_path / "export.json"
     path.write_bytes(orjson.dumps(tasks))
-    assert import_tasks(path, project.folder).added == {"bob.b": 4}
+    assert import_tasks(path, project.folder).added == {"bob.b": 5}
     found = project.annotation_log("bob.b").current
     pair = (first["data"]["query_id"], first["data"]["document_id"])
     assert (found.grades, found.notes) == ({pair: 3}, {pair: "at <seven> & late"})
     query = second["data"]["query_id"]
     assert found.abilities == {query: Ability.TEMPORAL}
-    assert found.unanswerable == {query: False}
+    assert (found.unanswerable, found.rejected) == ({query: False}, {query: True})
     assert import_tasks(path, project.folder).added == {"bob.b": 0}
 
 

@@ -159,7 +159,11 @@ def _add_export(verbs: Verbs) -> None:
         choices=("refuse", "lower", "higher"),
         help="what open ones become; metrics under lower and higher are bounds (refuse)",
     )
-    add("--unfinished", action="store_true", help="also export unfinished queries")
+    add(
+        "--unfinished",
+        action="store_true",
+        help="also export what is not finished, marked as unreviewed where nobody judged it",
+    )
     add_output(parser)
 
 
@@ -399,11 +403,14 @@ def call_export(options: argparse.Namespace) -> int:
     if options.json or options.quiet:
         return 0
     print(f"{out}: {counts.queries} queries, {counts.judgements} judgements")
-    shown = ("unanswerable", "without_relevant", "unfinished", "excluded", "unjudged_proposals")
-    for line in count_lines(counts, shown):
+    names = "unreviewed", "unanswerable", "without_relevant", "unfinished", "excluded", "rejected"
+    for line in count_lines(counts, names):
         print(f"  {line}")
-    option = split_option(made.splits)
-    print(f"next: harness run --dataset labelled --source {out} --retriever bm25{option}")
+    run = f"harness run --dataset labelled --source {out} --retriever bm25"
+    run += split_option(made.splits)
+    if counts.unfinished or counts.excluded:
+        run = f"harness label open {folder}, for what is not judged; or {run}"
+    print(f"next: {run}")
     return 0
 
 

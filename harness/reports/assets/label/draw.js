@@ -10,7 +10,9 @@ import {
   goTo,
   info,
   openNote,
+  openText,
   press,
+  reject,
   resolving,
   state,
   tell,
@@ -39,7 +41,9 @@ export function draw(view) {
   find("number").textContent = view.asked_at ? `${number} · asked ${view.asked_at}` : number;
   find("text").textContent = view.text;
   find("reference").hidden = !view.reference;
-  find("reference").textContent = view.reference ? `Reference: ${view.reference}` : "";
+  find("reference").textContent = view.reference
+    ? `${info.target === "answer" ? "Reference" : "Generated answer"}: ${view.reference}`
+    : "";
   find("warning").hidden = !view.warning;
   find("warning").textContent = view.warning ?? "";
   drawChoices(view);
@@ -94,6 +98,15 @@ function drawChoices(view) {
         }),
       );
   }
+  if (can("rejected"))
+    parts.push(
+      press("r", "Reject", reject, {
+        class: "choice",
+        title: "no usable question: left out of the dataset",
+        "aria-pressed": String(view.rejected === true),
+      }),
+    );
+  if (view.can_reword) parts.push(press("w", "Reword", openText, { class: "choice" }));
   find("choices").replaceChildren(...parts);
 }
 
@@ -225,6 +238,12 @@ export function drawHelp() {
     ["← → Backspace", "back and on, without a judgement"],
     ["s", "skip: the next one that is left; it comes again at the end"],
     ["u", "undo the newest judgement; again for the one before"],
+    ...(resolving || target() === "Answer"
+      ? []
+      : [
+          ["r", "reject: no usable question, left out of the dataset; the next query follows"],
+          ["w", "reword a generated query that nobody has judged yet"],
+        ]),
     ...(resolving ? [] : [["e", "a note"]]),
   ];
   const grades = info.grades.map((one) => [

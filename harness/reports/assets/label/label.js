@@ -39,7 +39,7 @@ async function send(body, words) {
   if (state.busy) return;
   state.busy = true;
   document.body.classList.add("busy");
-  const whole = JSON.stringify({ ...body, session });
+  const whole = JSON.stringify({ ...body, text: state.view?.text, session });
   localStorage.setItem(storageKey, whole);
   let view = null;
   try {
@@ -161,6 +161,17 @@ export function giveUnanswerable(value) {
   );
 }
 
+/** r; again takes it back. */
+export function reject() {
+  if (!can("rejected")) return;
+  const same = state.view.rejected === true;
+  annotate(
+    { rejected: same ? null : true },
+    same ? "no longer rejected" : "rejected",
+    !same,
+  );
+}
+
 export async function goTo(item) {
   if (state.busy || state.waiting) return;
   closeNote();
@@ -178,10 +189,27 @@ export function undo() {
 }
 
 export function openNote() {
-  if (!can("note")) return;
+  if (can("note")) openField("note", "Note, for yourself and the adjudicator", state.view.note ?? "");
+}
+
+export function openText() {
+  if (state.view.can_reword) openField("text", "The query, for all annotators", state.view.text);
+}
+
+function openField(field, label, value) {
+  state.field = field;
   find("note-place").hidden = false;
-  find("note").value = state.view.note ?? "";
+  find("note-label").textContent = label;
+  find("note").value = value;
   find("note").focus();
+}
+
+function saveField(value) {
+  if (state.waiting || state.busy) return;
+  if (state.field === "note" && value !== (state.view.note ?? ""))
+    annotate({ note: value }, "the note", false);
+  if (state.field === "text" && value && value !== state.view.text)
+    send({ item: state.view.item, reworded: value }, "the query");
 }
 
 function closeNote() {
@@ -197,6 +225,8 @@ const KEYS = new Map([
   ["u", undo],
   ["n", () => giveUnanswerable(true)],
   ["y", () => giveUnanswerable(false)],
+  ["r", reject],
+  ["w", openText],
   ["e", openNote],
   ["?", () => find("help").showModal()],
 ]);
@@ -208,9 +238,9 @@ document.addEventListener("keydown", (event) => {
     if (event.key === "Escape") closeNote();
     if (event.key === "Enter" && !event.shiftKey) {
       event.preventDefault();
-      const note = find("note").value.trim();
+      const value = find("note").value.trim();
       closeNote();
-      if (note !== (state.view.note ?? "")) annotate({ note }, "the note", false);
+      saveField(value);
     }
     return;
   }
