@@ -106,7 +106,6 @@ function drawChoices(view) {
         "aria-pressed": String(view.rejected === true),
       }),
     );
-  if (view.can_reword) parts.push(press("w", "Reword", openText, { class: "choice" }));
   find("choices").replaceChildren(...parts);
 }
 
@@ -221,6 +220,7 @@ function drawMoves(view) {
     press("→", "Next", () => goTo(view.next)),
     press("s", "Skip", () => goTo(view.next_open)),
     press("u", "Undo", undo, { disabled: !view.can_undo }),
+    view.can_reword ? press("w", "Reword", openText) : "",
     can("note") ? press("e", "Note", openNote) : "",
     press("?", "Keys", () => find("help").showModal()),
   );

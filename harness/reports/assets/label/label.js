@@ -165,11 +165,7 @@ export function giveUnanswerable(value) {
 export function reject() {
   if (!can("rejected")) return;
   const same = state.view.rejected === true;
-  annotate(
-    { rejected: same ? null : true },
-    same ? "no longer rejected" : "rejected",
-    !same,
-  );
+  annotate({ rejected: same ? null : true }, same ? "no longer rejected" : "rejected", !same);
 }
 
 export async function goTo(item) {
@@ -189,7 +185,8 @@ export function undo() {
 }
 
 export function openNote() {
-  if (can("note")) openField("note", "Note, for yourself and the adjudicator", state.view.note ?? "");
+  if (can("note"))
+    openField("note", "Note, for yourself and the adjudicator", state.view.note ?? "");
 }
 
 export function openText() {
@@ -199,7 +196,7 @@ export function openText() {
 function openField(field, label, value) {
   state.field = field;
   find("note-place").hidden = false;
-  find("note-label").textContent = label;
+  find("note-label").textContent = `${label} (Enter saves, Escape leaves it)`;
   find("note").value = value;
   find("note").focus();
 }
