@@ -11,72 +11,71 @@ import pytest
 from harness.extensions.labelling.annotations import Annotation
 from harness.extensions.labelling.project import Project
 
-
-def sample(harness: Any) -> None:
-    """The sample's documents in the folder `docs`."""
-    said = harness("datasets", "export", "sample", "--format", "jsonl", "--out", "docs")
-    assert said.status == 0, said.err
+TOWNS = ["Skarholm", "Lundvik", "Tornby", "Ekenes", "Vaksund", "Holmen", "Brevik", "Sandnes"]
 
 
-@pytest.mark.slow
+def notes(folder: Path) -> None:
+    """A titled note on each town, which names the next one; queries and judgements of two."""
+    folder.mkdir()
+    notes = [
+        {
+            "id": f"n{at}",
+            "title": f"Ferry to {town}",
+            "text": f"It leaves pier {at} at {at + 7} sharp; the ferry to {TOWNS[at - 1]} waits.",
+        }
+        for at, town in enumerate(TOWNS)
+    ]
+    (folder / "documents.jsonl").write_text("\n".join(map(json.dumps, notes)))
+    (folder / "queries.jsonl").write_text('{"id": "q", "text": "From which pier?"}')
+    (folder / "qrels.jsonl").write_text('{"query": "q", "document": "n1", "grade": 2}')
+
+
 def test_from_documents_over_a_person_to_a_table(harness: Any, tmp_path: Path) -> None:
-    sample(harness)
-    documents = len((tmp_path / "docs" / "documents.jsonl").read_text().splitlines())
-    made = ("label", "generate", "docs/documents.jsonl", "--out", "set")
+    notes(tmp_path / "docs")
+    made = ("label", "generate", "docs/documents.jsonl", "--out", "set", "--split", "test=1")
     said = harness(*made)
     assert said.status == 0, said.err
-    assert f"200 queries from {documents} documents in set" in said.out
-    assert "documents with fewer than 8 words" in said.out
-    proposals = [
-        one
-        for one in Project.read(tmp_path / "set").pool
-        if one.proposal is not None and one.proposal != "construction"
-    ]
-    n = len(proposals)
-    assert n
-    assert f"proposed: {n} documents" in said.out
-    assert "harness label open set" in said.out
-    # The set's documents are the sample's, and the check says so.
-    said = harness("label", "check", "set", "--against", "sample")
-    assert f"{documents} + 0 documents, 0 + 0 queries" in said.out
+    assert "8 queries from 8 documents in set" in said.out
+    assert "proposed: 8 documents (8 by field)" in said.out
+    assert "no public benchmark was compared" in said.out
+    assert "next: harness label open set" in said.out
 
-    accepted, refused = proposals[0], proposals[1]
-    Project.read(tmp_path / "set").annotation_log("ana").append(
-        Annotation(query=accepted.query, document=accepted.document, grade=2),
-        Annotation(query=refused.query, document=refused.document, grade=0),
-    )
+    said = harness("label", "export", "set", "--out", "dataset")
+    assert said.status == 2
+    assert "no query is finished" in said.err
+    assert "8 generated queries are unreviewed" in harness("label", "status", "set").out
+    first, *rest = Project.read(tmp_path / "set").queries
+    log = Project.read(tmp_path / "set").annotation_log("ana")
+    for one in Project.read(tmp_path / "set").candidates[first.id]:
+        grade = 3 if one.proposal == "construction" else 0
+        log.append(Annotation(query=first.id, document=one.document, grade=grade))
+    log.append(Annotation(query=rest[0].id, rejected=True))
     said = harness("label", "export", "set", "--out", "dataset", "--unfinished")
     assert said.status == 0, said.err
-    manifest = json.loads((tmp_path / "dataset" / "labelling.json").read_text())
-    # A person judged two proposals, and no document that a query was made from.
-    assert manifest["counts"]["unreviewed"] == manifest["counts"]["unfinished"] == 200
-    assert "UNREVIEWED generated queries" in said.out
-    assert "next: harness label open set" in said.out
-    grades = [
-        line.split("\t")
-        for path in (tmp_path / "dataset" / "qrels").iterdir()
-        for line in path.read_text().splitlines()[1:]
-    ]
-    assert [accepted.query, accepted.document, "2"] in grades
-    assert [refused.query, refused.document, "0"] in grades
-    assert len(grades) == 200 + 2  # what nobody judged is not there, not even as 0
-
-    before = harness("label", "generate", "docs/documents.jsonl", "--out", "set", "--json")
-    assert json.loads(before.out)["new_queries"] == 0
-    ran = harness(
-        "run",
-        "--dataset",
-        "labelled",
-        "--source",
-        "dataset",
-        "--split",
-        "dev",
-        "--retriever",
-        "bm25",
+    counts = json.loads((tmp_path / "dataset" / "labelling.json").read_text())["counts"]
+    assert (counts["queries"], counts["unreviewed"], counts["rejected"]) == (7, 6, 1)
+    assert "UNREVIEWED generated queries, with grades by construction and of no person: 6" in (
+        said.out
     )
+    assert "next: harness label open set" in said.out
+    said = harness("label", "export", "set", "--out", "dataset")
+    assert "dataset: 1 queries, 2 judgements" in said.out
+
+    before = harness(*made, "--json")
+    assert json.loads(before.out)["new_queries"] == 0
+    run = ("run", "--dataset", "labelled", "--source", "dataset", "--retriever", "bm25")
+    ran = harness(*run)
     assert ran.status == 0, ran.err
-    assert "ndcg@10" in ran.out
-    assert "0 failed" in ran.out
+    assert "recall@" in ran.out
+
+
+def test_documents_of_a_benchmark_end_with_status_1(harness: Any, tmp_path: Path) -> None:
+    notes(tmp_path / "docs")
+    made = ("label", "generate", "docs/documents.jsonl", "--out", "set", "--against", "docs")
+    said = harness(*made)
+    assert said.status == 1
+    assert "8 + 0 documents, 0 + 0 queries" in said.out
+    assert "8 leaks found" in said.out
 
 
 @pytest.mark.slow

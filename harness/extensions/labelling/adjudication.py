@@ -99,7 +99,7 @@ class Adjudication(JudgingSession):
                 for name, own in self._annotators.items()
                 if pair in own.grades
             }
-            if any(grade >= self.relevance_level for grade in grades.values()):
+            if any(grade >= self.project.settings.relevance_level for grade in grades.values()):
                 votes = [{"annotator": name, "value": grade} for name, grade in grades.items()]
                 document = document_view(self.project.document(*pair))
                 found.append({"document": document, "votes": votes})

@@ -61,7 +61,8 @@ def session_id(session: JudgingSession) -> SessionId:
 def session_info(session: JudgingSession) -> dict[str, Any]:
     """Returns what does not change while the page is open: the session, the grades and abilities to
     choose from, with the key of each ability, and the command that follows."""
-    scale, level = session.scale, session.relevance_level
+    project = session.project
+    scale, level = project.scale, project.settings.relevance_level
     grades = [
         {"grade": grade, "name": name, "meaning": about, "effect": scale.effect(grade, level)}
         for grade, (name, about) in scale.meanings.items()

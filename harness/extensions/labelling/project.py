@@ -215,11 +215,11 @@ class LabelQuery(OpenRecord):
     generated: QueryOrigin | None = None
 
 
-ProposalReason = Literal["construction", "same text", "topic", "field"]
+ProposalReason = Literal["construction", "same text", "near-duplicate", "topic", "field"]
 """Why a candidate that no system returned is in the pool, in order of precedence.
 
-The query was made from it; it has the words of the query's document; it contains the query's topic;
-it has the same value in the template's field.
+The query was made from it; it has the text of another candidate; it has most of the text of the
+query's document; it fits the query's template. Only older projects have a topic.
 """
 
 

@@ -275,14 +275,12 @@ def render_generated(found: GenerateReport) -> str:
     """Returns what was generated, proposed and excluded, and what it cost."""
     before = found.queries - found.new_queries
     new = f", {found.new_queries} of them new" if before else ""
-    several = found.multi_document_queries
     parts = ", ".join(f"{name} {n}" for name, n in found.leakage.splits.queries.items())
     lines = [
         f"{found.queries} queries from {found.documents} documents in {found.folder}{new}",
         f"splits: {parts}, by groups that share no document (the largest has {found.largest_group} "
         "queries)",
-        "judged by construction: the document of each query, grade 3"
-        + (f"; {several} queries were made from several" if several else ""),
+        "the document of each query has grade 3 by construction until a person judges it",
         _proposals(found),
     ]
     if found.queries < found.requested:
@@ -299,12 +297,9 @@ def render_generated(found: GenerateReport) -> str:
 
 def _proposals(found: GenerateReport) -> str:
     if not found.proposals:
-        return "proposed: nothing; no other document has the same text or the same topic"
+        return "proposed: nothing; no other document fits a query, or has most of a document's text"
     by = ", ".join(f"{n} by {why}" for why, n in sorted(found.proposals_by_reason.items()))
-    return (
-        f"proposed: {found.proposals} documents ({by}); none is relevant before a person says so: "
-        f"harness label open {found.folder}"
-    )
+    return f"proposed: {found.proposals} documents ({by}); none is relevant before a person says so"
 
 
 def _usage(usage: EndpointUsage) -> Iterator[str]:
@@ -323,10 +318,12 @@ def render_checks(leakage: LeakageReport) -> str:
     """Returns the checks as a table, with examples."""
     n = leakage.leaks
     result = (
-        f"{n} leak{'' if n == 1 else 's'} found: quotes, splits and public texts above"
+        f"{n} leak{'' if n == 1 else 's'} found: quotes, answers, splits and public texts above"
         if n
         else "no leak was found in what was compared"
     )
+    if not leakage.benchmarks:
+        result += "; no public benchmark was compared: --against NAME"
     table = grid(list(_leakage_rows(leakage)), ["leakage", "what", "found", "of"])
     return "\n".join([table, *_leakage_notes(leakage), result])
 
@@ -339,6 +336,12 @@ def _leakage_rows(leakage: LeakageReport) -> Iterator[list[str | int]]:
         f"queries with {quotes.min_run} words and more in a row of their document",
         quotes.quoting,
         f"{quotes.n} queries",
+    ]
+    yield [
+        "",
+        "queries with all content words of their answer",
+        quotes.with_answer,
+        f"{quotes.with_answer_n} queries with an answer",
     ]
     yield [
         "",
@@ -370,7 +373,7 @@ def _leakage_notes(leakage: LeakageReport) -> Iterator[str]:
         )
     for one in quotes.examples[:3]:
         yield f"note: {one.query} quotes: {one.quoted!r}"
-    if n := len(splits.proposed_documents):
-        yield f"note: {n} proposed documents would be in two splits if they were accepted"
+    if examples := quotes.with_answer_examples[:3]:
+        yield f"note: with their answer: {', '.join(examples)}"
     for same in splits.same_queries[:3]:
         yield f"note: {' and '.join(same.ids)} ask the same, in two splits"

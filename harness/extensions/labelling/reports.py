@@ -252,9 +252,6 @@ class ExportReport(Output, tag="harness.label-export/1"):
     counts: ExportCounts
 
 
-# -- Leakage checks, harness label generate --------------------------------------------------------
-
-
 # -- Leakage checks --------------------------------------------------------------------------------
 
 
@@ -270,8 +267,8 @@ class Quotation(Record):
 class QuoteCheck(Record):
     """Queries that quote a relevant document, of `n` with one; `min_run` words make a quotation.
 
-    `shared_words` is the mean share of a query's words that its document has, by rarity, over
-    `shared_words_n` queries.
+    `with_answer` queries, of `with_answer_n` with an answer, have its words. `shared_words` is the
+    mean share of a query's words that its document has, by rarity, over `shared_words_n` queries.
     """
 
     n: int
@@ -280,6 +277,9 @@ class QuoteCheck(Record):
     shared_words: float | None
     shared_words_n: int
     examples: list[Quotation]
+    with_answer: int
+    with_answer_n: int
+    with_answer_examples: list[str]
 
 
 class SplitFinding(Record):
@@ -292,13 +292,11 @@ class SplitFinding(Record):
 class SplitCheck(Record):
     """What two splits have in common: documents, equal texts, and queries that ask the same.
 
-    `proposed_documents` would be in two splits if a person accepted them. `queries` counts those of
-    each split.
+    `queries` counts those of each split.
     """
 
     queries: dict[str, int]
     documents: list[SplitFinding]
-    proposed_documents: list[SplitFinding]
     same_texts: list[SplitFinding]
     same_queries: list[SplitFinding]
 
@@ -354,7 +352,6 @@ class GenerateReport(Output, tag="harness.label-generate/1"):
     queries: int
     new_queries: int
     requested: int
-    multi_document_queries: int
     proposals: int
     proposals_by_reason: dict[str, int]
     largest_group: int

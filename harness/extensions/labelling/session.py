@@ -27,7 +27,6 @@ from harness.extensions.labelling.annotations import (
     AnnotationLog,
     Annotations,
     Kind,
-    Scale,
 )
 from harness.extensions.labelling.project import Project, annotator_name, encode_lines
 from harness.extensions.labelling.views import (
@@ -228,16 +227,6 @@ class JudgingSession(ABC):
         self._log.append(line)
 
     @property
-    def scale(self) -> Scale:
-        """What is judged, and the grades it can have."""
-        return self.project.scale
-
-    @property
-    def relevance_level(self) -> int:
-        """The lowest grade that counts as relevant."""
-        return self.project.settings.relevance_level
-
-    @property
     def annotations(self) -> Annotations:
         """The current annotations, or resolutions."""
         return self._log.current
@@ -366,8 +355,8 @@ class AnnotationSession(JudgingSession):
         candidates = self.project.candidates.get(line.query)
         if candidates is None or line.document not in (None, *(one.document for one in candidates)):
             raise UsageError(f"not in the pool: query {line.query!r}, document {line.document!r}")
-        if line.kind == "grade" and line.grade not in (None, *self.scale.meanings):
-            raise UsageError(f"{self.scale.target}: {line.grade} is not one of its grades")
+        if line.kind == "grade" and line.grade not in (None, *self.project.scale.meanings):
+            raise UsageError(f"{self.project.scale.target}: {line.grade} is not one of its grades")
 
     def view(self, item: Item) -> ItemView:
         """Returns everything that is shown of an item; nothing of systems, ranks and others."""
@@ -421,14 +410,14 @@ class AnnotationSession(JudgingSession):
         return ""
 
     def _choices(self, item: Item) -> list[Kind]:
-        if self.scale.target == "answer":
+        if self.project.scale.target == "answer":
             return ["grade", "note"]
         rest: list[Kind] = ["unanswerable", "rejected", "ability", "note"]
         return rest if item.document is None else ["grade", *rest]
 
     def _warning(self, query: str) -> str:
         """Returns a warning where a query is marked as unanswerable but has evidence."""
-        least = self.relevance_level
+        least = self.project.settings.relevance_level
         grades = [
             self.annotations.grades.get((query, one.document), 0)
             for one in self.project.candidates[query]

@@ -37,8 +37,8 @@ def _add_generate(verbs: Verbs) -> None:
         "generate",
         call_generate,
         "make queries from documents, by templates or a language model",
-        "Make queries from documents, judged by construction, with documents of the "
-        "same text or topic proposed for a person to judge, splits, and leakage checks.",
+        "Make queries from documents for people to review, with near-duplicates and documents that "
+        "fit the query proposed for judging, splits, and leakage checks. Status 1 for a leak.",
     )
     parser.epilog = (
         "The folder is a labelling project: harness label open FOLDER. The same command after "
@@ -55,8 +55,8 @@ def _add_generate(verbs: Verbs) -> None:
         action="append",
         default=[],
         metavar="TEXT",
-        help='repeatable; "What does this document say about {topic}?" if none is given; also '
-        "{title}, {speaker}, {session} and fields of the documents' front matter",
+        help='repeatable; "What do we know about {title}?" if none is given; also {speaker}, '
+        "{session} and fields of the documents' front matter",
     )
     add_model_options(parser)
     parser.add_argument(
@@ -73,9 +73,7 @@ def _add_generate(verbs: Verbs) -> None:
         "--split", default="", metavar="NAME=SHARE,...", help="test=0.5,dev=0.2,train=0.3"
     )
     parser.add_argument("--seed", type=int, default=0, help="of all choices (0)")
-    parser.add_argument(
-        "--keep-quotes", action="store_true", help="keep queries that quote their document"
-    )
+    _add_against(parser)
     add_output(parser)
 
 
@@ -91,6 +89,11 @@ def _add_check(verbs: Verbs) -> None:
     parser.add_argument(
         "folder", metavar="FOLDER", help="a labelling project, or what --source of labelled reads"
     )
+    _add_against(parser)
+    add_output(parser)
+
+
+def _add_against(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--against",
         action="append",
@@ -99,11 +102,10 @@ def _add_check(verbs: Verbs) -> None:
         help="a public dataset to look for the same texts in; NAME=SOURCE for one with raw files "
         "of yours; repeatable",
     )
-    add_output(parser)
 
 
 def call_generate(options: argparse.Namespace) -> int:
-    """Generate queries, and print counts and leakage checks."""
+    """Generate queries, and print counts and leakage checks; status 1 where there is a leak."""
     from harness.datasets.registry import home
     from harness.extensions.labelling import render
     from harness.extensions.labelling.generate.generate import GenerateOptions, generate
@@ -131,7 +133,7 @@ def call_generate(options: argparse.Namespace) -> int:
         each=options.per_document,
         seed=options.seed,
         client=client,
-        keep_quotes=options.keep_quotes,
+        against=options.against,
     )
     path, folder = Path(options.documents).expanduser(), Path(options.out).expanduser()
     try:
@@ -143,7 +145,8 @@ def call_generate(options: argparse.Namespace) -> int:
         print_json(found)
     elif not options.quiet:
         print(f"{render.render_generated(found)}\n\n{render.render_checks(found.leakage)}")
-    return 0
+        print(f"next: harness label open {found.folder}")
+    return 1 if found.leakage.leaks else 0
 
 
 def call_check(options: argparse.Namespace) -> int:

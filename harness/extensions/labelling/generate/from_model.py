@@ -20,6 +20,8 @@ from harness.extensions.answers.answering.replies import (
     ModelMessage,
     without_reasoning,
 )
+from harness.extensions.labelling.generate.leakage import MIN_QUOTE
+from harness.extensions.labelling.generate.templates import POINTING
 from harness.extensions.labelling.generate.write_project import GeneratedQuery
 from harness.extensions.labelling.project import LabelDocument, QueryOrigin
 from harness.extensions.labelling.reports import EndpointUsage
@@ -36,7 +38,8 @@ _TASK = """Write {number} that a person could type who does not know that the do
 and that the document alone answers.
 
 - Ask about what this document says and others are unlikely to say: names, numbers, reasons, events.
-- Use words of your own. Never copy four or more words in a row from the document.
+- Use words of your own. Never copy {quote} or more words in a row from the document.
+- Never put the answer, or the words of it, into the question.
 - Each question must be understood by itself: never write "this document", "the text", "the author".
 - "answer" is the shortest right answer, from the document.
 - "ability" is "lookup", or "temporal" if it asks when something was, or in which order.
@@ -47,13 +50,6 @@ Answer with JSON of this form:
 Document:
 {document}"""
 
-_POINTING = re.compile(
-    r"\b(?:this|the (?:above|given|following|provided)) "
-    r"(?:document|text|passage|article|page|note|excerpt)\b|"
-    r"\b(?:according to|in|does|says?) the (?:document|text|passage|excerpt)\b",
-    re.IGNORECASE,
-)
-
 _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n```\s*", re.DOTALL)
 
 
@@ -61,7 +57,7 @@ def prompt(model: str, document: LabelDocument, each: int) -> Call:
     """Returns the request about one document: the messages alone, as servers refuse different
     parameters."""
     number = "one question" if each == 1 else f"{each} different questions"
-    task = _TASK.format(number=number, document=document.content)
+    task = _TASK.format(number=number, quote=MIN_QUOTE, document=document.content)
     messages = ModelMessage(role="system", content=_SYSTEM), ModelMessage(role="user", content=task)
     return Call(model, messages, {})
 
@@ -178,6 +174,6 @@ def _fault(question: ModelQuestion) -> str:
         return "questions without a query and an answer"
     if question.ability not in _ABILITIES:
         return "questions with an unknown ability"
-    if _POINTING.search(question.query):
+    if POINTING.search(question.query):
         return 'questions that speak of "this document"'
     return ""

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.extensions.answers.answering.client import ModelClient
 from harness.extensions.labelling.generate import write_project
@@ -18,8 +19,11 @@ from harness.extensions.labelling.generate.leakage import (
     MIN_QUOTE,
     asking_the_same,
     check,
+    contains_answer,
     from_project,
     longest_run,
+    near_duplicates,
+    open_benchmark,
 )
 from harness.extensions.labelling.generate.templates import (
     QueryTemplate,
@@ -36,17 +40,18 @@ from harness.extensions.labelling.generate.write_project import (
 )
 from harness.extensions.labelling.inputs import read_documents
 from harness.extensions.labelling.project import (
+    CONSTRUCTION,
     GenerationBatch,
     GenerationSettings,
     LabelDocument,
     Project,
-    ProposalReason,
     Split,
 )
 from harness.extensions.labelling.reports import EndpointUsage, GenerateReport
 from harness.extensions.labelling.start import exclusive, merged_documents
 from harness.io.files import disk_errors
 from harness.io.records import write_json_record
+from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD
 
 SHORTEST = 8
@@ -58,8 +63,8 @@ class GenerateOptions:
     """Options of `generate`.
 
     `number` queries in all, at most `each` of a document. `shares` of the queries by split.
-    `client`: the model that writes the queries instead of the templates. `keep_quotes` keeps
-    queries that quote their document.
+    `client`: the model that writes the queries instead of the templates. `against`: public datasets
+    to look for the same texts in.
     """
 
     templates: list[QueryTemplate]
@@ -68,7 +73,7 @@ class GenerateOptions:
     each: int = 1
     seed: int = 0
     client: ModelClient | None = None
-    keep_quotes: bool = False
+    against: Sequence[str] = ()
 
 
 def generate(
@@ -82,11 +87,12 @@ def generate(
     folder that contains something else, RunError for an endpoint that fails.
     """
     documents, empty = read_documents(path)
+    benchmarks = [open_benchmark(name, quiet=quiet) for name in options.against]
     settings = GenerationSettings(splits=options.shares, seed=options.seed)
     with disk_errors(folder, "name another folder with --out"), exclusive(folder):
         earlier = write_project.read_earlier(folder, settings)
         documents = merged_documents(earlier.documents, documents, path)
-        report = _generate(earlier, documents, settings, options, quiet)
+        report = _generate(earlier, documents, settings, options, benchmarks, quiet)
         write_json_record(folder / LEAKAGE, report.leakage)
     return replace(report, empty=len(empty))
 
@@ -96,13 +102,15 @@ def _generate(
     documents: Sequence[LabelDocument],
     settings: GenerationSettings,
     options: GenerateOptions,
+    benchmarks: Sequence[Dataset],
     quiet: bool,
 ) -> GenerateReport:
     check_fields(options.templates, {name for one in documents for name in template_fields(one)})
     same = _same_texts(documents)
     old = write_project.earlier_queries(earlier, documents)
-    new, excluded, usage = _new_queries(documents, same, old, options, quiet)
-    queries = _with_same([*old, *new], same)
+    assigner = TemplateAssigner(documents, same, options.templates, options.seed)
+    new, excluded, usage = _new_queries(documents, same, old, options, assigner, quiet)
+    queries = _with_proposals([*old, *new], documents, assigner)
     split_of = {query.id: query.split for query in earlier.queries if query.split}
     placed, largest_group = _placed(queries, documents, split_of, options)
     if lost := len(queries) - len(placed):
@@ -117,8 +125,12 @@ def _generate(
         model=usage.model if usage else None,
     )
     project = write_project.write(earlier, documents, placed, settings, batch)
-    written = from_project(project)
-    reasons_of = Counter(str(reason) for query, _ in placed for reason in query.proposed.values())
+    proposals = Counter(
+        str(one.proposal)
+        for one in project.pool
+        if one.proposal not in (None, CONSTRUCTION)
+        and project.judged_as[one.query, one.document] == one.document
+    )
     return GenerateReport(
         folder=str(project.folder),
         documents=len(documents),
@@ -126,13 +138,12 @@ def _generate(
         queries=len(placed),
         new_queries=len(placed) - len(old),
         requested=options.number,
-        multi_document_queries=sum(len(query.golds) > 1 for query, _ in placed),
-        proposals=sum(len(query.proposed) for query in written.queries),
-        proposals_by_reason=dict(reasons_of),
+        proposals=proposals.total(),
+        proposals_by_reason=dict(proposals),
         largest_group=largest_group,
         excluded=dict(excluded),
         endpoint=usage,
-        leakage=check(written),
+        leakage=check(from_project(project), benchmarks),
     )
 
 
@@ -141,15 +152,15 @@ def _new_queries(
     same: Sequence[int],
     old: Sequence[GeneratedQuery],
     options: GenerateOptions,
+    assigner: TemplateAssigner,
     quiet: bool,
 ) -> tuple[list[GeneratedQuery], Counter[str], EndpointUsage | None]:
     """Returns new queries, the number of excluded documents and queries by reason, and the
     usage."""
     excluded = Counter[str]()
     rows = _rows_to_ask(documents, same, old, options.seed, excluded)
-    generator: TemplateAssigner | ModelGenerator
+    generator: TemplateAssigner | ModelGenerator = assigner
     if options.client is None:
-        generator = TemplateAssigner(documents, same, options.templates, options.seed)
         at_once = max(options.number, 64)
     else:
         generator = ModelGenerator(options.client, documents, quiet=quiet)
@@ -157,13 +168,17 @@ def _new_queries(
         rows = rows[: -(-max(options.number - len(old), 0) // options.each)]
         at_once = max(len(rows), 1)
     kept = {query.id: query for query in old}
+    terms = Tokenizer()
     for start in range(0, len(rows), at_once):
         for query in generator.generate(rows[start : start + at_once], options.each):
             if len(kept) >= options.number and query.id not in kept:
                 break
             texts = [documents[row].content for row in query.golds]
-            if not options.keep_quotes and longest_run(query.text, texts)[0] >= MIN_QUOTE:
+            if longest_run(query.text, texts)[0] >= MIN_QUOTE:
                 excluded[f"queries that quote {MIN_QUOTE} words and more of their document"] += 1
+                continue
+            if contains_answer(query.text, query.answers, terms):
+                excluded["queries that contain their answer"] += 1
                 continue
             before = kept.get(query.id)
             kept[query.id] = query if before is None else before.merged(query)
@@ -184,40 +199,47 @@ def _rows_to_ask(
 ) -> list[int]:
     """Returns documents without a query, in a fixed random order; counts those that cannot get
     one."""
-    asked = {row for query in old for row in query.golds}
+    asked = {same[row] for query in old for row in query.golds}
     rows = []
     for row, document in enumerate(documents):
         if same[row] != row:
             excluded["documents with the text of another"] += 1
         elif len(WORD.findall(document.content)) < SHORTEST:
             excluded[f"documents with fewer than {SHORTEST} words"] += 1
-        elif row not in asked:
+        elif same[row] not in asked:
             rows.append(row)
     # By hash, not by position: a document that is added later moves no other.
     return sorted(rows, key=lambda row: fraction(seed, f"document\0{documents[row].key}"))
 
 
 def _same_texts(documents: Sequence[LabelDocument]) -> list[int]:
-    """Returns, for each document, the first one of its haystacks that has the same words."""
+    """Returns, for each document, the first one of its haystacks that has the same words, if
+    possible one with a title."""
     first: dict[tuple[object, ...], int] = {}
-    return [
-        first.setdefault((*one.haystacks, normalised(one.content) or row), row)
-        for row, one in enumerate(documents)
-    ]
+    keys = [(*one.haystacks, normalised(one.content) or at) for at, one in enumerate(documents)]
+    for row in sorted(range(len(keys)), key=lambda row: not documents[row].title):
+        first.setdefault(keys[row], row)
+    return [first[key] for key in keys]
 
 
-def _with_same(queries: Sequence[GeneratedQuery], same: Sequence[int]) -> list[GeneratedQuery]:
-    """Returns the queries with every document proposed that has the words of theirs."""
-    having: dict[int, list[int]] = {}
-    for row, first in enumerate(same):
-        having.setdefault(first, []).append(row)
-    reason: ProposalReason = "same text"
-    return [
-        query.with_proposed(
-            dict.fromkeys((row for gold in query.golds for row in having[same[gold]]), reason)
-        )
-        for query in queries
-    ]
+def _with_proposals(
+    queries: Sequence[GeneratedQuery],
+    documents: Sequence[LabelDocument],
+    assigner: TemplateAssigner,
+) -> list[GeneratedQuery]:
+    """Returns the queries with every document proposed that their template fits, or that has most
+    of the text of theirs."""
+    near = near_duplicates(documents, {row for query in queries for row in query.golds})
+    found = []
+    for query in queries:
+        if query.origin.template:
+            template = QueryTemplate.parse(query.origin.template)
+            fitting = assigner.fitting(template, query.golds[0])
+            query = query.with_proposed(dict.fromkeys(fitting, "field"))
+        for row in query.golds:
+            query = query.with_proposed(near[row])
+        found.append(query)
+    return found
 
 
 def _placed(

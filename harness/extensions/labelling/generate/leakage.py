@@ -1,7 +1,8 @@
 """Leakage checks of a labelled set.
 
-1. *quotes*: a query that has words in a row from its document. The share of the queries' words in
-   their documents shows how much the set favours retrievers that match words.
+1. *quotes*: a query that has words in a row from its document, and one that has its answer. The
+   share of the queries' words in their documents shows how much the set favours retrievers that
+   match words.
 2. *splits*: the same text on both sides of a split. Documents that queries of two splits have in
    common, equal ones, and queries with the same content words.
 3. *benchmarks*: documents and queries that a public benchmark has too, and so perhaps every model.
@@ -13,6 +14,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -29,7 +31,7 @@ from harness.errors import UsageError
 from harness.extensions.labelling.consensus import apply_policy, read_consensus
 from harness.extensions.labelling.generate.write_project import GeneratedQuery, normalised, rows_of
 from harness.extensions.labelling.inputs import read_documents
-from harness.extensions.labelling.project import LabelDocument, Project
+from harness.extensions.labelling.project import LabelDocument, Project, ProposalReason
 from harness.extensions.labelling.reports import (
     BenchmarkOverlap,
     LeakageReport,
@@ -51,6 +53,9 @@ MAX_EXAMPLES = 50
 """Examples that are kept of each finding; the counts are of all."""
 LEAKAGE = "leakage.json"
 
+MAX_NEAR = 10
+"""Near-duplicates of a document that are proposed, beside those that have all of its text."""
+
 _PORTION = 5000
 
 
@@ -59,17 +64,14 @@ _PORTION = 5000
 
 @dataclass(frozen=True)
 class CheckedQuery:
-    """A query, the rows of its relevant documents and of those proposed and not judged.
-
-    `split` is None in a set without splits.
-    """
+    """A query, the rows of its relevant documents, and its answers; `split` may be None."""
 
     id: str
     text: str
     haystack: str | None
     split: str | None
     relevant: tuple[int, ...]
-    proposed: tuple[int, ...] = ()
+    answers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -104,26 +106,29 @@ def read_set(folder: Path) -> CheckedSet:
         haystack = optional_string(file, line, record, "haystack")
         found = (rows.get((haystack, document)) for document in relevant.get(id_, ()))
         kept = tuple(row for row in found if row is not None)
-        queries.append(CheckedQuery(id_, text, haystack, split.get(id_) or None, kept))
+        answers = tuple(labelled_fields.answers(file, line, record))
+        in_split = split.get(id_) or None
+        queries.append(CheckedQuery(id_, text, haystack, in_split, kept, answers))
     return CheckedSet(documents, queries)
 
 
 def from_project(project: Project) -> CheckedSet:
-    """Returns a project as it is judged now; open conflicts count as the higher grade."""
+    """Returns a project as it is judged now, without rejected queries; open conflicts count as the
+    higher grade."""
     rows = rows_of(project.documents)
-    grades = apply_policy(project, read_consensus(project), "higher").grades
+    agreed = apply_policy(project, read_consensus(project), "higher")
+    grades = agreed.grades
     queries = []
     for query in project.queries:
+        if query.id in agreed.rejected:
+            continue
         haystack = query.haystack or None
-        relevant, proposed = [], []
-        for one in project.candidates[query.id]:
-            grade = grades.get((query.id, one.document))
-            row = rows[haystack, one.document]
-            if grade is None and one.proposal is not None:
-                proposed.append(row)
-            elif grade is not None and grade >= project.settings.relevance_level:
-                relevant.append(row)
-        found = (tuple(sorted(relevant)), tuple(sorted(proposed)))
+        relevant = sorted(
+            rows[haystack, one.document]
+            for one in project.candidates[query.id]
+            if grades.get((query.id, one.document), 0) >= project.settings.relevance_level
+        )
+        found = (tuple(relevant), tuple(query.answers))
         queries.append(CheckedQuery(query.id, query.text, haystack, query.split, *found))
     return CheckedSet(project.documents, queries)
 
@@ -139,16 +144,16 @@ def check_folder(folder: Path, against: Sequence[str] = (), *, quiet: bool = Tru
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder; name a labelling project or a labelled set")
-    return check(read_set(folder), [_open(name, quiet=quiet) for name in against])
+    return check(read_set(folder), [open_benchmark(name, quiet=quiet) for name in against])
 
 
 def check(labelled: CheckedSet, against: Sequence[Dataset] = ()) -> LeakageReport:
     """Runs the three checks."""
     quoted, across = find_quotes(labelled), compare_splits(labelled)
     overlaps = [find_overlap(labelled, dataset) for dataset in against]
-    # Proposed documents are no leak before a person accepts them.
     leaks = (
         quoted.quoting
+        + quoted.with_answer
         + len(across.documents)
         + len(across.same_texts)
         + len(across.same_queries)
@@ -159,8 +164,8 @@ def check(labelled: CheckedSet, against: Sequence[Dataset] = ()) -> LeakageRepor
 
 
 def find_quotes(labelled: CheckedSet) -> QuoteCheck:
-    """Finds queries that quote a relevant document, and measures the words that queries share with
-    theirs: those with a relevant document and a word that any document has."""
+    """Finds queries that quote a relevant document or have their answer, and measures the words
+    that those with a relevant document and a word of any document share with theirs."""
     asked = [query for query in labelled.queries if query.relevant]
     contents = [document.content for document in labelled.documents]
     found = [longest_run(query.text, [contents[row] for row in query.relevant]) for query in asked]
@@ -173,6 +178,8 @@ def find_quotes(labelled: CheckedSet) -> QuoteCheck:
         [query.text for query in asked], [query.relevant for query in asked], contents
     )
     shares = [share for share in measured if share is not None]
+    terms = Tokenizer()
+    answering = [q.id for q in labelled.queries if contains_answer(q.text, q.answers, terms)]
     return QuoteCheck(
         n=len(asked),
         min_run=MIN_QUOTE,
@@ -180,7 +187,16 @@ def find_quotes(labelled: CheckedSet) -> QuoteCheck:
         shared_words=fmean(shares) if shares else None,
         shared_words_n=len(shares),
         examples=flagged[:MAX_EXAMPLES],
+        with_answer=len(answering),
+        with_answer_n=sum(bool(query.answers) for query in labelled.queries),
+        with_answer_examples=answering[:MAX_EXAMPLES],
     )
+
+
+def contains_answer(query: str, answers: Iterable[str], terms: Tokenizer) -> bool:
+    """Tests whether a query has all content words of an answer, in any order and inflection."""
+    words = set(content_words(query, terms))
+    return any(words.issuperset(own) for one in answers if (own := content_words(one, terms)))
 
 
 def longest_run(query: str, documents: Iterable[str]) -> tuple[int, str]:
@@ -234,7 +250,6 @@ def compare_splits(labelled: CheckedSet) -> SplitCheck:
     found = SplitCheck(
         queries={name: len(queries) for name, queries in sorted(by_split.items())},
         documents=[],
-        proposed_documents=[],
         same_texts=[],
         same_queries=[],
     )
@@ -243,11 +258,10 @@ def compare_splits(labelled: CheckedSet) -> SplitCheck:
     for both in map(list, combinations(sorted(by_split), 2)):
         sides = (by_split[both[0]], by_split[both[1]])
         gold = [sorted({row for query in side for row in query.relevant}) for side in sides]
-        common = set(gold[0]) & set(gold[1])
-        reached = [{row for q in side for row in (*q.relevant, *q.proposed)} for side in sides]
-        proposed = (reached[0] & reached[1]) - common
-        for rows, documents in ((common, found.documents), (proposed, found.proposed_documents)):
-            documents += [SplitFinding(splits=both, ids=[name[row]]) for row in sorted(rows)]
+        found.documents.extend(
+            SplitFinding(splits=both, ids=[name[row]])
+            for row in sorted({*gold[0]}.intersection(gold[1]))
+        )
         found.same_texts.extend(
             SplitFinding(splits=both, ids=[name[a], name[b]])
             for a, b in _same_texts(labelled, gold)
@@ -313,8 +327,8 @@ def asking_the_same(queries: Sequence[GeneratedQuery]) -> list[list[int]]:
 # -- Public benchmarks -----------------------------------------------------------------------------
 
 
-def _open(text: str, *, quiet: bool) -> Dataset:
-    """Opens a dataset of `--against`."""
+def open_benchmark(text: str, *, quiet: bool) -> Dataset:
+    """Opens a dataset of `--against`. Raises UsageError for one that is unknown."""
     from harness.datasets.registry import open_dataset
 
     name, _, source = text.partition("=")
@@ -391,7 +405,46 @@ def texts_within(
     return same, similar - same
 
 
-def _runs(text: str) -> list[int]:
-    """Returns a hash of each run of eight words."""
+def near_duplicates(
+    documents: Sequence[LabelDocument], rows: Iterable[int]
+) -> dict[int, dict[int, ProposalReason]]:
+    """Returns, for each of these rows, the other documents of its haystacks that have most of its
+    text: all with the same text or all of its runs of three words, and the ten next with half of
+    them (containment of shingles, Broder 1997)."""
+    runs = {row: set(_runs(documents[row].content, 3)) for row in rows}
+    having: dict[int, list[int]] = {}
+    for row, of_row in runs.items():
+        for run in of_row:
+            having.setdefault(run, []).append(row)
+    near: dict[int, list[tuple[float, int]]] = {row: [] for row in runs}
+    for other, document in enumerate(documents):
+        of_other = set(_runs(document.content, 3))
+        shared = Counter(row for run in of_other for row in having.get(run, ()))
+        for row, n in shared.items():
+            names = documents[row].haystacks
+            if (
+                other != row
+                and 2 * n >= len(runs[row])
+                and (not names or set(names).intersection(document.haystacks))
+            ):
+                near[row].append((-n / len(runs[row]), other))
+    return {
+        row: {
+            other: _reason(documents[row], documents[other])
+            for at, (share, other) in enumerate(sorted(found))
+            if share == -1 or at < MAX_NEAR
+        }
+        for row, found in near.items()
+    }
+
+
+def _reason(document: LabelDocument, other: LabelDocument) -> ProposalReason:
+    haystack = next(iter(document.haystacks), None)
+    same = document.text_key(haystack) == other.text_key(haystack)
+    return "same text" if same else "near-duplicate"
+
+
+def _runs(text: str, length: int = RUN_LENGTH) -> list[int]:
+    """Returns a hash of each run of eight, or another number of, words."""
     words = [plain(word) for word in WORD.findall(text)]
-    return [hash(tuple(words[at : at + RUN_LENGTH])) for at in range(len(words) - RUN_LENGTH + 1)]
+    return [hash(tuple(words[at : at + length])) for at in range(len(words) - length + 1)]

@@ -1,31 +1,35 @@
-"""Generates queries from templates (`What does this document say about {topic}?`).
+"""Generates queries from templates (`What do we know about {title}?`).
 
-Templates are filled with each document's own topics and fields, assigned by the seed. A topic is a
-phrase that is frequent in a document and rare in the collection: one to three words in a row,
-without stop words (English ones: NLTK's list) and across no mark. It is scored tf * (idf of its
-words, summed), where tf is how often the phrase is in the document and idf = ln(1 + N / df) over
-the N distinct texts of the collection. The title comes before all of them where it has at most four
-words. This is Salton's tf-idf on the candidate phrases of RAKE (Rose et al. 2010, cut at stop words
-and marks).
+Templates are filled with each document's own fields, assigned by the seed. A phrase that is cut out
+of the text is no field: it is seldom a whole noun phrase.
 """
 
 from __future__ import annotations
 
-import math
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import UsageError, near
-from harness.extensions.labelling.generate.write_project import GeneratedQuery, fraction
-from harness.extensions.labelling.project import LabelDocument, ProposalReason, QueryOrigin
-from harness.retrievers.bm25.tokenizer import ENGLISH_LONG
-from harness.scoring.matching.words import WORD, plain
+from harness.extensions.labelling.generate.write_project import (
+    GeneratedQuery,
+    fraction,
+    normalised,
+)
+from harness.extensions.labelling.project import LabelDocument, QueryOrigin
 
-DEFAULT = "What does this document say about {topic}?"
-TOPIC = "topic"
+DEFAULT = "What do we know about {title}?"
+
+POINTING = re.compile(
+    r"\b(?:this|the (?:above|given|following|provided)) "
+    r"(?:document|text|passage|article|page|note|excerpt)\b|"
+    r"\b(?:according to|in|does|says?) the (?:document|text|passage|excerpt)\b",
+    re.IGNORECASE,
+)
+"""What no query says: who types it does not know the document."""
+
 _REVEALING = ("id", "_id", "text", "haystack")  # fields that would give the answer away
 _NO_FIELDS = ("haystack", "position", "metadata")  # of a document, which no template may name
 
@@ -54,7 +58,8 @@ class QueryTemplate:
 
     @classmethod
     def parse(cls, text: str) -> QueryTemplate:
-        """Raises UsageError for one that has no field, or braces that are none."""
+        """Raises UsageError for one that has no field, has braces that are none, or speaks of "this
+        document"."""
         try:
             parts = [part for part in string.Formatter().parse(text) if part[1] is not None]
         except ValueError as error:
@@ -63,10 +68,15 @@ class QueryTemplate:
             if not str(name).replace("-", "_").isidentifier() or form or conversion:
                 raise UsageError(
                     f"the template {text!r}: {{{name}}} is no field; a field is a name alone, as "
-                    "{topic} or {title}"
+                    "{title} or {speaker}"
                 )
             if name in _REVEALING:
                 raise UsageError(f"the template {text!r}: {{{name}}} would give the answer away")
+        if found := POINTING.search(text):
+            raise UsageError(
+                f"the template {text!r}: says {found[0]!r}, but who asks does not know the "
+                f"document; write it as {DEFAULT!r}"
+            )
         if not parts:
             raise UsageError(
                 f"the template {text!r} has no field, so every document would get the same query; "
@@ -87,16 +97,15 @@ def check_fields(templates: Iterable[QueryTemplate], known: set[str]) -> None:
     """Raises UsageError for a field that no document has."""
     for template in templates:
         for name in template.fields:
-            if name != TOPIC and name not in known:
+            if name not in known:
                 raise UsageError(
                     f"the template {template.text!r}: no document has a field {name!r}"
-                    f"{near(name, [TOPIC, *known])}"
+                    f"{near(name, sorted(known))}; name another with --template, or ask a --model"
                 )
 
 
 class TemplateAssigner:
-    """Assigns templates and topics to documents; `excluded` counts documents without a query, by
-    reason."""
+    """Assigns templates to documents; `excluded` counts documents without a query, by reason."""
 
     def __init__(
         self,
@@ -105,251 +114,63 @@ class TemplateAssigner:
         templates: Sequence[QueryTemplate],
         seed: int,
     ) -> None:
+        """`same` has, for each row, the first row with an equal text: a text counts once."""
         self._documents, self._same = documents, same
         self._templates, self._seed = templates, seed
-        titles = [document.title or "" for document in documents]
-        self._topics = Topics(titles, [document.content for document in documents], same)
         self._fields = [template_fields(document) for document in documents]
-        self._having: dict[tuple[str, str], set[int]] = {}
-        for row, fields in enumerate(self._fields):
-            for pair in fields.items():
-                self._having.setdefault(pair, set()).add(row)
+        self._texts = [f" {normalised(document.content)} " for document in documents]
+        self._found: dict[tuple[object, ...], list[int]] = {}
         self.excluded: Counter[str] = Counter()
 
     def generate(self, rows: Sequence[int], each: int) -> list[GeneratedQuery]:
         """Returns up to `each` queries of each of these documents, in their order."""
-        # Twice as many, since some are in too many documents.
-        topics = self._topics.find(rows, 2 * each)
-        return [
-            query
-            for row, of_row in zip(rows, topics, strict=True)
-            for query in self._queries(row, of_row, each)
-        ]
+        return [query for row in rows for query in self._queries(row, each)]
 
-    def _queries(self, row: int, topics: Sequence[Topic], each: int) -> list[GeneratedQuery]:
+    def fitting(self, template: QueryTemplate, row: int) -> list[int]:
+        """Returns the other documents that a template fits when it is filled with a row's fields:
+        each value is in the same field, or in the text. Stops where too many fit."""
+        values = {name: self._fields[row].get(name, "") for name in template.fields}
+        haystack = next(iter(self._documents[row].haystacks), None)
+        key = (haystack, *sorted(values.items()))
+        if key not in self._found:
+            self._found[key] = self._all_fitting(values, haystack)
+        return [other for other in self._found[key] if other != row]
+
+    def _all_fitting(self, values: Mapping[str, str], haystack: str | None) -> list[int]:
+        wanted = [(name, value, f" {normalised(value)} ") for name, value in values.items()]
+        found: list[int] = []
+        texts: set[int] = set()
+        for row, (fields, text) in enumerate(zip(self._fields, self._texts, strict=True)):
+            if haystack is not None and haystack not in self._documents[row].haystacks:
+                continue
+            if all(fields.get(name) == value or words in text for name, value, words in wanted):
+                found.append(row)
+                texts.add(self._same[row])
+            if len(texts) > SHARED + 1:
+                break
+        return found
+
+    def _queries(self, row: int, each: int) -> list[GeneratedQuery]:
         fields, n = self._fields[row], len(self._templates)
         start = int(fraction(self._seed, f"template\0{self._documents[row].key}") * n)
         order = [self._templates[(start + i) % n] for i in range(n)]
-        fitting = [t for t in order if all(f == TOPIC or f in fields for f in t.fields)]
+        fitting = [template for template in order if all(f in fields for f in template.fields)]
         if not fitting:
             self.excluded["documents that lack a field of every template"] += 1
             return []
-        queries: list[GeneratedQuery] = []
-        tried = 0
-        for template, topic in _turns(fitting, topics):
-            query = self._query(row, template, topic)
-            tried += 1
-            if query is not None:
-                queries.append(query)
-            if len(queries) == each:
-                break
+        found = (self._query(row, template) for template in fitting)
+        queries = [query for query in found if query is not None][:each]
         if not queries:
             crowded = f"documents that share what is asked with more than {SHARED} others"
-            self.excluded[crowded if tried else "documents without a topic"] += 1
+            self.excluded[crowded] += 1
         return queries
 
-    def _query(
-        self, row: int, template: QueryTemplate, topic: Topic | None
-    ) -> GeneratedQuery | None:
+    def _query(self, row: int, template: QueryTemplate) -> GeneratedQuery | None:
         """Returns a query; None where too many other documents fit it."""
-        document = self._documents[row]
-        values = {name: self._fields[row][name] for name in template.fields if name != TOPIC}
-        holders = [self._having[pair] for pair in values.items()]
-        if topic is not None:
-            values[TOPIC] = topic.text
-            holders.append(set(topic.holders))
-        haystack = document.haystacks[0] if document.haystacks else None
-        others = sorted(
-            other
-            for other in set.intersection(*holders) - {row}
-            if haystack is None or haystack in self._documents[other].haystacks
-        )
-        if len({self._same[other] for other in others}) > SHARED:
+        others = self.fitting(template, row)
+        if len({self._same[other] for other in others} - {self._same[row]}) > SHARED:
             return None
-        origin = QueryOrigin(
-            method="template", template=template.text, topic=topic.text if topic else None
-        )
-        reason: ProposalReason = "topic" if topic is not None else "field"
-        proposed = dict.fromkeys(others, reason)
-        return GeneratedQuery(template.fill(values), haystack, (row,), origin, proposed)
-
-
-def _turns(
-    templates: Sequence[QueryTemplate], topics: Sequence[Topic]
-) -> Iterator[tuple[QueryTemplate, Topic | None]]:
-    """Yields templates in turn, each with the next topic; one without {topic} has one turn."""
-    unused = iter(topics)
-    plain: set[str] = set()
-    for turn in range(len(templates) * (len(topics) + 1)):
-        template = templates[turn % len(templates)]
-        if TOPIC not in template.fields:
-            if template.text not in plain:
-                plain.add(template.text)
-                yield template, None
-        elif (topic := next(unused, None)) is not None:
-            yield template, topic
-
-
-# -- Topics ----------------------------------------------------------------------------------------
-
-
-LONGEST = 3
-"""Words of a phrase."""
-LONGEST_TITLE = 4
-"""Words of a title that is taken as a topic: a longer one would quote the document."""
-_FUNCTION_WORDS = """
-also although always among another anything away back came come could either else etc even ever
-every everything first get gets getting go goes going gone got however i'd i'll i'm i've keep kept
-know let like made make many may maybe might much must near need never nothing often ok okay one
-onto put quite rather really said say says see seen shall since someone something still take taken
-than thing things though thus together took toward towards two upon us use used using usually via
-want wants way went whether whose within without would yes yet
-"""  # that NLTK's list lacks
-_BREAK = ""
-# A mark, the end of a paragraph and the start of a list's item end a phrase; a line that is only
-# wrapped does not. 4.6 and 1,260 are one word each.
-_NUMBER = r"\d+(?:[.,:]\d+)+"
-_MARK = r"[.,:;!?…(){}\[\]\"“”„«»|<>`#*=]|\n(?=\s*(?:\n|[-+>]|\d+[.)]\s))"
-_TOKEN = re.compile(rf"{_NUMBER}|{WORD.pattern}|{_MARK}")
-
-Phrase = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A phrase as the document has it, and the sorted rows that hold it.
-
-    The document's own row is one of the holders.
-    """
-
-    text: str
-    holders: tuple[int, ...]
-
-
-class Topics:
-    """The phrases of a collection."""
-
-    def __init__(self, titles: Sequence[str], contents: Sequence[str], same: Sequence[int]) -> None:
-        """`same` has, for each row, the first row with an equal text: a text counts once."""
-        self._titles, self._contents = titles, contents
-        self._plain: dict[str, str] = {}  # the word of each token as it is written
-        self._words = [self._cut(text) for text in contents]
-        self._first = {row for row, first in enumerate(same) if row == first}
-        frequency = Counter(word for row in self._first for word in set(self._words[row]))
-        n = len(self._first)
-        self._rarity = {word: math.log1p(n / df) for word, df in frequency.items()}
-        self._usable = self._usable_words()
-
-    def find(self, rows: Sequence[int], number: int) -> list[list[Topic]]:
-        """Returns up to `number` topics of each row, best first: title, then phrases by score.
-
-        Topics of one document share no word. Phrases that no other text holds come first.
-        """
-        places = [self._candidates(row, 3 * number + 8) for row in rows]
-        holders = self._holders(
-            self._phrase(row, *place)
-            for row, of_row in zip(rows, places, strict=True)
-            for place in of_row
-        )
-        return [
-            self._chosen(row, of_row, holders, number)
-            for row, of_row in zip(rows, places, strict=True)
-        ]
-
-    def _cut(self, text: str) -> list[str]:
-        """Returns the words of a text as they are compared, with breaks between phrases."""
-        found = []
-        for token in _TOKEN.findall(text):
-            word = self._plain.get(token)
-            if word is None:
-                word = self._plain[token] = plain(token) if token[0].isalnum() else _BREAK
-            found.append(word)
-        return found
-
-    def _usable_words(self) -> dict[str, int]:
-        """0 for a stop word and a break, 1 for a word of phrases, 2 for one that is one alone."""
-        stop = {plain(word) for word in (*ENGLISH_LONG, *_FUNCTION_WORDS.split())}
-        return {
-            word: 0 if word in stop or not word else 2 if word.isalpha() and len(word) > 2 else 1
-            for word in self._plain.values()
-        }
-
-    def _phrase(self, row: int, place: int, length: int) -> Phrase:
-        return tuple(self._words[row][place : place + length])
-
-    def _candidates(self, row: int, keep: int) -> list[tuple[int, int]]:
-        """Returns where the best phrases of a row begin, and of how many words they are."""
-        words = self._words[row]
-        usable = [self._usable[word] for word in words]
-        first: dict[Phrase, int] = {}
-        count = Counter[Phrase]()
-        for length in range(1, LONGEST + 1):
-            for place in range(len(words) - length + 1):
-                window = usable[place : place + length]
-                if min(window) > 0 and max(window) > 1:
-                    phrase = self._phrase(row, place, length)
-                    first.setdefault(phrase, place)
-                    count[phrase] += 1
-
-        def rank(phrase: Phrase) -> tuple[float, int, int]:
-            # Of equal scores the longer phrase, then the one that comes earlier.
-            score = round(count[phrase] * sum(self._rarity[word] for word in phrase), 9)
-            return -score, -len(phrase), first[phrase]
-
-        found = [(first[phrase], len(phrase)) for phrase in sorted(first, key=rank)[:keep]]
-        length = len(_TOKEN.findall(self._titles[row]))
-        title = usable[:length]
-        if 0 < length <= LONGEST_TITLE and max(title) > 1 and _BREAK not in words[:length]:
-            found = [(0, length), *(one for one in found if one != (0, length))]
-        return found
-
-    def _holders(self, phrases: Iterable[Phrase]) -> dict[Phrase, tuple[int, ...]]:
-        """Returns the rows that hold each phrase."""
-        found: dict[Phrase, list[int]] = {phrase: [] for phrase in phrases}
-        lengths: dict[str, set[int]] = {}
-        for phrase in found:
-            lengths.setdefault(phrase[0], set()).add(len(phrase))
-        for row, words in enumerate(self._words):
-            here = {
-                phrase
-                for place, word in enumerate(words)
-                for length in lengths.get(word, ())
-                if (phrase := tuple(words[place : place + length])) in found
-            }
-            for phrase in here:
-                found[phrase].append(row)
-        return {phrase: tuple(rows) for phrase, rows in found.items()}
-
-    def _chosen(
-        self,
-        row: int,
-        places: Sequence[tuple[int, int]],
-        holders: dict[Phrase, tuple[int, ...]],
-        number: int,
-    ) -> list[Topic]:
-        """Returns the best phrases that share no word, those of this text alone first."""
-        chosen: list[Topic] = []
-        used: set[str] = set()
-
-        def is_shared(place: tuple[int, int]) -> bool:
-            return len(self._first.intersection(holders[self._phrase(row, *place)])) > 1
-
-        for place, length in sorted(places, key=is_shared):
-            phrase = self._phrase(row, place, length)
-            if len(chosen) < number and not used.intersection(phrase):
-                used.update(phrase)
-                text = self._written(row, place, length)
-                chosen.append(Topic(text, holders[phrase]))
-        return chosen
-
-    def _written(self, row: int, place: int, length: int) -> str:
-        """Returns a phrase as the document has it, without a capital that only begins a sentence.
-
-        That is a word that is also written in small letters somewhere.
-        """
-        found = list(_TOKEN.finditer(self._contents[row]))[place : place + length]
-        text = " ".join(self._contents[row][found[0].start() : found[-1].end()].split())
-        first = found[0][0]
-        if first.istitle() and first.lower() in self._plain:
-            return first.lower() + text[len(first) :]
-        return text
+        haystack = next(iter(self._documents[row].haystacks), None)
+        origin = QueryOrigin(method="template", template=template.text)
+        text = template.fill(self._fields[row])
+        return GeneratedQuery(text, haystack, (row,), origin, dict.fromkeys(others, "field"))

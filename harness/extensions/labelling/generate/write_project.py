@@ -74,10 +74,13 @@ class GeneratedQuery:
     proposed: Mapping[int, ProposalReason] = field(default_factory=dict)
     ability: Ability | None = None
     answers: tuple[str, ...] = ()
+    earlier_id: str = ""
 
     @property
     def id(self) -> str:
-        """The id, from text and haystack alone: it reveals nothing of the document."""
+        """The id, from the first text and the haystack: it reveals nothing of the document."""
+        if self.earlier_id:
+            return self.earlier_id
         data = f"{self.haystack or ''}\0{self.text}".encode("utf-8", "surrogatepass")
         return f"q-{hashlib.sha256(data).hexdigest()[:12]}"
 
@@ -123,29 +126,21 @@ def read_earlier(folder: Path, settings: GenerationSettings) -> Project:
 
 
 def earlier_queries(project: Project, documents: Sequence[LabelDocument]) -> list[GeneratedQuery]:
-    """Returns the queries of earlier calls, with proposals among the new documents.
-
-    A new document that contains a query's topic is proposed as it would have been then.
-    """
+    """Returns the queries of earlier calls."""
     rows = rows_of(documents)
-    new = {
-        row: f" {normalised(documents[row].content)} "
-        for row in range(len(project.documents), len(documents))
-    }
-    found = []
-    for query in project.queries:
-        if (origin := query.generated) is None:
-            continue
-        haystack = query.haystack or None
-        golds = tuple(sorted(rows[haystack, document] for document in origin.documents))
-        proposed: dict[int, ProposalReason] = {}
-        if origin.topic is not None:
-            topic = f" {normalised(origin.topic)} "
-            for row, text in new.items():
-                if topic in text and (not haystack or haystack in documents[row].haystacks):
-                    proposed[row] = "topic"
-        found.append(GeneratedQuery(query.text, haystack, golds, origin, proposed))
-    return found
+    return [
+        GeneratedQuery(
+            query.text,
+            query.haystack or None,
+            tuple(sorted(rows[query.haystack or None, one] for one in query.generated.documents)),
+            query.generated,
+            ability=query.ability,
+            answers=tuple(query.answers),
+            earlier_id=query.id,
+        )
+        for query in project.queries
+        if query.generated is not None
+    ]
 
 
 def write(
@@ -184,8 +179,9 @@ def write(
         [*project.queries, *new],
         _pool(project.pool, queries, documents),
     )
+    written.pool = written.with_copies()
     written.write()
-    return written
+    return Project.read(folder)
 
 
 def _pool(

@@ -10,14 +10,17 @@ from generated_notes import NOTES, lines, write, write_lines
 
 from harness.errors import UsageError
 from harness.extensions.labelling.generate.generate import GenerateOptions, generate
-from harness.extensions.labelling.generate.templates import QueryTemplate
+from harness.extensions.labelling.generate.leakage import from_project
+from harness.extensions.labelling.generate.templates import DEFAULT, QueryTemplate
 from harness.extensions.labelling.generate.write_project import DEFAULT_SPLITS, parse_splits
 from harness.extensions.labelling.pool import pooled_system
+from harness.extensions.labelling.project import Project
 from harness.extensions.labelling.start import StartOptions, start
 
 PLAIN = GenerateOptions(
-    [QueryTemplate.parse("What is said about {topic}?")], parse_splits(DEFAULT_SPLITS)
+    [QueryTemplate.parse("What is said about {title}?")], parse_splits(DEFAULT_SPLITS)
 )
+TITLED = sum("# " in text or "title:" in text for text in NOTES.values()) - 1  # without the short
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -54,11 +57,10 @@ def test_judgements_are_by_construction_and_ids_say_nothing(tmp_path: Path) -> N
         (j["query"], j["document"]): j["grade"]
         for j in lines(out / "annotations" / "construction.jsonl")
     }
-    assert len(queries) == len(NOTES) - 2 == found.queries  # not the short one, nor the copy
+    assert len(queries) == TITLED == found.queries
     for query in queries:
         origin = query["generated"]
         assert {grades[query["id"], document] for document in origin["documents"]} == {3}
-        assert origin["topic"] in query["text"]
         assert origin["method"] == "template"
         assert not any(document in query["id"] for document in NOTES)
     order = [query["generated"]["documents"][0] for query in queries]
@@ -67,35 +69,37 @@ def test_judgements_are_by_construction_and_ids_say_nothing(tmp_path: Path) -> N
     assert found.excluded == {
         "documents with fewer than 8 words": 1,
         "documents with the text of another": 1,
+        "documents that lack a field of every template": 2,
     }
     assert found.leakage.quotes.quoting == 0
 
 
-def test_an_equal_text_and_a_shared_topic_are_proposed_and_not_judged(tmp_path: Path) -> None:
+def test_near_duplicates_and_documents_that_fit_are_proposed_and_copies_are_relevant(
+    tmp_path: Path,
+) -> None:
+    text = "High water is at noon, low water in the evening, says the town on its board."
     texts = {
-        "one.md": "# Tide tables\n\nHigh water at noon, low water in the evening, says the town.",
-        "two.md": "# Second\n\nThe tide tables hang in the hall and nobody reads them now.",
-        "copy.md": "# tide TABLES\n\nHigh water at noon; low water in the evening, says the town!",
+        "one.md": f"# Tide tables\n\n{text}",
+        "same.md": f"---\ntitle: Tide tables\n---\n{text}\n",
+        "marks.txt": f"tide TABLES\n\n{text[:-1]}!",
+        "near.txt": "Low water in the evening, says the town on its board. Tide tables: "
+        "high water is at noon.",
+        "fits.txt": "The tide tables hang in the hall and nobody reads them now.",
+        "other.txt": "The ferry leaves the pier in the morning, and nobody knows when.",
     }
-    template = QueryTemplate.parse("What is said of {title}?")
-    docs = write(tmp_path / "docs", texts)
-    found = generate(docs, tmp_path / "out", replace(PLAIN, templates=[template]))
-    pool = lines(tmp_path / "out" / "pool.jsonl")
-    proposed = {c["document"]: c["proposal"] for c in pool if c["proposal"] != "construction"}
-    assert proposed == {"one.md": "same text"}
-    assert (found.proposals, found.proposals_by_reason) == (1, {"same text": 1})
-    # By topic: every phrase of a text that stands in another one too.
-    share = {
-        "a.txt": "The copper kettle. The copper kettle. The copper kettle.",
-        "b.txt": "Somebody polished the copper kettle until one saw the whole harbour in it.",
+    found = generate(write(tmp_path / "docs", texts), tmp_path / "out", PLAIN)
+    reasons = {c["document"]: c["proposal"] for c in lines(tmp_path / "out" / "pool.jsonl")}
+    assert reasons == {
+        "marks.txt": "near-duplicate",
+        "near.txt": "near-duplicate",
+        "fits.txt": "field",
+        "one.md": "construction",
+        "same.md": "same text",
     }
-    generate(write(tmp_path / "share", share), tmp_path / "topic", PLAIN)
-    pool = lines(tmp_path / "topic" / "pool.jsonl")
-    by_topic = [c["document"] for c in pool if c["proposal"] == "topic"]
-    assert by_topic == ["b.txt"]
-    judged = lines(tmp_path / "topic" / "annotations" / "construction.jsonl")
-    assert {j["document"] for j in judged} == {"a.txt", "b.txt"}
-    assert len(judged) == 2
+    assert found.proposals_by_reason == {"near-duplicate": 2, "field": 1}
+    judged = from_project(Project.read(tmp_path / "out"))
+    relevant = {judged.documents[row].id for row in judged.queries[0].relevant}
+    assert relevant == {"one.md", "same.md"}
 
 
 def test_a_field_that_many_share_makes_no_query(tmp_path: Path) -> None:
@@ -110,21 +114,15 @@ def test_a_field_that_many_share_makes_no_query(tmp_path: Path) -> None:
     # Equal queries are one, made from both documents; twelve that fit tell no document apart.
     assert query["text"] == "What did Bob say?"
     assert sorted(query["generated"]["documents"]) == ["12", "13"]
-    assert found.multi_document_queries == 1
     assert found.excluded == {"documents that share what is asked with more than 10 others": 12}
 
 
-def test_queries_that_quote_are_excluded_unless_kept(tmp_path: Path) -> None:
+def test_queries_that_quote_are_excluded(tmp_path: Path) -> None:
     title = "How we mended the old harbour bell"
     docs = write(tmp_path / "docs", {**NOTES, "bell.md": f"# {title}\n\nWith rope and much tin."})
-    by_title = replace(PLAIN, templates=[QueryTemplate.parse("Who wrote {title}?")])
-    found = generate(docs, tmp_path / "out", by_title)
+    found = generate(docs, tmp_path / "out", PLAIN)
     assert found.excluded["queries that quote 5 words and more of their document"] == 1
     assert title not in (tmp_path / "out" / "queries.jsonl").read_text()
-    kept = generate(docs, tmp_path / "kept", replace(by_title, keep_quotes=True))
-    (example,) = kept.leakage.quotes.examples
-    assert (example.run_length, example.quoted) == (7, title)
-    assert kept.leakage.leaks == 1
 
 
 def test_what_is_added_later_moves_no_query_and_is_proposed(tmp_path: Path) -> None:
@@ -133,20 +131,17 @@ def test_what_is_added_later_moves_no_query_and_is_proposed(tmp_path: Path) -> N
     before = (out / "queries.jsonl").read_bytes()
     judged = out / "annotations" / "ana.jsonl"
     judged.write_text('{"query": "q", "document": "d", "grade": 1}\n')
-    new = "About the mesh repeater: varroa mites do not like Skarholm, Locus iste and 1,260 euros."
-    write(
-        docs, {"new.txt": new, "more.txt": "Lanterns are lit along the quay when the fog comes in."}
-    )
+    new = "At the vet visit we spoke of keeping bees, and of the garden in March."
+    more = "# Lanterns\n\nThey are lit along the quay when the fog comes in."
+    write(docs, {"new.txt": new, "more.md": more})
     found = generate(docs, out, PLAIN)
     assert (out / "queries.jsonl").read_bytes().startswith(before)
     assert judged.read_text().startswith('{"query": "q"')
-    assert found.new_queries in (1, 2)
-    assert found.queries == len(NOTES) - 2 + found.new_queries
-    topics = {q["generated"]["topic"].lower(): q["id"] for q in lines(out / "queries.jsonl")}
-    pool = {(c["query"], c["document"]) for c in lines(out / "pool.jsonl")}
-    holding = [id_ for topic, id_ in topics.items() if topic in new.lower()]
-    assert holding
-    assert {(id_, "new.txt") for id_ in holding} <= pool
+    assert (found.new_queries, found.queries) == (1, TITLED + 1)
+    text = {q["id"]: q["text"] for q in lines(out / "queries.jsonl")}
+    pool = {(text[c["query"]], c["document"]) for c in lines(out / "pool.jsonl")}
+    titles = ("Vet visit", "Keeping bees", "Garden in March")
+    assert {(f"What is said about {title}?", "new.txt") for title in titles} <= pool
     (docs / "vet.md").write_text("# Vet visit\n\nsomething else")
     with pytest.raises(UsageError, match=r"'vet\.md' has another text"):
         generate(docs, out, PLAIN)
@@ -156,29 +151,27 @@ def test_what_is_added_later_moves_no_query_and_is_proposed(tmp_path: Path) -> N
 
 def test_a_document_that_ties_two_splits_together_gets_no_query(tmp_path: Path) -> None:
     names = ["oak", "elm", "ash", "fir", "yew", "box", "bay", "fig"]
-    texts = {f"{n}.txt": f"In the {n}leaf by the {n}root on the {n}bark" for n in names}
+    texts = {f"{n}.md": f"# {n} wood\n\nIn {n}leaf by {n}root on {n}bark" for n in names}
     docs, out = write(tmp_path / "docs", texts), tmp_path / "out"
     made = replace(PLAIN, shares={"test": 0.5, "dev": 0.5})
     generate(docs, out, made)
-    split = {q["generated"]["topic"]: q["split"] for q in lines(out / "queries.jsonl")}
-    assert set(split.values()) == {"test", "dev"}
-    bridge = ". ".join(split)  # holds the topic of every query
-    write(docs, {"bridge.txt": f"{bridge}. And a lighthouse with nine blue windows."})
+    assert {q["split"] for q in lines(out / "queries.jsonl")} == {"test", "dev"}
+    bridge = ". ".join(f"{name} wood" for name in names)  # fits every query
+    write(docs, {"bridge.md": f"# Lighthouse\n\n{bridge}. And nine blue windows."})
     found = generate(docs, out, made)
     assert found.excluded["queries that would tie two splits together"] == 1
     assert {q["split"] for q in lines(out / "queries.jsonl")} == {"test", "dev"}
-    # It is proposed to all of them, and the check says that it would stand in both.
-    across = found.leakage.splits.proposed_documents
-    assert [one.ids for one in across] == [["bridge.txt"]]
+    # It is proposed to all of them; once a person accepts it in two splits, that is a leak.
+    pool = lines(out / "pool.jsonl")
+    assert sum(one["document"] == "bridge.md" for one in pool) == len(names)
     assert found.leakage.leaks == 0
 
 
 def test_haystacks_bound_what_is_proposed(tmp_path: Path) -> None:
     text = "The lantern keeper counts nine ships before the fog comes in."
     records = [
-        {"id": "1", "haystack": "x", "text": text},
-        {"id": "1", "haystack": "y", "text": text},
-        {"id": "2", "haystack": "y", "text": text},
+        {"id": id_, "haystack": haystack, "title": "Lantern", "text": text}
+        for id_, haystack in (("1", "x"), ("1", "y"), ("2", "y"))
     ]
     docs = write_lines(tmp_path / "documents.jsonl", records)
     generate(docs, tmp_path / "out", PLAIN)
@@ -204,12 +197,13 @@ def test_folders_that_hold_something_else_are_left_alone(tmp_path: Path) -> None
     )
     with pytest.raises(UsageError, match="that was not generated"):
         generate(docs, tmp_path / "project", PLAIN)
-    with pytest.raises(UsageError, match="no document has a field 'topci'; did you mean topic"):
-        generate(docs, tmp_path / "out", replace(PLAIN, templates=[QueryTemplate.parse("{topci}")]))
+    with pytest.raises(UsageError, match="no document has a field 'titel'; did you mean title"):
+        generate(docs, tmp_path / "out", replace(PLAIN, templates=[QueryTemplate.parse("{titel}")]))
 
 
 @pytest.mark.parametrize(
-    "text", ["none", "{id} x", "{topic!r}", "{topic:>9}", "{topic", "{a.b}", "{}"]
+    "text",
+    ["none", "{id} x", "{title!r}", "{title:>9}", "{title", "{a.b}", "{}", "{title} in the text"],
 )
 def test_what_is_no_template_is_refused(text: str) -> None:
     with pytest.raises(UsageError, match="the template"):
@@ -217,9 +211,15 @@ def test_what_is_no_template_is_refused(text: str) -> None:
 
 
 def test_a_template_keeps_what_is_not_a_field() -> None:
-    template = QueryTemplate.parse("{{x}} {topic} and {speaker}: {topic}")
-    assert template.fields == ("topic", "speaker")
-    assert template.fill({"topic": "{a}", "speaker": "Ann"}) == "{x} {a} and Ann: {a}"
+    template = QueryTemplate.parse("{{x}} {title} and {speaker}: {title}")
+    assert template.fields == ("title", "speaker")
+    assert template.fill({"title": "{a}", "speaker": "Ann"}) == "{x} {a} and Ann: {a}"
+
+
+def test_the_default_template_says_nothing_that_a_model_may_not_say() -> None:
+    assert QueryTemplate.parse(DEFAULT).fields == ("title",)
+    with pytest.raises(UsageError, match="who asks does not know the document"):
+        QueryTemplate.parse("What does this document say about {title}?")
 
 
 def test_a_generated_set_is_pooled_like_any_project(tmp_path: Path) -> None:
@@ -236,6 +236,5 @@ def test_a_generated_set_is_pooled_like_any_project(tmp_path: Path) -> None:
     pool = lines(out / "pool.jsonl")
     assert (out / "queries.jsonl").read_bytes() == queries
     assert len(pool) > len(before)
-    assert [one["proposal"] for one in pool if "proposal" in one] == [
-        one["proposal"] for one in before
-    ]
+    kept = {(one["query"], one["document"]): one.get("proposal") for one in pool}
+    assert all(kept[one["query"], one["document"]] == one["proposal"] for one in before)

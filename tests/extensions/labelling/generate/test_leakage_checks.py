@@ -10,6 +10,7 @@ import pytest
 from harness.extensions.labelling.generate.leakage import (
     CheckedQuery,
     CheckedSet,
+    check,
     check_folder,
     compare_splits,
     longest_run,
@@ -17,6 +18,7 @@ from harness.extensions.labelling.generate.leakage import (
     texts_within,
 )
 from harness.extensions.labelling.project import LabelDocument
+from harness.extensions.labelling.render import render_checks
 
 
 def document(id_: str, text: str, haystack: str) -> LabelDocument:
@@ -70,7 +72,7 @@ def test_what_two_splits_share_is_found_independently_of_how_they_were_made() ->
     ]
     queries = [
         CheckedQuery("q1", "Where is the ferry?", "g", "test", (0,)),
-        CheckedQuery("q2", "Is the ferry where?", "g", "dev", (1, 2), (3,)),
+        CheckedQuery("q2", "Is the ferry where?", "g", "dev", (1, 2)),
         CheckedQuery("q3", "What else?", "g", "train", (0, 3)),
         CheckedQuery("q4", "Where is the ferry?", "h", "train", (4,)),
         CheckedQuery("q5", "no split", "g", None, (0,)),
@@ -78,10 +80,23 @@ def test_what_two_splits_share_is_found_independently_of_how_they_were_made() ->
     labelled = CheckedSet(documents, queries)
     found = compare_splits(labelled)
     assert [(f.splits, f.ids) for f in found.documents] == [(["test", "train"], ["a"])]
-    proposed = [(f.splits, f.ids) for f in found.proposed_documents]
-    assert proposed == [(["dev", "train"], ["far"])]
     assert [f.ids for f in found.same_texts] == [["copy", "a"], ["copy", "a"]]
     assert [f.ids for f in found.same_queries] == [["q2", "q1"]]
+
+
+def test_a_query_that_contains_its_answer_is_a_leak() -> None:
+    queries = [
+        CheckedQuery(
+            "q1", "Do the morning ferries leave?", None, None, (0,), answers=("The ferry",)
+        ),
+        CheckedQuery("q2", "Does it leave at noon?", None, None, (0,), ("no", "at seven")),
+        CheckedQuery("q3", "What leaves?", None, None, (0,)),
+    ]
+    found = check(CheckedSet([document("a", "The ferry leaves at seven.", "")], queries))
+    quotes = found.quotes
+    assert (quotes.with_answer, quotes.with_answer_n, found.leaks) == (1, 2, 1)
+    assert quotes.with_answer_examples == ["q1"]
+    assert "1 leak found" in render_checks(found)
 
 
 @pytest.mark.slow

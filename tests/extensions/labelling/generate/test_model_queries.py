@@ -16,6 +16,7 @@ from harness.datasets.registry import home
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.client import ModelClient, RequestOptions
 from harness.extensions.labelling.generate.generate import GenerateOptions, generate
+from harness.extensions.labelling.generate.leakage import MIN_QUOTE
 from harness.extensions.labelling.generate.write_project import DEFAULT_SPLITS, parse_splits
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -28,7 +29,7 @@ def document_of(chat: Chat) -> str:
 def answer(chat: Chat) -> str:
     """A question about the document's first and ninth word, as the asked JSON."""
     words = document_of(chat).split()
-    question = {"query": f"Which {words[8]} has to do with {words[0]}?", "answer": words[3]}
+    question = {"query": f"Which {words[8]} has to do with {words[0]}?", "answer": f"x{words[3]}"}
     return json.dumps({"questions": [question]})
 
 
@@ -114,6 +115,22 @@ def test_answers_that_are_not_what_was_asked_for_are_counted_and_not_guessed(
     assert set(queries) == {"How many euros?", "What weighs little?"}
     assert queries["How many euros?"]["answers"] == ["1260"]
     assert queries["What weighs little?"]["ability"] == "temporal"
+
+
+def test_a_question_with_its_answer_is_excluded_and_the_prompt_says_so(tmp_path: Path) -> None:
+    question = {"query": "Is a rye starter fed in the evening?", "answer": "The rye starter"}
+
+    def answering(chat: Chat) -> str:
+        prompt = str(chat.messages[-1]["content"])
+        assert f"Never copy {MIN_QUOTE} or more words in a row" in prompt
+        assert "Never put the answer" in prompt
+        return json.dumps({"questions": [question]})
+
+    docs = write(tmp_path / "d", {"rye.md": NOTES["recipes/rye.md"]})
+    with OpenAIEndpoint(answering) as server:
+        with pytest.raises(UsageError, match="queries that contain their answer: 1"):
+            generate(docs, tmp_path / "out", choices(server.url))
+        assert server.counted()["calls"] == 1
 
 
 def test_a_call_that_was_stopped_goes_on_and_pays_nothing_twice(
