@@ -149,7 +149,7 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
     if len(options.protocol or ()) > 1:
         raise UsageError("--unpaired compares under one --protocol; name one")
     protocol = (options.protocol or [""])[0]
-    rows = compare_split((folders[0], folders[1]), metrics or SHOWN, protocol, options.seed)
+    rows = compare_split((folders[0], folders[1]), metrics or SHOWN, protocol)
     if options.format == "json":
         print_json(CompareUnpairedOutput(reason=WHY, rows=plain(rows)))
     elif not options.quiet:

@@ -8,19 +8,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.stats.clusters import Clusters, as_columns, to_clusters
 from harness.stats.intervals import FEW_CLUSTERS, few_clusters, t_above, t_quantile
-from harness.stats.resampling import (
-    RESAMPLING,
-    Randomisation,
-    Resampling,
-    permutation_test,
-)
 
 
 @dataclass(frozen=True)
@@ -28,9 +21,8 @@ class UnpairedComparison:
     """Mean of `a` minus mean of `b` in one metric.
 
     `method` says how `low`, `high` and `p` were made: `welch` (Welch's t on the clusters' standard
-    errors) or `two-proportion` (Newcombe's interval, pooled z test). `permutation` is the test that
-    needs neither. `effect_size` is Cohen's d over observations, with the mean of both variances.
-    `approximate` and `note` as in an Interval.
+    errors) or `two-proportion` (Newcombe's interval, pooled z test). `effect_size` is Cohen's d
+    over observations, with the mean of both variances. `approximate` and `note` as in an Interval.
     """
 
     mean_a: float
@@ -41,7 +33,6 @@ class UnpairedComparison:
     level: float
     method: str
     p: float
-    permutation: Randomisation
     effect_size: float
     n_a: int
     n_b: int
@@ -58,7 +49,7 @@ def compare_unpaired(
     clusters_b: npt.ArrayLike | None = None,
     *,
     proportions: bool = False,
-    **resampling: Unpack[Resampling],
+    level: float = 0.95,
 ) -> list[UnpairedComparison]:
     """Compare two matrices (observations, metrics) of the same metrics, one record a metric.
 
@@ -66,8 +57,6 @@ def compare_unpaired(
     `proportions` says that every value is 0 or 1; without clusters the two-proportion forms are
     then used. Raises ValueError for other numbers of metrics and for values that are no proportion.
     """
-    options: Resampling = {**RESAMPLING, **resampling}
-    level = options["level"]
     first, second = as_columns(a), as_columns(b)
     if first.shape[1] != second.shape[1]:
         raise ValueError(f"{first.shape[1]} metrics in one group, {second.shape[1]} in the other")
@@ -75,10 +64,9 @@ def compare_unpaired(
         raise ValueError("proportions must be 0 or 1")
     grouped = (to_clusters(first, clusters_a), to_clusters(second, clusters_b))
     binary = proportions and not (grouped[0].clustered or grouped[1].clustered)
-    tests = permutation_test(*grouped, options["resamples"], options["seed"])
     deviations = [_deviations(to_clusters(matrix)) for matrix in (first, second)]
     results = []
-    for at, test in enumerate(tests):
+    for at in range(first.shape[1]):
         means = [float(group.means[at]) for group in grouped]
         sizes = [int(group.present[:, at].sum()) for group in grouped]
         if binary and min(sizes) > 0:
@@ -102,7 +90,6 @@ def compare_unpaired(
                 level=level,
                 method=method,
                 p=p,
-                permutation=test,
                 effect_size=difference / spread if spread > 0 else math.nan,
                 n_a=int(grouped[0].n[at]),
                 n_b=int(grouped[1].n[at]),

@@ -250,7 +250,7 @@ def errors_of_tests(generator: np.random.Generator, datasets: int) -> Iterator[s
             units = clustered(generator, datasets, sizes, 0.6, icc)
             low, high = plain_t(units)
             older = 100 * (1 - ((low <= 0.6) & (high >= 0.6)).mean())
-            groups = compare_unpaired(first, second, labels, labels, resamples=1)
+            groups = compare_unpaired(first, second, labels, labels)
             missed = np.mean([not one.low <= 0 <= one.high for one in groups])
             approximate = np.mean([one.approximate for one in groups])
             yield (

@@ -74,3 +74,13 @@ def test_what_has_no_correlation_is_none() -> None:
     assert one_cluster.low is None
     with pytest.raises(ValueError, match="two measures of shape"):
         correlations([1, 2], [1, 2, 3])
+
+
+@pytest.mark.parametrize(("n", "rate"), [(60, 0.02), (60, 0.1), (200, 0.05), (400, 0.05)])
+def test_rare_scores_are_flagged(n: int, rate: float) -> None:
+    """The interval of two independent scores that are 1 so seldom holds 0 in 4 to 63%."""
+    x = np.arange(n) < n * rate
+    rare = correlations(x[::-1], np.roll(x, 1), resamples=99)["pearson"]
+    assert rare.note.startswith(f"only {x.sum()} and {x.sum()} of {n} observations")
+    x = np.arange(n) % 3 == 0
+    assert correlations(x, np.roll(np.arange(n) % 2 == 0, 1), resamples=99)["pearson"].note == ""

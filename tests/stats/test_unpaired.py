@@ -15,7 +15,7 @@ def test_welchs_interval_and_p_are_scipys() -> None:
     generator = np.random.default_rng(1)
     a, b = generator.normal(0.3, 1, (40, 2)), generator.normal(0, 2, (70, 2))
     a[3, 1] = np.nan
-    for at, mine in enumerate(compare_unpaired(a, b, resamples=100)):
+    for at, mine in enumerate(compare_unpaired(a, b)):
         peer = stats.ttest_ind(a[:, at], b[:, at], equal_var=False, nan_policy="omit")
         interval = peer.confidence_interval(0.95)
         assert mine.method == "welch"
@@ -35,22 +35,6 @@ def test_welchs_test_of_students_own_data_is_rs() -> None:
         -3.3654832,
         0.2054832,
     )
-
-
-def test_few_units_are_dealt_in_every_way_as_scipy_does() -> None:
-    generator = np.random.default_rng(2)
-    a, b = generator.normal(0.8, 1, 6), generator.normal(0, 1, 5)
-    [mine] = compare_unpaired(a, b)
-    peer = stats.permutation_test(
-        (a, b),
-        lambda x, y, axis: np.abs(stats.ttest_ind(x, y, equal_var=False, axis=axis).statistic),
-        alternative="greater",
-        n_resamples=np.inf,
-        vectorized=True,
-    )
-    assert mine.permutation.exact
-    assert mine.permutation.assignments == math.comb(11, 5)
-    assert mine.permutation.p == pytest.approx(peer.pvalue, abs=1e-12)
 
 
 def test_proportions_are_statsmodels() -> None:
@@ -79,7 +63,6 @@ def test_swapping_the_groups_turns_the_signs() -> None:
         (-back.difference, -back.high, -back.low)
     )
     assert forth.p == pytest.approx(back.p)
-    assert forth.permutation.p == pytest.approx(back.permutation.p)
     assert forth.effect_size == pytest.approx(-back.effect_size)
     assert (forth.clusters_a, forth.clusters_b, forth.approximate) == (5, 4, True)
 
@@ -91,35 +74,35 @@ def test_users_dealt_as_a_whole_keep_the_level_only_when_they_are_clusters() -> 
         generator.normal(0, 0.7, (15, 600))[labels] + generator.normal(0, 1, (150, 600))
         for _ in range(2)
     )
-    aware = compare_unpaired(a, b, labels, labels, resamples=400)
+    aware = compare_unpaired(a, b, labels, labels)
     # Monte Carlo error of 600 data sets: 0.9 points.
     assert np.mean([c.p <= 0.05 for c in aware]) == pytest.approx(0.05, abs=0.03)
-    assert np.mean([c.permutation.p <= 0.05 for c in aware]) == pytest.approx(0.05, abs=0.03)
-    blind = compare_unpaired(a, b, resamples=10)
+    blind = compare_unpaired(a, b)
     assert np.mean([c.p <= 0.05 for c in blind]) > 0.25
 
 
-def test_groups_that_differ_in_spread_and_size_keep_the_level() -> None:
+@pytest.mark.parametrize("units", [(20, 80), (4, 30), (30, 4)])
+def test_groups_that_differ_in_spread_and_number_keep_the_level(units: tuple[int, int]) -> None:
+    """Monte Carlo error 0.6 points; a permutation of Welch's t gave 13% of 4 and 30 haystacks."""
     generator = np.random.default_rng(5)
-    a, b = generator.normal(0, 3, (20, 1500)), generator.normal(0, 1, (80, 1500))
-    found = compare_unpaired(a, b, resamples=300)
-    # Monte Carlo error 0.6 points; the permutation of plain differences gives more than 20% here.
-    assert np.mean([c.permutation.p <= 0.05 for c in found]) == pytest.approx(0.05, abs=0.025)
+    labels = [np.repeat(np.arange(n), 5) for n in units]
+    a, b = (
+        generator.normal(0, spread, (n, 1500))[of] + generator.normal(0, 0.3, (5 * n, 1500))
+        for n, spread, of in zip(units, (1, 0.2), labels, strict=True)
+    )
+    found = compare_unpaired(a, b, *labels)
+    assert np.mean([c.p <= 0.05 for c in found]) == pytest.approx(0.05, abs=0.02)
 
 
 @pytest.mark.parametrize(
-    ("a", "b", "p"),
-    [
-        ([np.nan], [1.0, 2.0], math.nan),
-        ([1.0], [1.0], 1.0),
-        ([0.1, 0.1, 0.1], [0.1, 0.1, 0.1], 1.0),
-        ([1.0, 1.0, 1.0], [0.0, 0.0, 0.0], 0.1),
-    ],
+    ("a", "b"), [([np.nan], [1.0, 2.0]), ([1.0], [1.0]), ([1.0] * 3, [1.0] * 3), ([1] * 3, [0] * 3)]
 )
-def test_at_the_edges(a: list[float], b: list[float], p: float) -> None:
+def test_without_a_spread_there_is_neither_an_interval_nor_a_p(
+    a: list[float], b: list[float]
+) -> None:
     [found] = compare_unpaired(a, b)
-    assert found.permutation.p == pytest.approx(p, nan_ok=True)
     assert math.isnan(found.low)
+    assert math.isnan(found.p)
     assert found.approximate
     assert math.isnan(found.effect_size)
 

@@ -179,7 +179,7 @@ WHY = "the runs scored different queries, so there is nothing to pair"
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One metric over one slice; `p` is the permutation test's, Holm-corrected over slices.
+    """One metric over one slice; `p` is Holm-corrected over slices.
 
     In `found`, a is the second run, the new one, and b the first: above 0 is an improvement.
     """
@@ -192,7 +192,7 @@ class ComparisonRow:
 
 
 def compare_split(
-    folders: tuple[Path, Path], metrics: Sequence[str], protocol: str = "", seed: int = 0
+    folders: tuple[Path, Path], metrics: Sequence[str], protocol: str = ""
 ) -> list[ComparisonRow]:
     """Compare the queries of an old run with those of a new one, by the first protocol they share.
 
@@ -242,15 +242,9 @@ def compare_split(
                     labels[mask] if any(shared) else None
                     for labels, mask in zip(clusters, picked, strict=True)
                 ]
-                cells.append(
-                    (
-                        name,
-                        compare_unpaired(new, old, *reversed(units), seed=seed, proportions=binary)[
-                            0
-                        ],
-                    )
-                )
-        corrected = holm([cell.permutation.p for _, cell in cells])
+                (cell,) = compare_unpaired(new, old, *reversed(units), proportions=binary)
+                cells.append((name, cell))
+        corrected = holm([cell.p for _, cell in cells])
         found += [
             ComparisonRow(f"{block[0]}, {block[1]}", name, metric, cell, float(p))
             for (name, cell), p in zip(cells, corrected, strict=True)
@@ -269,7 +263,7 @@ def render_split(rows: Sequence[ComparisonRow]) -> str:
             f"{row.found.n_b} / {row.found.n_a}",
             f"{row.found.difference:+.4f}",
             "-" if np.isnan(row.found.low) else f"[{row.found.low:+.4f}, {row.found.high:+.4f}]",
-            "<0.0001" if row.p < 0.0001 else f"{row.p:.4f}",
+            "-" if np.isnan(row.p) else "<0.0001" if row.p < 0.0001 else f"{row.p:.4f}",
             "-" if np.isnan(row.found.effect_size) else f"{row.found.effect_size:.2f}",
         ]
         for row in rows
@@ -283,7 +277,7 @@ def render_split(rows: Sequence[ComparisonRow]) -> str:
     text = [
         f"unpaired: {WHY}. Weaker than a paired comparison of as many.",
         grid(lines, head, keys=2),
-        f"intervals: {methods}{f'; approximate: {notes}' if notes else ''}; p: permutation "
-        f"test over {cluster_by}; d: Cohen's",
+        f"intervals and p: {methods}, over {cluster_by}"
+        f"{f'; approximate: {notes}' if notes else ''}; d: Cohen's",
     ]
     return "\n\n".join(text)

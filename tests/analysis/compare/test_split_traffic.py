@@ -38,7 +38,7 @@ def split(data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     return folders[0], folders[1]
 
 
-def test_groups_are_compared_by_welch_and_permutation(split: tuple[Path, Path]) -> None:
+def test_groups_are_compared_by_welch(split: tuple[Path, Path]) -> None:
     rows = {row.slice: row for row in compare_split(split, ["ndcg@10"])}
     found = rows["all"].found
     assert (found.n_a, found.n_b, found.method) == (150, 150, "welch")
@@ -53,7 +53,6 @@ def test_groups_are_compared_by_welch_and_permutation(split: tuple[Path, Path]) 
     assert found.p == pytest.approx(expected.pvalue)
     low, high = expected.confidence_interval()
     assert (found.low, found.high) == pytest.approx((low, high))
-    assert found.permutation.p < 0.001
 
 
 def test_the_command_says_why_and_refuses_queries_that_could_be_paired(

@@ -185,7 +185,7 @@ def _metric(
     unit, in_a = records.unit[rows], records.in_a[rows]
     a, b = (_means(values[arm], unit[arm]) for arm in (in_a, ~in_a))
     binary = bool(np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all())
-    [fixed] = compare_unpaired(a, b, level=level, proportions=binary, resamples=0)
+    [fixed] = compare_unpaired(a, b, level=level, proportions=binary)
     exact, anytime = _at_any_time(plan, bounds, values, in_a, unit, level)
     spread_a, spread_b = (float(np.std(x, ddof=1)) if len(x) > 1 else math.nan for x in (a, b))
     power = UnpairedPower(
