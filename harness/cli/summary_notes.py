@@ -105,21 +105,24 @@ def hits(report: ScoreReport) -> Line | None:
 def usage(record: RunRecord) -> Line | None:
     """Describes what ingestion and search have used, as the system counts it."""
     from harness.records.run import Measured
-    from harness.runs.usage import USED
+    from harness.runs.usage import SILENT, USED
 
     measured = record.measured or Measured()
     parts = []
     for name, used in (("ingestion", measured.ingestion), ("searching", measured.searching)):
         if used is None:
             continue
-        counts = {what: getattr(used, what) for what in USED}
+        counts = {what: getattr(used, what) for what in (*USED, SILENT)}
         said = [f"{n:,.0f} {what.replace('_', ' ')}" for what, n in counts.items() if n]
         if used.usd is not None:
             said.append(f"{money(used.usd)} USD")
         if used.usd_per_1000_queries is not None:
             said.append(f"{money(used.usd_per_1000_queries)} USD a thousand questions")
         parts.append(f"{name} {', '.join(said) or 'nothing'}")
-    return ("cost", f"{'; '.join(parts)}; as the system counts") if parts else None
+    text = f"{'; '.join(parts)}; as the system counts"
+    if record.cut_off_attempts:
+        text += f", without what {record.cut_off_attempts} attempts did when they were cut off"
+    return ("cost", text) if parts else None
 
 
 def cost(record: RunRecord) -> Line | None:

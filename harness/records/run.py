@@ -173,6 +173,7 @@ class Usage(Record):
     prompt_tokens: int | float | None = None
     completion_tokens: int | float | None = None
     embedded_tokens: int | float | None = None
+    calls_without_usage: int | float | None = None
     usd: float | None = None
     usd_per_1000_queries: float | None = None
     models: dict[str, dict[str, int | float]] = msgspec.field(default_factory=dict)
@@ -327,6 +328,7 @@ class RunRecord(ChecksummedRecord):
 
     `command` repeats the run. `imported_from` is set for rankings that the harness did not compute,
     `submitted` for those of a submission. `resumed_queries` were answered before an interruption;
+    `cut_off_attempts` ended in the midst of a step, whose cost is not in `measured`;
     `cached_haystacks` were indexed by an earlier run, which has their times. `reported` is what the
     system says of itself, an item a process. `run` names the folder that a kept copy is of.
     """
@@ -343,6 +345,7 @@ class RunRecord(ChecksummedRecord):
     command: str | None = None
     imported_from: ImportSource | None = None
     resumed_queries: int = 0
+    cut_off_attempts: int = 0
     retried: Retried | None = None
     cached_haystacks: int = 0
     empty_haystacks: EmptyHaystacks | None = None

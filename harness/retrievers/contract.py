@@ -145,8 +145,8 @@ class PersistentRetriever(Retriever, Protocol):
     def has_index(self, key: str) -> bool:
         """Return whether the system's own store has the index of this key.
 
-        If so, `index` is not called; otherwise the next call of `index` is of this key. May take
-        the corpus as a second argument.
+        If so, `index` is not called, unless it did not return when it was called for this key
+        before; the next call of `index` is of this key. May take the corpus as a second argument.
         """
         ...
 
@@ -179,10 +179,10 @@ class Capabilities(Protocol):
         ...
 
     def report(self) -> Mapping[str, Any]:
-        """Return the system's counters so far.
+        """Return the system's counters so far; asked for after every call that takes a while.
 
         `calls`, `prompt_tokens`, `completion_tokens` and `embedded_tokens` are counts since the
-        start.
+        start; `calls_without_usage` are calls that did not say what they used.
         """
         ...
 

@@ -288,21 +288,31 @@ def _remove(path: Path) -> None:
         discard(path)
 
 
-def ingest_in_own_store(
-    retriever: Retriever, corpus: Corpus, name: str, require_cached: bool
-) -> bool:
-    """Ask its own store, else index; whether it indexed. One process after the other."""
+def ingest_in_own_store(retriever: Any, corpus: Corpus, name: str, require_cached: bool) -> bool:
+    """Ask its own store, else index; whether it indexed. One process after the other.
+
+    A store may say that it has a haystack of which it has a part, as a killed run left it: one is
+    indexed again until `index` has returned.
+    """
     calls.release(retriever)  # or one who waits here has what the other waits for
     folder().mkdir(parents=True, exist_ok=True)
     lock = folder() / f".ingesting-{name}.lock"
+    begun = folder() / f".ingesting-{name}.begun"
     note = "another process has a haystack taken in that this one needs too; waiting for it"
     with locked(lock, lambda: note):
         if _asked(retriever, name, corpus):
-            calls.wait_until_ready(retriever)
-            return False
+            if not begun.exists():
+                calls.wait_until_ready(retriever)
+                return False
+            _log.warning(
+                f"note: the system says that it has a haystack of {len(corpus):,} documents, whose "
+                "`index` did not return before; it is indexed again"
+            )
         if require_cached:
             raise RunError(_not_kept(corpus))
+        begun.touch()
         calls.index(retriever, corpus)
+        begun.unlink()
         return True
 
 

@@ -2,12 +2,12 @@
 
 `reset` begins a haystack, `index` sends documents (in time order, in batches, the final one marked
 `last`), `search` asks questions. If `reset` is answered by `"has_index": true`, no documents are
-sent. `"ready": false` is followed by `ready` until it is true, `"concurrent_haystacks": true` by
-`close` when a haystack is done with, and `"changes": true` by `update` and `delete`, where the
-dataset has such. Every request carries the `client` and the `haystack`; the records are
-below. HTTP posts a message to the path of its type, a command reads and writes one
-message a line. A message may come twice if the first reply was lost: indexing a document again
-replaces it.
+sent, unless an earlier run was cut off while it sent them. `"ready": false` is followed by `ready`
+until it is true, `"concurrent_haystacks": true` by `close` when a haystack is done with, and
+`"changes": true` by `update` and `delete`, where the dataset has such. Every request carries the
+`client` and the `haystack`; the records are below. HTTP posts a message to the path of its type, a
+command reads and writes one message a line. A message may come twice if the first reply was lost:
+indexing a document again replaces it.
 """
 
 from __future__ import annotations
@@ -195,7 +195,10 @@ class Reply(ReplyHeader, forbid_unknown_fields=False):
     ] = False
     has_index: Annotated[
         bool,
-        Meta(description="To reset: the index of this key exists; no documents are sent."),
+        Meta(
+            description="To reset: the index of this key exists. No documents are sent, unless an "
+            "earlier run was cut off while it sent them: then all are."
+        ),
     ] = False
     ready: Annotated[
         bool,
@@ -338,7 +341,10 @@ class WireRetriever:
 
     def index(self, corpus: Corpus) -> None:
         """Begins the haystack, unless that is done, then sends the documents in their order."""
-        if self._begun is not corpus and self.has_index(self._own_key(corpus), corpus):
+        if self._begun is not corpus:
+            from harness.retrievers.index_cache import ingest_in_own_store
+
+            ingest_in_own_store(self, corpus, self._own_key(corpus), require_cached=False)
             return
         self._begun = None
         for message in self._messages.batches(corpus, self._batch, self._changes):
@@ -358,10 +364,7 @@ class WireRetriever:
         self._begun = None
         reply = self._exchange(self._messages.reset(corpus, key))
         self._changes = reply.changes
-        if reply.has_index:
-            self._is_ready = reply.ready
-        else:
-            self._begun = corpus
+        self._begun, self._is_ready = corpus, reply.ready
         return reply
 
     def _exchange(self, message: Message) -> Reply:

@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -37,7 +38,7 @@ from harness.retrievers.outputs import (
 )
 from harness.retrievers.timing import Clock
 from harness.runs.results import QueryResult, ResultHit, WorkResult
-from harness.runs.usage import Counts, counts_in, usage_delta
+from harness.runs.usage import Counts, add_counts, counts_in, usage_delta
 from harness.runs.view import BlindedCorpus
 
 if TYPE_CHECKING:
@@ -91,12 +92,6 @@ def close_quietly(retriever: Retriever) -> None:
         _log.warning(f"note: the retriever's close() failed: {raised_at(error)}")
 
 
-def report_counts(retriever: Retriever) -> Counts:
-    """Return the counts in a system's report; empty where it has none or fails to give it."""
-    report = getattr(retriever, "report", None)
-    return counts_in(plain_report(report)) if callable(report) else {}
-
-
 def plain_report(report: Callable[[], Any]) -> Params:
     """Return what the system says of itself as plain JSON values without secrets, or the trace of
     its failure to."""
@@ -111,7 +106,10 @@ def plain_report(report: Callable[[], Any]) -> Params:
 
 
 SECONDS_A_REPORT = 1.0
-"""Between two reports of the system, beside the last."""
+"""Between two reports of a system that has used nothing meanwhile."""
+
+SECONDS_A_STEP = 0.02
+"""Of work, which a killed run loses at worst, beside the call that is under way."""
 
 _SECONDS_TO_SAY = 2.0
 """In which a retriever that hangs may say what it has used."""
@@ -140,9 +138,10 @@ class Bench:
     call: InlineCalls | CallThread
     haystack: int | None = None
     index_error: str | None = None
-    counted: Counts = field(default_factory=dict)  # before this attempt of the run
+    counted: Counts = field(default_factory=dict)  # what its process is known to have used
+    counted_of: int = 0  # the process
+    indexing: bool = False
     late: list[CallThread] = field(default_factory=list)  # of calls beside others
-    number: int = field(default_factory=lambda: int.from_bytes(os.urandom(5)))
     chain: int | None = None  # of which haystack it was told, as of the time of this one
     view: BlindedCorpus = field(init=False)
 
@@ -151,45 +150,54 @@ class Bench:
         """Whether a call has not come back."""
         return self.call.stuck or any(one.stuck for one in self.late)
 
-    def counts(self) -> Counts:
-        """Return what the retriever counts by now; nothing of one that is stuck and does not
-        say."""
-        return self.told(partial(report_counts, self.retriever)) or {}
-
-    def told(self, asked: Callable[[], T]) -> T | None:
-        """Return what the retriever says of itself; None where it is stuck and does not say at
+    def put_report(self, result: WorkResult) -> None:
+        """Put into the result what the retriever says of itself so far, where it says anything at
         once."""
+        report = getattr(self.retriever, "report", None)
+        if not callable(report):
+            return
+        asked = partial(plain_report, report)
         if not self.stuck:
-            return self.call(asked)
+            self.put(self.call(asked), result)
+            return
         from harness.runs.timeouts import CallThread
 
-        try:
-            return CallThread()(asked, _SECONDS_TO_SAY)
-        except CallTimeoutError:
-            return None
+        with suppress(CallTimeoutError):
+            self.put(CallThread()(asked, _SECONDS_TO_SAY), result)
+
+    def put(self, said: Params, result: WorkResult) -> None:
+        """Put into the result what the retriever says of itself, and what it has used since the
+        result before."""
+        process, counts = number_of(self.retriever), counts_in(said)
+        if self.counted_of != process:  # an isolated one begins anew in each process
+            self.counted_of, self.counted = process, {}
+        rise = usage_delta(counts, self.counted)
+        self.counted |= counts  # a report that failed has none
+        result.process, result.reported = process, said or None
+        if self.indexing:
+            result.ingestion_usage = add_counts([result.ingestion_usage or {}, rise])
+        else:
+            result.usage = add_counts([result.usage or {}, rise])
 
 
 class Watch:
     """Says now and then how much of a haystack is taken in, and what that has cost so far."""
 
     def __init__(
-        self,
-        bench: Bench,
-        result: WorkResult,
-        before: Counts,
-        tell: Callable[[WorkResult], None] | None,
+        self, bench: Bench, result: WorkResult, tell: Callable[[WorkResult], None] | None
     ) -> None:
-        self._bench, self._result, self._before, self._tell = bench, result, before, tell
+        self._bench, self._result, self._tell = bench, result, tell
         self._n, self._told = 0, monotonic()
+        self._looked = self._told
         self.stopped: HarnessError | None = None
 
     def taken_in(self, documents: int) -> None:
         """Count so many more documents. Raises what who is told raises."""
         self._n += documents
         now = monotonic()
-        if self._tell is None or now - self._told < SECONDS_A_REPORT:
+        if self._tell is None or now - self._looked < SECONDS_A_STEP:
             return
-        self._told = now
+        self._looked = now
         so_far = msgspec.structs.replace(
             self._result,
             queries=[],
@@ -199,14 +207,20 @@ class Watch:
         report = getattr(self._bench.retriever, "report", None)
         # Of an isolated one the process is at its documents, and hears nothing.
         if callable(report) and not isinstance(self._bench.retriever, ProcessRetriever):
-            said = plain_report(report)
-            _put(said, self._bench, so_far)
-            so_far.ingestion_usage = usage_delta(counts_in(said), self._before)
+            self._bench.put(plain_report(report), so_far)
+        if now - self._told < SECONDS_A_REPORT and not used_something(so_far):
+            return
+        self._told = now
         try:
             self._tell(so_far)
         except HarnessError as error:
             self.stopped = error
             raise
+
+
+def used_something(result: WorkResult) -> bool:
+    """Test whether a result says that something was used."""
+    return any((result.ingestion_usage or {}).values()) or any((result.usage or {}).values())
 
 
 _numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
@@ -223,30 +237,11 @@ def number_of(retriever: Retriever) -> int:
     return (retriever.process << 40) + number if isinstance(retriever, ProcessRetriever) else number
 
 
-def account_of(bench: Bench) -> int:
-    """Return whose counts these are: of an isolated one, which counts anew in each process, that
-    one's."""
-    isolated = isinstance(bench.retriever, ProcessRetriever)
-    return number_of(bench.retriever) if isolated else bench.number
-
-
 def name_of(retriever: Retriever) -> str:
     """Return what errors call it."""
     if isinstance(retriever, ProcessRetriever):
         return retriever.name.rpartition(":")[2]
     return type(retriever).__qualname__
-
-
-def put_report(bench: Bench, result: WorkResult) -> None:
-    """Put into the result what the retriever says of itself so far, where it says anything."""
-    report = getattr(bench.retriever, "report", None)
-    if callable(report) and (said := bench.told(partial(plain_report, report))) is not None:
-        _put(said, bench, result)
-
-
-def _put(said: Params, bench: Bench, result: WorkResult) -> None:
-    result.reported = said or None
-    result.usage = usage_delta(counts_in(said), bench.counted)
 
 
 def seconds_of(retriever: Retriever, clock: Clock) -> float:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from harness.datasets.reader import Dataset
+from harness.errors import HarnessError
 from harness.io import plugins
 from harness.records.run import ClusterRecord
 from harness.retrievers.contract import Retriever
@@ -116,10 +117,9 @@ class InProcess:
         try:
             for item in items:
                 yield from worker(item)
-        except KeyboardInterrupt:
-            if worker.begun is not None and worker.begun.queries:
-                worker.begun.complete = False
-                yield worker.begun
+        except (KeyboardInterrupt, HarnessError):
+            if (part := worker.interrupted()) is not None:
+                yield part
             raise
         finally:
             worker.close()

@@ -150,6 +150,8 @@ def _serve(worker: Worker, channel: Connection) -> None:
                     exit_if_forked(own)
                     channel.send(result)
             except HarnessError as error:
+                if (part := worker.interrupted()) is not None:
+                    channel.send(part)
                 channel.send(error)
         except ConnectionError:
             return

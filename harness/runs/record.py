@@ -41,7 +41,7 @@ from harness.runs.folder.store import CHECKPOINT, OWN_ANSWERS, RETRIED, RunStore
 from harness.runs.provenance import git_state, machine, peak_memory, repeat_command, versions
 from harness.runs.request import RunRequest
 from harness.runs.results import QueryResult, WorkResult
-from harness.runs.usage import Prices, add_counts, usage_delta, usage_record
+from harness.runs.usage import Prices, add_counts, usage_record
 
 if TYPE_CHECKING:
     from harness.scoring.matching.matcher import TextHit
@@ -55,7 +55,7 @@ class RunOutcome:
     """What a run has become: its results, and what was measured around them."""
 
     request: RunRequest
-    results: Sequence[WorkResult]
+    checkpoint: Checkpoint
     queries: list[QueryResult]
     failed_before: list[QueryResult]
     execution: Execution
@@ -63,12 +63,12 @@ class RunOutcome:
     seconds: PhaseSeconds
 
 
-def write_run(store: RunStore, checkpoint: Checkpoint, outcome: RunOutcome) -> None:
+def write_run(store: RunStore, outcome: RunOutcome) -> None:
     """Write everything of a finished run, whole or not at all; hits are resolved first.
 
     The checkpoint is kept in it where queries failed.
     """
-    dataset, queries = outcome.request.dataset, outcome.queries
+    dataset, queries, checkpoint = outcome.request.dataset, outcome.queries, outcome.checkpoint
     record = run_record(outcome)
     with store.replaced(keep_previous=checkpoint.keeps_previous) as aside:
         if any(one.hits is not None for one in queries):
@@ -151,7 +151,7 @@ def run_record(outcome: RunOutcome) -> RunRecord:
     """Return run.json of a finished run, without its hits."""
     request, queries = outcome.request, outcome.queries
     dataset, settings = request.dataset, request.settings
-    results, before = outcome.results, outcome.failed_before
+    results, before = outcome.checkpoint.done, outcome.failed_before
     # A process runs its items in their order, so that the last report of each is its sum.
     reported = {one.process: one.reported for one in results if one.reported is not None}
     failed = sum(one.error is not None for one in queries)
@@ -176,6 +176,7 @@ def run_record(outcome: RunOutcome) -> RunRecord:
         submitted_by=settings.submitted_by or None,
         command=repeat_command(dataset, request.retriever, request.plan.k, settings),
         resumed_queries=outcome.resumed_queries,
+        cut_off_attempts=outcome.checkpoint.cut_off,
         retried=_retried(queries, before),
         cached_haystacks=_cached(results),
         empty_haystacks=_empty(dataset, queries),
@@ -216,7 +217,7 @@ def _settings_record(outcome: RunOutcome) -> RunSettings:
 
 def _measured(outcome: RunOutcome) -> Measured:
     """Return times, usage and memory."""
-    execution, results, queries = outcome.execution, outcome.results, outcome.queries
+    execution, results, queries = outcome.execution, outcome.checkpoint.done, outcome.queries
     searches = np.array([one.seconds for one in queries if one.seconds is not None])
     ingestion, searching = _usage(results, len(queries), outcome.request.settings.prices)
     # The workers of a cluster are no children of this process.
@@ -302,12 +303,9 @@ def _usage(
     results: Sequence[WorkResult], queries: int, prices: Prices
 ) -> tuple[Usage | None, Usage | None]:
     """Returns what the system counted while it indexed, and while it searched."""
-    # What was reported in the midst of a haystack is part of what is reported at its end.
-    last = {(one.account, one.item): one.ingestion_usage for one in results if one.ingestion_usage}
-    ingestion = add_counts(last.values())
-    by_account = {one.account: one.usage for one in results if one.usage is not None}
-    used = add_counts(by_account.values())
-    searching = {name: n for name, n in usage_delta(used, ingestion).items() if n > 0}
+    ingestion = add_counts(one.ingestion_usage or {} for one in results)
+    searching = add_counts(one.usage or {} for one in results)
+    searching = {name: n for name, n in searching.items() if n > 0}
     found = usage_record(searching, prices)
     if found is not None and found.usd is not None and queries:
         found = replace(found, usd_per_1000_queries=found.usd / queries * 1000)

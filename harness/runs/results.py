@@ -65,10 +65,10 @@ class QueryResult(_Result):
 class WorkResult(_Result):
     """Results of a work item; a long item yields several, and the last one is `complete`.
 
-    `process` identifies the retriever of `reported`. `usage` and `ingestion_usage` are the rise of
-    its counts in this attempt, and while it indexed; `account` identifies the retriever and attempt
-    they are of. `indexed`: documents so far, while it indexes. `cached`: an earlier run indexed the
-    haystack.
+    `process` identifies the retriever of `reported`. `ingestion_usage` and `usage` are by how much
+    its counts rose since the result before, while it indexed and while it searched: the sum over
+    all results is what was used. `indexed`: documents so far, while it indexes. `cached`: an
+    earlier run indexed the haystack.
     """
 
     item: int
@@ -79,7 +79,6 @@ class WorkResult(_Result):
     process: int = 0
     reported: dict[str, PlainValue] | None = None
     usage: dict[str, int | float] | None = None
-    account: int = 0
     ingestion_usage: dict[str, int | float] | None = None
     indexed: int | None = None
     cached: bool = False

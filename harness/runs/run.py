@@ -67,7 +67,7 @@ def run(
             Checkpoint.opened(store, request.plan, mode, quiet=quiet) as checkpoint,
         ):
             outcome = _execute(request, store, checkpoint, quiet, prepare_seconds)
-            write_run(store, checkpoint, outcome)
+            write_run(store, outcome)
     found = RunFolder(store.folder).record.empty_haystacks
     if not settings.allow_empty and (said := empty_haystacks(found)):
         warnings.warn(said, stacklevel=2)
@@ -128,7 +128,7 @@ def _execute(
             f"the traces are in {errors}"
         )
     seconds = PhaseSeconds(prepare=prepare_seconds, run=perf_counter() - started)
-    return RunOutcome(request, checkpoint.done, queries, before, execution, resumed, seconds)
+    return RunOutcome(request, checkpoint, queries, before, execution, resumed, seconds)
 
 
 def _work(request: RunRequest, checkpoint: Checkpoint, quiet: bool) -> Execution:
@@ -145,12 +145,15 @@ def _work(request: RunRequest, checkpoint: Checkpoint, quiet: bool) -> Execution
     )
     with (
         execution_of(workload) as execution,
+        checkpoint.attempt(alone=execution.workers * settings.concurrency == 1),
         checkpoint.writer() as writer,
         progress(request.plan.queries, "queries", "search", quiet=quiet, leave=True) as bar,
     ):
         bar.update(resumed)
         budget = Budget(settings.max_usd)
-        usage = RunUsage(budget, settings.prices, checkpoint.done, rest, execution.workers)
+        usage = RunUsage(
+            budget, settings.prices, checkpoint.done, rest, execution.workers, checkpoint.cut_off
+        )
 
         def take(result: WorkResult) -> None:
             writer.add(result)

@@ -18,7 +18,10 @@ from harness.runs.results import WorkItem, WorkResult
 USED = ("calls", "prompt_tokens", "completion_tokens", "embedded_tokens")
 """What is used and may have a price."""
 
-COUNTS = (*USED, "usd")
+SILENT = "calls_without_usage"
+"""How many calls did not say what they used: what they cost is not known."""
+
+COUNTS = (*USED, SILENT, "usd")
 """What a system's `report()` may count since its start; see Retriever."""
 
 Counts = dict[str, float]
@@ -73,8 +76,9 @@ def add_counts(parts: Iterable[Counts]) -> Counts:
 
 
 def usage_delta(after: Counts, before: Counts) -> Counts:
-    """Return by how much counts rose."""
-    return {name: n - before.get(name, 0) for name, n in after.items()}
+    """Return by how much counts rose; one that fell has started anew."""
+    was = {name: before.get(name, 0) for name in after}
+    return {name: n - was[name] if n >= was[name] else n for name, n in after.items()}
 
 
 def counts_by_name(counts: Counts) -> Counts:
@@ -86,23 +90,24 @@ def counts_by_name(counts: Counts) -> Counts:
 def cost_usd(counts: Counts, prices: Prices) -> float | None:
     """Return US dollars: what the system says, and the priced rest.
 
-    None where nothing says, or tokens of some model have no price; calls need none.
+    None where nothing says, calls did not, or tokens of some model have no price; calls need none.
     """
     found, known = counts.get("usd", 0.0), "usd" in counts
     for name, n in counts.items():
         price = _price(name, prices)
         if price is not None:
             found, known = found + n * price / _MILLION, True
-    return found if known and not without_price(counts, prices) else None
+    return found if known and not unpriced(counts, prices) else None
 
 
-def without_price(counts: Counts, prices: Prices) -> list[str]:
-    """Return tokens that were used and have no price, as `prompt_tokens of MODEL`."""
-    return [
-        name.replace("@", " of ")
-        for name, n in counts.items()
-        if n and "tokens" in name and not name.endswith("@") and _price(name, prices) is None
-    ]
+def unpriced(counts: Counts, prices: Prices) -> str:
+    """Say what was used at an unknown price, as `prompt_tokens of MODEL have no price`, or ""."""
+    for name, n in counts.items():
+        if n and name == SILENT:
+            return f"{n:,.0f} calls did not report what they used"
+        if n and "tokens" in name and not name.endswith("@") and _price(name, prices) is None:
+            return f"{name.replace('@', ' of ')} have no price; see --prices"
+    return ""
 
 
 def _price(name: str, prices: Prices) -> float | None:
@@ -191,10 +196,11 @@ class Budget:
         self._changed = Condition()
         self._exhausted = False
 
-    def require(self, upcoming: float) -> None:
-        """Raises BudgetExceededError if `upcoming` US dollars more would exceed the limit."""
-        if self._exceeded_by(upcoming):
-            raise self._error(upcoming)
+    def require(self, upcoming: float, unknown: float) -> None:
+        """Raises BudgetExceededError if `upcoming` US dollars more would exceed the limit, where
+        `unknown` may have been spent beside what is known."""
+        if self._exceeded_by(upcoming + unknown):
+            raise self._error(upcoming, unknown)
 
     def reserve(self, amount: float) -> None:
         """Reserves an amount, waiting for open reservations to settle where necessary.
@@ -223,10 +229,11 @@ class Budget:
     def _exceeded_by(self, upcoming: float) -> bool:
         return self.limit is not None and self.spent + upcoming > self.limit
 
-    def _error(self, upcoming: float) -> BudgetExceededError:
+    def _error(self, upcoming: float, unknown: float = 0.0) -> BudgetExceededError:
+        lost = f", steps that were cut off may have cost {unknown:.4f}" if unknown else ""
         return BudgetExceededError(
-            f"--max-usd {self.limit:g}: {self.spent:.4f} USD are spent, and the next step may cost "
-            f"{upcoming:.4f}"
+            f"--max-usd {self.limit:g}: {self.spent:.4f} USD are spent{lost}, and the next step "
+            f"may cost {upcoming:.4f}"
         )
 
 
@@ -240,13 +247,15 @@ class RunUsage:
         done: Sequence[WorkResult],
         rest: Sequence[WorkItem],
         workers: int,
+        cut_off: int,
     ) -> None:
-        """`done`: results of earlier attempts; `rest`: the items left, for so many workers."""
+        """`done`: results of earlier attempts, of which `cut_off` may have ended in the midst of a
+        step; `rest`: the items left, for so many workers."""
         self._budget, self._prices = budget, prices
-        self._workers = workers
-        self._by_account: dict[int, Counts] = {}
-        self._max_ingest = self._max_step = 0.0
-        self._partial: dict[int, float] = {}  # cost of an unfinished ingestion, by account
+        self._workers, self._cut_off = workers, cut_off
+        self._counts: Counts | None = None  # None: no report so far
+        self._max_ingest = self._max_step = self._max_rise = 0.0
+        self._partial: dict[int, float] = {}  # cost of an unfinished ingestion, by process
         self._answered = False
         self._haystacks = {item.haystack for item in rest}
         self._queries = sum(len(item.queries) for item in rest)
@@ -269,42 +278,39 @@ class RunUsage:
         return self._progress(result)
 
     def _count(self, result: WorkResult) -> None:
-        if result.usage is None:
-            return
-        before = self._budget.spent
-        self._by_account[result.account] = result.usage
-        self._budget.spent = cost_usd(add_counts(self._by_account.values()), self._prices) or 0.0
+        parts = [one for one in (result.ingestion_usage, result.usage) if one is not None]
+        if parts:
+            self._counts = add_counts([self._counts or {}, *parts])
+            self._budget.spent = cost_usd(self._counts, self._prices) or 0.0
         ingested = cost_usd(result.ingestion_usage or {}, self._prices) or 0.0
-        if result.index_seconds is not None:  # the rest was searched
-            self._max_ingest = max(self._max_ingest, ingested)
-            before += ingested - self._partial.pop(result.account, 0.0)
-        elif result.ingestion_usage:
-            self._partial[result.account] = ingested
-        self._max_step = max(self._max_step, self._budget.spent - before)
+        step = cost_usd(result.usage or {}, self._prices) or 0.0
+        self._max_rise = max(self._max_rise, ingested + step)
+        haystack = self._partial.pop(result.process, 0.0) + ingested
+        self._max_ingest = max(self._max_ingest, haystack)
+        if result.indexed is not None:
+            self._partial[result.process], step = haystack, ingested
+        self._max_step = max(self._max_step, step)
 
     def _check(self, ingests: bool) -> None:
         """Checks the budget; `ingests` tells whether a haystack will be ingested next."""
-        if self._budget.limit is None or not self._by_account or self._queries <= 0:
+        counts = self._counts
+        if self._budget.limit is None or counts is None or self._queries <= 0:
             return
-        counts = add_counts(self._by_account.values())
-        if lacking := without_price(counts, self._prices):
-            raise BudgetExceededError(
-                f"--max-usd cannot be kept: {lacking[0]} have no price; see --prices"
-            )
+        lacking = unpriced(counts, self._prices)
         silent = not counts or (any(counts.values()) and cost_usd(counts, self._prices) is None)
-        if silent and self._answered:
-            raise BudgetExceededError(
-                "--max-usd cannot be kept: the system reports neither usd nor tokens; see report()"
-            )
+        if not lacking and silent and self._answered:
+            lacking = "the system reports neither usd nor tokens; see report()"
+        if lacking:
+            raise BudgetExceededError(f"--max-usd cannot be kept: {lacking}")
         step = max(self._max_step, self._max_ingest) if ingests else self._max_step
-        self._budget.require(step * self._workers)
+        self._budget.require(step * self._workers, self._max_rise * self._workers * self._cut_off)
 
     def _progress(self, result: WorkResult) -> str:
         """Describes the haystack that is being ingested, calls, tokens and dollars so far."""
         parts = []
         if result.indexed is not None:
             parts.append(f"{result.indexed:,} of {result.documents:,} documents handed over")
-        counts = add_counts(self._by_account.values())
+        counts = self._counts or {}
         dollars = cost_usd(counts, self._prices)
         parts += [
             f"{n:,.0f} {name.replace('_', ' ')}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from time import monotonic
@@ -23,32 +23,27 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import retry
 from harness.retrievers.timing import Clock, timed
 from harness.runs.bench import (
-    SECONDS_A_REPORT,
+    SECONDS_A_STEP,
     Bench,
     InlineCalls,
     ProcessRetriever,
     Watch,
-    account_of,
     close_quietly,
     gold_of,
     name_of,
     number_of,
-    put_report,
-    report_counts,
     seconds_of,
     to_query_result,
     trace,
+    used_something,
 )
 from harness.runs.results import QueryResult, WorkItem, WorkResult
 from harness.runs.settings import Limits
-from harness.runs.usage import Counts, usage_delta
+from harness.runs.usage import add_counts
 from harness.runs.view import BlindedCorpus
 
 if TYPE_CHECKING:
     from harness.runs.timeouts import CallThread
-
-_SECONDS_A_PART = 0.02
-"""Of answers, which a killed run loses at worst, beside those that are not there yet."""
 
 
 @dataclass(frozen=True)
@@ -106,45 +101,53 @@ class Worker:
             bench = self._bench = self._built()
         if bench.haystack != item.haystack:
             self._index(bench, item, result)
-        result.process, result.account = number_of(bench.retriever), account_of(bench)
+        result.process = number_of(bench.retriever)
         if bench.index_error is not None:
             result.queries = [QueryResult(q, error=bench.index_error) for q in item.queries]
             yield result
             return
+        if used_something(result):
+            result = yield from self._part(result)
         size = self._options.batch_size or int(getattr(bench.retriever, "batch_size", 1))
         parts = [item.queries[at : at + size] for at in range(0, len(item.queries), size)]
-        given = told = monotonic()
+        given = monotonic()
         for answers in self._searched(bench, parts):
             result.queries += answers
             now = monotonic()
-            if now - given > _SECONDS_A_PART:
-                result.complete = False
-                # What indexing used is part of all that was used: both, or neither, are known.
-                if result.ingestion_usage or now - told > SECONDS_A_REPORT:
-                    put_report(bench, result)
-                    told = now
-                self.begun = None
-                yield result
-                result = self.begun = WorkResult(
-                    item.number,
-                    item.haystack,
-                    [],
-                    process=result.process,
-                    account=result.account,
-                )
+            if now - given > SECONDS_A_STEP:
+                bench.put_report(result)
+                result = yield from self._part(result)
                 given = now
-        put_report(bench, result)
+        bench.put_report(result)
         self.begun = None
         yield result
+
+    def _part(self, result: WorkResult) -> Generator[WorkResult, None, WorkResult]:
+        """Yield what there is of an item; returns an empty result for what follows."""
+        result.complete, self.begun = False, None
+        yield result
+        self.begun = WorkResult(result.item, result.haystack, [], process=result.process)
+        return self.begun
 
     def whole(self, item: WorkItem) -> WorkResult:
         """Returns the results of an item at once."""
         first, *more = self(item)
         for part in more:
             first.queries += part.queries
-            first.reported, first.usage = part.reported, part.usage
+            first.reported = part.reported or first.reported
+            if part.usage is not None:
+                first.usage = add_counts([first.usage or {}, part.usage])
         first.complete = True
         return first
+
+    def interrupted(self) -> WorkResult | None:
+        """Returns what there is of an item in whose midst an exception came, and what it used."""
+        begun, bench, self.begun = self.begun, self._bench, None
+        if begun is None or bench is None:
+            return None
+        begun.complete = False
+        bench.put_report(begun)
+        return begun if begun.queries or used_something(begun) else None
 
     def _searched(self, bench: Bench, parts: Sequence[list[int]]) -> Iterator[list[QueryResult]]:
         """Yield the answers to each part, in their order, so many at once as were asked for."""
@@ -162,7 +165,7 @@ class Worker:
             built = caller(partial(built.build, self._options.seed))
         bench = Bench(self._place.open(), built, caller)
         if not isinstance(built, ProcessRetriever):  # which counts anew for each haystack
-            bench.counted = caller(partial(report_counts, built))
+            bench.put_report(WorkResult(0, 0, []))  # what was used before is no part of the run
         return bench
 
     def _caller(self) -> InlineCalls | CallThread:
@@ -201,15 +204,13 @@ class Worker:
         bench.haystack, bench.index_error, bench.chain = item.haystack, None, None
         bench.view = BlindedCorpus(bench.dataset, item.haystack, self._options.seed)
         result.documents = len(bench.view.rows) - len(before_it or ())
-        # An isolated one starts with a process that counts anew.
-        before: Counts = {} if isinstance(bench.retriever, ProcessRetriever) else bench.counts()
         take: Callable[..., bool] = partial(
             ingest, bench.retriever, bench.view.corpus, self._options.system
         )
         if item.chain is not None and calls.is_told(bench.retriever):
             take, bench.chain = partial(self._tell, bench, before_it), item.chain
-        result.process, result.account = number_of(bench.retriever), account_of(bench)
-        watch = Watch(bench, result, before, self.tell)
+        result.process, bench.indexing = number_of(bench.retriever), True
+        watch = Watch(bench, result, self.tell)
         clock = Clock(watch.taken_in)
         try:
             self._wait_for_late(bench)
@@ -225,11 +226,10 @@ class Worker:
             bench.index_error = "index failed:\n" + trace()
         if watch.stopped is not None:  # and somebody went on nevertheless
             raise watch.stopped
-        if result.cached:  # who paid for it has its time and cost
-            return
-        result.index_seconds = seconds_of(bench.retriever, clock.stop())
-        if after := bench.counts():
-            result.ingestion_usage = usage_delta(after, before)
+        if not result.cached:  # else who paid for it has its time and cost
+            result.index_seconds = seconds_of(bench.retriever, clock.stop())
+            bench.put_report(result)
+        bench.indexing = False
 
     def _wait_for_late(self, bench: Bench) -> None:
         """Let searches that were late come back before another haystack is taken in.

@@ -76,6 +76,17 @@ class Keeps(Base):
         super().index(corpus)
         self.file.write_text(json.dumps(self.texts))
 
+class KeepsPart(Keeps):
+    """Stores each document at once, and takes what is stored for the whole."""
+    def index(self, corpus):
+        breaks = Path(os.environ["PAID_LOG"] + ".breaks").exists()
+        self.texts = {}
+        for document in corpus:
+            self.texts[document.id] = sorted(set(document.content.lower().split()))
+            self.file.write_text(json.dumps(self.texts))
+            if breaks and len(self.texts) == 2:
+                raise ConnectionError("no more documents")
+
 class LoadsAnother(Saves):
     @classmethod
     def load(cls, folder):
@@ -161,6 +172,24 @@ def test_another_k_more_queries_a_search_that_crashed_and_a_sweep_do_not_pay_aga
     file.write_text(file.read_text() + "\n# changed\n")
     run(notes, paid(tmp_path, name), Settings(k=3), out=out)
     assert len(bill) - base == 90
+
+
+def test_what_was_indexed_in_part_is_never_searched_whatever_has_index_says(
+    notes: Dataset, bill: Bill, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    expected = ranked(run(notes, paid(tmp_path, "Base"), Settings(k=3), out=tmp_path / "base"))
+    bill.breaks(True)
+    with pytest.raises(RunError, match="no more documents"):
+        run(notes, paid(tmp_path, "KeepsPart"), Settings(k=3), out=tmp_path)
+    bill.breaks(False)
+    needed = Settings(k=2, require_cached_index=True)
+    with pytest.raises(RunError, match="has no cached index"):
+        run(notes, paid(tmp_path, "KeepsPart"), needed, out=tmp_path / "needed")
+    again = run(notes, paid(tmp_path, "KeepsPart"), Settings(k=3), out=tmp_path, mode=Mode.RESUME)
+    assert ranked(again) == expected
+    assert "whose `index` did not return before" in capfd.readouterr().err
+    third = run(notes, paid(tmp_path, "KeepsPart"), Settings(k=2), out=tmp_path)
+    assert RunFolder(third).record.cached_haystacks == 6
 
 
 def test_search_only_ends_where_something_is_not_kept(
@@ -260,8 +289,8 @@ def test_what_is_damaged_in_the_cache_is_not_loaded(
 class Store:
     """A service whose store lasts, by key; every document that it has not seen is charged."""
 
-    def __init__(self, seconds: float = 0) -> None:
-        self.seconds = seconds
+    def __init__(self, seconds: float = 0, honest: bool = True) -> None:
+        self.seconds, self.honest = seconds, honest
         self.charged: list[tuple[str, str]] = []
         self.held: dict[str, dict[str, set[str]]] = {}
         self.whole: set[str] = set()
@@ -274,7 +303,8 @@ class Store:
         with self._lock:
             if message["type"] == "reset":
                 key = self.key_of[asked] = message["key"]
-                return 200, {"concurrent_haystacks": True, "has_index": key in self.whole}
+                known = self.whole if self.honest else self.held
+                return 200, {"concurrent_haystacks": True, "has_index": key in known}
             if message["type"] == "close":
                 return 200, {}
             key = self.key_of[asked]
@@ -294,12 +324,13 @@ class Store:
         return {"hits": [{"id": id_, "score": len(words & held[id_])} for id_ in ids[:k]]}
 
 
+@pytest.mark.parametrize("honest", [True, False])
 @pytest.mark.parametrize("kills", [3, pytest.param(20, marks=pytest.mark.slow)])
 def test_kill_9_at_any_moment_pays_nothing_twice_and_changes_no_byte(
-    notes: Dataset, home: Path, tmp_path: Path, kills: int
+    notes: Dataset, home: Path, tmp_path: Path, kills: int, honest: bool
 ) -> None:
     rng = random.Random(kills)
-    store = Store(seconds=0.03)
+    store = Store(seconds=0.03, honest=honest)
     with serving(store) as (url, told):
         command = [sys.executable, "-m", "harness", "run", "--dataset", "labelled", "--quiet"]
         command += ["--source", str(tmp_path / "files"), "--retriever", "http", "--resume"]

@@ -67,6 +67,9 @@ class Checkpoint:
         self._store = store
         self.path = store.checkpoint
         self.done: list[WorkResult] = []
+        self.cut_off = 0
+        """Earlier attempts that ended in the midst of a step, whose cost nobody has reported."""
+        self._cut_off = store.temporary / "cut_off"  # a byte for each
 
     @classmethod
     @contextmanager
@@ -89,6 +92,19 @@ class Checkpoint:
                 checkpoint._create(plan, replaces=mode is Mode.OVERWRITE)
             yield checkpoint
             store.discard_temporary()
+
+    @contextmanager
+    def attempt(self, *, alone: bool) -> Iterator[None]:
+        """Count this attempt as cut off, unless it ends, or fails with one call `alone` at once."""
+        self.cut_off = self._cut_off.stat().st_size if self._cut_off.is_file() else 0
+        with open(self._cut_off, "ab") as file:
+            file.write(b".")
+        try:
+            yield
+        except Exception:
+            if alone:
+                os.truncate(self._cut_off, self.cut_off)
+            raise
 
     @property
     def keeps_previous(self) -> bool:
@@ -141,19 +157,21 @@ class Checkpoint:
         return (one for result in self.done for one in result.queries)
 
     def _require_empty(self) -> None:
-        """Raise UsageError where an interrupted run has answered queries."""
+        """Raise UsageError where an interrupted run has answered queries, or used what costs."""
         self.done = self._read()
-        if answered := len(self.answered):
+        answered = len(self.answered)
+        if answered or any(one.ingestion_usage or one.usage for one in self.done):
             queries = read_json_record(self._store.plan, RunPlan).queries
             raise UsageError(
                 f"this run was stopped at {answered} of {queries} queries: --resume goes on from "
-                "there, --overwrite discards them"
+                "there, --overwrite discards them, and what they cost"
             )
 
     def _create(self, plan: RunPlan, *, replaces: bool) -> None:
         """Start without results."""
         self.done = []
         self.path.unlink(missing_ok=True)
+        self._cut_off.unlink(missing_ok=True)
         if replaces:
             self._replaces.touch()
         else:
@@ -177,6 +195,7 @@ class Checkpoint:
                     "trying those again"
                 )
             self._replaces.touch()
+            self._cut_off.write_bytes(b"." * store.record().cut_off_attempts)
             shutil.copyfile(store.folder / CHECKPOINT, self.path)
             fsync_path(self.path)
             write_json_record(store.plan, plan)

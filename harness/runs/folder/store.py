@@ -138,7 +138,7 @@ class RunStore:
 
     def failed_queries(self) -> int:
         """Return the number of queries of the finished run that failed."""
-        return self._record().queries.failed
+        return self.record().queries.failed
 
     def can_retry(self) -> bool:
         """Test whether the finished run has failed queries, and the results to keep."""
@@ -234,12 +234,13 @@ class RunStore:
     def _lock_file(self) -> Path:
         return self.temporary / "lock"
 
-    def _record(self) -> RunRecord:
+    def record(self) -> RunRecord:
+        """Return the record of the finished run. Raises UsageError for a damaged one."""
         return read_with_checksums(self.folder / RUN_RECORD, RunRecord, RUN_AGAIN)
 
     def _previous(self) -> Path:
         """Return where the finished run is kept when it is made anew; not there yet."""
-        moment = self._record().finished.partition("+")[0].replace(":", "")
+        moment = self.record().finished.partition("+")[0].replace(":", "")
         kept = self.results / f"{self.name}.previous"
         places = (kept / one for one in chain([moment], (f"{moment}-{n}" for n in count(2))))
         return next(place for place in places if not place.exists())
