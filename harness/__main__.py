@@ -16,7 +16,6 @@ from typing import NoReturn
 from harness.cli.parser import build_parser
 from harness.errors import FileUnavailableError, HarnessError, UsageError, require_names
 from harness.io.files import sweep
-from harness.io.masking import without_forms
 from harness.io.printed import printed
 
 
@@ -47,9 +46,7 @@ def _command(arguments: Sequence[str] | None) -> int:
         sys.stdout.flush()
         return status
     except HarnessError as error:
-        # An address may hold a password, and an error may quote it.
-        said = f"{without_forms(str(error))}{_with_source(error, options, given)}"
-        print(f"harness: {said}", file=sys.stderr)
+        print(f"harness: {error}{_with_source(error, options, given)}", file=sys.stderr)
         return error.exit_status
     except KeyboardInterrupt:
         # Only a run can be resumed.

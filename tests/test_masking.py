@@ -1,6 +1,9 @@
-"""Secrets are known by name and form; what only resembles one passes."""
+"""Parameters with a secret's name must be variables; keys are masked in output, and only there."""
 
 from __future__ import annotations
+
+import random
+import string
 
 import pytest
 
@@ -8,143 +11,192 @@ from harness.errors import UsageError
 from harness.io.masking import (
     excerpt,
     filled_in,
-    looks_secret,
+    from_environment,
     masked,
     masked_in,
     refuse_in,
     secret_name,
     values_of_others,
+    without_known,
 )
 from harness.io.printed import one_line, visible
 
-NAMES = [
-    "api_key",
-    "apikey",
-    "openaiApiKey",
-    "token",
-    "hf_token",
-    "secret",
-    "client_secret",
-    "password",
-    "db-password",
-    "access_key",
-    "private_key",
-    "Authorization",
-    "bearer",
-    "credentials",
-    "aws_secret_access_key",
-    "x-api-key",
-    "api_keys",
-    "pgpassword",
-    "db_pass",
-]
-OTHER_NAMES = [
-    "max_tokens",
-    "tokenizer",
-    "token_budget",
-    "keyword",
-    "key",
-    "api_key_env",
-    "sort_key",
-    "primary_key",
-    "tokens",
-    "secretary",
-    "passwords_file",
-    "token_type",
-    "bypass",
-    "author",
-]
-NAMED = [
-    ("openai_key", "0123abcd4567efab89"),
-    ("cohere-key", "x9Yz-12ab-77cd-90ef"),
-    ("auth", "a1b2c3d4e5f6a7b8c9"),
-    ("OPENAI_KEY", "f47ac10b-58cc-4372-a567"),
-    ("jwt", "a1.b2.c3.d4.e5.f6.a7"),
-]
-"""Secrets by their values, under names that much else has too."""
-NOT_NAMED = [
-    ("sort_key", "created_at_2024"),
-    ("id_key", "metadata.document.id"),
-    ("partition_key", "locomo10"),
-    ("auth", "basic"),
-    ("auth", "oauth2-client-credentials"),
-    ("revision", "da39a3ee5e6b4b0d3255bfef95601890afd80709"),
-]
-SECRETS = [
-    "sk-proj-abcdefgh12345678",
-    "Authorization: Bearer abcdef1234567890",
-    "https://u:p@h/x",
-    "python x.py --api-key=abcd",
-    "python x.py --api-key abcdef",
-    "API_KEY=abcd python x",
-    "http://h/?key=abc",
-    "http://h/#token=abc",
-    "{'token': 'abcdef'}",
-    "-----BEGIN RSA PRIVATE KEY-----\nabc",
-    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0.abc",
-]
-NONE = [
-    "python x.py --max-tokens 100",
+NAMES = """api_key apikey openaiApiKey token hf_token access_token secret client_secret password
+    db-password private_key Authorization bearer credentials aws_secret_access_key x-api-key
+    api_keys pgpassword db_pass openai_key cohere-key MEM0_KEY jwt session_cookie secret_key"""
+OTHER_NAMES = """max_tokens tokenizer token_budget keyword key api_key_env sort_key primary_key
+    tokens secretary passwords_file token_type bypass author access_key partition_key pad_token
+    cls_token split_token auth revision path model prompt"""
+
+_LETTERS = string.ascii_letters + string.digits
+_HEX = "0123456789abcdef"
+KINDS = {
+    "OpenAI": ("sk-", 48, _LETTERS),
+    "OpenAI project": ("sk-proj-", 100, _LETTERS + "_-"),
+    "Anthropic": ("sk-ant-api03-", 93, _LETTERS + "_-"),
+    "OpenRouter": ("sk-or-v1-", 64, _HEX),
+    "DeepSeek": ("sk-", 32, _HEX),
+    "Langfuse": ("sk-lf-", 36, _HEX + "-"),
+    "mem0": ("m0-", 40, _LETTERS),
+    "Zep": ("z_", 80, _LETTERS + "."),
+    "Pinecone": ("pcsk_", 70, _LETTERS + "_"),
+    "Stripe": ("sk_live_", 24, _LETTERS),
+    "Stripe restricted": ("rk_test_", 24, _LETTERS),
+    "npm": ("npm_", 36, _LETTERS),
+    "SendGrid": ("SG.aBcDeFgHiJkLmNoPqRsTuV.", 43, _LETTERS + "_-"),
+    "Voyage": ("pa-", 43, _LETTERS + "_-"),
+    "GitHub": ("ghp_", 36, _LETTERS),
+    "GitHub fine-grained": ("github_pat_", 82, _LETTERS + "_"),
+    "GitLab": ("glpat-", 20, _LETTERS + "_-"),
+    "Hugging Face": ("hf_", 34, _LETTERS),
+    "Groq": ("gsk_", 52, _LETTERS),
+    "Replicate": ("r8_", 37, _LETTERS),
+    "Slack": ("xoxb-", 50, string.digits + "-"),
+    "AWS": ("AKIA", 16, string.ascii_uppercase + string.digits),
+    "Google": ("AIza", 35, _LETTERS + "_-"),
+    "Jina": ("jina_", 60, _LETTERS),
+    "Tavily": ("tvly-dev-", 32, _LETTERS),
+    "Perplexity": ("pplx-", 48, _LETTERS),
+    "xAI": ("xai-", 80, _LETTERS),
+    "NVIDIA": ("nvapi-", 64, _LETTERS + "_-"),
+    "Together": ("tgp_v1_", 43, _LETTERS),
+    "LangSmith": ("lsv2_pt_", 32, _HEX),
+    "LlamaCloud": ("llx-", 48, _LETTERS),
+    "Firecrawl": ("fc-", 32, _HEX),
+    "Databricks": ("dapi", 32, _HEX),
+    "Notion": ("ntn_", 46, _LETTERS),
+    "PyPI": ("pypi-AgEIcHlwaS5vcmc", 100, _LETTERS + "_-"),
+    "Fireworks": ("fw_", 24, _LETTERS),
+}
+"""The prefix, the length and the characters of keys of many services."""
+HARMLESS = {
+    "model": """sk-learn-tfidf-word-v2-bigrams sentence-transformers/all-MiniLM-L6-v2 gpt-4o-mini
+        gpt-4o-2024-08-06 claude-3-5-sonnet-20241022 hf_ModelNameV2Large BAAI/bge-m3 e5-base-v2
+        text-embedding-3-small ft:gpt-4o-mini:org::A1b2C3d4 llama3.1:8b-instruct-q4_K_M
+        voyage-3-large Qwen/Qwen2.5-7B-Instruct-1M m0-large-v2-reranker pa-bert-base-multilingual
+        z_score_2024 da39a3ee5e6b4b0d3255bfef95601890afd80709
+        fw_small_encoder_v2 task-1234567890123456789""",
+    "path": """data/hf_ModelNameV2Large /tmp/sk-run-2024-11-21/index.faiss ./key-value-store-2024
+        C:\\keys\\file s3://bucket/prefix-2024 ../token-counts/v1.2.3 npm_modules/cache
+        file:///var/lib/SG.index.2024 ghp_notes/2023-05-08.md xoxo-letters-2023""",
+    "url": "http://localhost:8080/x https://api.example.com/v1 redis://127.0.0.1:6379/0",
+    "access_key": "title text metadata.document.id",
+    "sort_key": "created_at_2024 -timestamp score",
+    "key": "id user_id session_1",
+    "tokenizer": "o200k_base words+marks porter",
+    "pad_token": "<|endoftext|> [PAD] </s>",
+    "auth": "basic none oauth2-client-credentials",
+    "user": "Caroline caroline@example.com conv-26",
+    "api_key_env": "MEM0_API_KEY VOYAGE_KEY",
+    "args": "--max-tokens --pad-token --k=10 --token-budget=500",
+}
+PHRASES = [
+    "password: the cat",
+    "Keep the secret: tell nobody. The bearer of this letter knows.",
+    "basic facts about tokens and authorization",
     "unexpected token: ABC",
-    "da39a3ee5e6b4b0d3255bfef95601890afd80709",
-    "sentence-transformers/all-MiniLM-L6-v2",
-    "task-1234567890123456789",
-    "API_KEY=$KEY",
-    "--token env:FOO",
-    "the bearer of this letter",
-    "http://localhost:8080/x?granularity=turn",
-    "--pad-token X",
-    "pad_token='<|endoftext|>'",
+    "API keys are 1. long 2. random 3. secret",
+    "What is my password for the library?",
+    "She said https://medium.com/@caroline is her page",
+    "token token token 2024-05-08",
 ]
 
 
-def test_what_is_a_secret_and_what_only_resembles_one() -> None:
-    assert [name for name in NAMES if not secret_name(name)] == []
-    assert [name for name in OTHER_NAMES if secret_name(name)] == []
-    assert [text for text in SECRETS if not looks_secret(text)] == []
-    assert [text for text in NONE if looks_secret(text) or masked(text) != text] == []
+def _key(kind: str) -> str:
+    prefix, length, letters = KINDS[kind]
+    random_ = random.Random(kind)
+    body = "".join(random_.choice(letters) for _ in range(length - 2))
+    return f"{prefix}{body[:4]}7A{body[4:]}" if _HEX not in letters else f"{prefix}{body}7a"
 
 
-@pytest.mark.parametrize("params", [{"api_key": "canary"}, {"a": {"token": "canary-12"}}])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_is_refused_under_a_secret_name_and_masked_in_output(kind: str) -> None:
+    key = _key(kind)
+    with pytest.raises(UsageError, match="api_key=env:API_KEY") as refused:
+        refuse_in("parameter", {"api_key": key})
+    assert key not in str(refused.value)
+    for text in (f"401: bad key {key}.", f"{{'key': '{key}'}}", f"?k={key}&x=1", f"KEY={key}\n"):
+        assert key[-12:] not in masked(text), text
+        assert masked(text) != "***"
+    assert masked_in({"usage": {key: 1}}) == {"usage": {"***": 1}}
+
+
+def test_harmless_values_are_accepted_and_stay_in_output() -> None:
+    values = [(name, value) for name, texts in HARMLESS.items() for value in texts.split()]
+    values += [("prompt", phrase) for phrase in PHRASES]
+    assert len(values) >= 60
+    for name, value in values:
+        refuse_in("parameter", {name: value})
+        assert masked_in({name: value}) == {name: value}
+        assert masked(f"{name}={value}") == f"{name}={value}"
+
+
+def test_a_name_says_whether_a_parameter_is_a_secret() -> None:
+    assert [name for name in NAMES.split() if not secret_name(name)] == []
+    assert [name for name in OTHER_NAMES.split() if secret_name(name)] == []
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"api_key": "canary"},
+        {"a": {"token": "canary-12"}},
+        {"opts": {"args": ["--password", "canary"]}},
+        {"run": "python x.py --api-key=canary"},
+        {"run": "API_KEY=canary python x.py"},
+    ],
+)
 def test_a_secret_is_refused_and_the_name_of_its_variable_is_not(params: dict[str, object]) -> None:
-    with pytest.raises(UsageError, match="=env:") as refused:
+    with pytest.raises(UsageError, match=r"env:|\$") as refused:
         refuse_in("parameter", params)
     assert "canary" not in str(refused.value)
-    refuse_in("parameter", {"api_key": "env:MY_KEY", "max_tokens": 100, "password": None})
-    refuse_in("parameter", {"pad_token": "<|endoftext|>", "cls_token": "[CLS]"})
-    refuse_in("parameter", {"split_token": "</s>", "token": "word", "credentials": "default"})
+    refuse_in("parameter", {"api_key": "env:MY_KEY", "token": 100, "password": None, "secret": ""})
+    refuse_in("parameter", {"run": "API_KEY=$KEY python x.py --token env:T --api-key $KEY"})
 
 
-def test_a_header_keeps_nothing_of_its_secret_in_any_way_of_writing_it() -> None:
-    secret = "qwertyuiop0asdfghjkl"
-    for text in (
-        f"{{'Authorization': 'Bearer {secret}'}}",
-        f'{{"Authorization": "Token {secret}"}}',
-        f"Authorization: Token {secret}",
-        f"api_key: {secret}",
-        f"hf_token = '{secret}'",
-        f"http://user:pa@{secret}@host/x",
-        f"gsk_{secret}",
-    ):
-        assert secret not in masked(text), text
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("{'Authorization': 'Bearer qwertyuiop0asdf'}", "{'Authorization': 'Bearer ***'}"),
+        ("Authorization: Token qwertyuiop", "Authorization: Token ***"),
+        ("X-API-Key: qwertyuiop", "X-API-Key: ***"),
+        ("with bearer abcdef0123456789", "with ***"),
+        ("http://user:pa@ss@host/x", "http://***@host/x"),
+        ("-----BEGIN PRIVATE KEY-----\nDEK: A-B\nabc", "***"),
+        ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0.abc", "***"),
+    ],
+)
+def test_headers_addresses_and_private_keys_are_masked_in_output(text: str, shown: str) -> None:
+    assert masked(text) == shown
 
 
 def test_a_secret_is_masked_without_the_line_end_that_a_file_gave_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("STORE_TOKEN", "  canary-0123-abc\n")
+    from_environment("STORE_TOKEN")
     assert masked("said canary-0123-abc.") == "said ***."
 
 
 def test_a_text_is_masked_before_it_is_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STORE_TOKEN", "canary-0123-abc")
+    from_environment("STORE_TOKEN")
     assert excerpt("x" * 190 + "canary-0123-abc") == repr("x" * 190 + "***")
 
 
-def test_a_command_line_as_a_list_and_the_keys_of_a_report_hold_no_secret() -> None:
-    with pytest.raises(UsageError, match=r"parameter opts\.args: .* holds what looks like a key"):
-        refuse_in("parameter", {"opts": {"args": ["--password", "hunter2x9"]}})
-    assert masked_in({"usage": {"sk-abcdefgh0123456789": 1}}) == {"usage": {"***": 1}}
+def test_a_variable_that_nobody_named_masks_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_TOKEN", "the art class of 2023")
+    assert masked("I took the art class of 2023") == "I took the art class of 2023"
+
+
+def test_a_value_that_is_in_the_memory_texts_is_not_masked_in_what_is_scored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("MY_TOKEN", "the art class-2023")
+    from_environment("MY_TOKEN")
+    texts = ["Caroline: the art class-2023", "nothing"]
+    assert without_known(texts, lambda: ["I took the art class-2023"]) == texts
+    assert without_known(texts, lambda: ["another memory"]) == ["Caroline: ***", "nothing"]
 
 
 def test_another_value_of_a_variable_is_another_system(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,17 +227,18 @@ def test_control_characters_are_written_out() -> None:
 @pytest.mark.parametrize(
     "part",
     [
-        "--a_",
-        " a_",
-        "'a_",
-        "?a-",
-        "://a",
-        "bearer ",
-        "-----BEGIN PRIVATE KEY-----",
-        "sk-",
-        "&",
-        "eyJ.",
-        "eyJ-",
+        *(
+            "?a-",
+            "://a",
+            "bearer ",
+            "-----BEGIN PRIVATE KEY-----",
+            "sk-",
+            "eyJ.",
+            "eyJ-",
+            "pa-",
+            "z_",
+        ),
+        *("authorization: ", "authorization", "m0-", "SG.", "xoxb-", "gsk_"),
     ],
 )
 def test_a_long_text_of_strangers_is_looked_through_in_time(part: str) -> None:
@@ -194,12 +247,6 @@ def test_a_long_text_of_strangers_is_looked_through_in_time(part: str) -> None:
         assert len(masked(text)) <= len(text)
 
 
-@pytest.mark.parametrize(("name", "value"), NAMED)
-def test_what_is_like_a_key_under_such_a_name_is_refused(name: str, value: str) -> None:
-    with pytest.raises(UsageError, match=f"{name}=env:"):
-        refuse_in("parameter", {name: value})
-
-
-@pytest.mark.parametrize(("name", "value"), NOT_NAMED)
-def test_a_word_under_such_a_name_passes(name: str, value: str) -> None:
-    refuse_in("parameter", {name: value})
+def test_a_long_command_line_is_looked_through_in_time() -> None:
+    for part in ("--a ", "--", " A_", "A=", "--a=", "\n--a"):
+        refuse_in("parameter", {"run": part * 20_000})

@@ -1,9 +1,8 @@
-"""Secrets: refused where results would record them, and masked wherever they could be shown.
+"""Secrets: given by the environment alone, and masked in what is printed and written.
 
-A key is given by the environment alone: as a parameter it is `env:NAME`, and results hold the name.
-What looks like a key, by its name or its form, is refused as a parameter; in text that others wrote
-(an error, a reply, what a process writes on stderr) it is masked, as are all values taken from the
-environment.
+A parameter whose name is that of a secret must be `env:NAME`, and results hold these words. The
+values of such variables are masked in output, and so is what has the form of a known kind of key.
+No input is refused by its form.
 """
 
 from __future__ import annotations
@@ -11,142 +10,85 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from harness.errors import UsageError
 
 MASK = "***"
-"""What stands in the place of a secret."""
+"""What replaces a secret."""
 
-_PLACES = {"PWD", "OLDPWD"}
 _REFERENCE = re.compile(r"env:([A-Za-z_]\w*)")
 _SHORTEST = 8
-"""Characters from which on the value of a variable is masked wherever it stands."""
-
-# -- What looks like a secret ----------------------------------------------------------------------
+"""The length from which on the value of a variable is masked."""
 
 _SECRET_NAME = re.compile(
-    r"(?:.*[^a-z])?(?:(?:api|access|private|secret|account|master|service)_?keys?|secrets?"
-    r"|pwd|authorization|bearer|credentials?|token)"
-    r"|.*(?:passwords?|passwd|passphrase)|.+_pass"
+    r"(?:.*_)?(?:(?:api|secret|private|service|account|master|admin|encryption|signing|shared_access"
+    r"|secret_access|subscription|openai|anthropic|azure|cohere|gemini|groq|jina|mem0|mistral"
+    r"|pinecone|qdrant|voyage|weaviate|zep)_?keys?|secrets?|pwd|authorization|bearer|credentials?"
+    r"|cookie|jwt|(?<!pad_)(?<!cls_)(?<!sep_)(?<!bos_)(?<!eos_)(?<!unk_)(?<!mask_)(?<!stop_)"
+    r"(?<!start_)(?<!end_)(?<!split_)(?<!special_)token)|.*(?:passwords?|passwd|passphrase)|.+_pass"
 )
-_OPEN_NAME = re.compile(r"(?:.*[^a-z])?(?:auth|jwt|pat|dsn)|.+[^a-z]key", re.IGNORECASE)
-_LIKE_A_KEY = re.compile(r"(?=[\w.~+/=-]{16,}\Z)[^\d\s]*(?:\d+[^\d\s]+){2}\d")
-"""Names of secrets and of much else (openai_key, sort_key): a value decides, which is long, without
-spaces, and has digits among its letters in three places."""
+"""Names of secrets, in lower case; tokens of a tokenizer (`pad_token`) are none."""
+
+_KEY_FORMS = (
+    r"sk-[A-Za-z0-9]{16,}",  # OpenAI, DeepSeek
+    r"[sp]k-(?:proj|svcacct|admin|ant|or|lf|let)-[\w-]{16,}",  # OpenAI, Anthropic, OpenRouter, ...
+    r"[rs]k_(?:live|test)_\w{16,}|whsec_\w{16,}",  # Stripe
+    r"gh[opsur]_[A-Za-z0-9]{16,}|github_pat_\w{20,}|glpat-[\w-]{16,}",  # GitHub, GitLab
+    r"(?:hf|npm|jina|ntn)_[A-Za-z0-9]{30,}|pypi-\w[\w-]{50,}",  # Hugging Face, npm, Jina, Notion
+    r"(?:gsk|tgp_v1|r8|fw|sbp|dop_v1)_(?=[A-Za-z]{0,60}\d)[A-Za-z0-9]{16,}",  # Groq, Together, ...
+    r"(?:xai|pplx|csk|tvly|tvly-dev|tvly-prod|llx|fc|m0|key)-(?=[A-Za-z]{0,60}\d)[A-Za-z0-9]{24,}",
+    r"nvapi-[\w-]{40,}",
+    r"pa-(?=[\w-]{0,60}\d)(?=[\w-]{0,60}[A-Z])[\w-]{40,}",  # Voyage
+    r"z_(?=[\w-]{0,60}\d)(?=[\w-]{0,60}[A-Z])[\w.-]{40,}",  # Zep
+    r"pcsk_\w{16,}|lsv2_\w{2}_\w{30,}|dapi[a-f0-9]{32}",  # Pinecone, LangSmith, Databricks
+    r"SG\.[\w-]{16,}\.[\w-]{16,}|shp(?:at|ca|ss)_\w{32}|ATATT3[\w=-]{40,}",  # SendGrid, Shopify
+    r"xox[a-z]-(?=\w{0,60}\d)[\w-]{20,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{30,}|ya29\.[\w-]{20,}",
+    r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # a JWT
+)
+"""Kinds of keys by their prefixes. They are applied to output alone."""
 
 _FORM = re.compile(
-    r"\bsk-(?=[\w-]{0,60}?\d)[\w-]{16,}"
-    r"|\bgh[opsur]_[A-Za-z0-9]{16,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}"
-    r"|\b(?:hf|gsk|r8)_(?=[A-Za-z]{0,60}?[A-Z0-9])[A-Za-z0-9]{16,}"
-    r"|\bxox[a-z]-[\w-]{10,}|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b|\bAIza[\w-]{30,}"
-    r"|(?<![\w-])eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*"  # a JWT begins with {" in base64
-    r"|-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----"
-    r"(?:(?:[^-]|-(?!----BEGIN )){0,9999}?-----END [A-Z ]{0,20}PRIVATE KEY-----)?"
-    r"|(?i:\bbearer)\s+(?=[^\s'\"]{0,90}?[\d=])[\w.~+/=-]{12,}"
-    r"|(?i:\bbasic)\s+[A-Za-z0-9+/]{16,}={0,2}(?![\w-])"
+    rf"(?<![\w-])(?:{'|'.join(_KEY_FORMS)})"
+    r"|-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:(?!-----)[\s\S]){0,9999}"
+    r"|(?P<header>(?i:\b(?:authorization|x-api-key)['\"]?\s{0,9}[:=]\s{0,9}['\"]?"
+    r"(?:(?:bearer|basic|token)\s{1,9})?))(?!env:)[^\s'\"&;,)\]}]{3,}"
+    r"|(?i:\bbearer)\s{1,9}(?=[^\s'\"]{0,90}?[\d=])[\w.~+/=-]{12,}"
+    r"|(?i:\bbasic)\s{1,9}[A-Za-z0-9+/]{16,}={0,2}(?![\w-])"
     r"|(?<=://)[^\s/'\"<>]{1,500}(?=@)",  # user and password of an address
-    re.DOTALL,
 )
-_NAME_BEFORE = re.compile(
-    r"""(?P<first>[?&\#;]|(?<![\w.-]))(?P<name>[\w.-]{1,80})(?P<quote>['"]?)
-        (?P<sign>\s*[:=]\s*|(?<=\w)\s+)['"]?(?:(?:bearer|basic|token)\s+)?""",
-    re.IGNORECASE | re.VERBOSE,
-)
-"""A name before a value: in a query, a command line, a header, code or JSON. Text of strangers is
-looked through: no two ways may lead to a match, or a long line would take for ever."""
-_VALUE = re.compile(r"""[^\s'"&;,)\]}>]{3,}""")
-_NO_SECRET = re.compile(
-    rf"env:[A-Za-z_]\w*|\$.*|[{{<%\[].*|{re.escape(MASK)}|none|null|true|false|(?:str|bytes|int)\b.*",
-    re.IGNORECASE,
-)
-"""A value that is none: a reference, a placeholder, a special token of a tokenizer (<|end|>)."""
+_OPTION = re.compile(r"(?:^|\s)(?:--([\w-]+)(?:=|\s+)|([A-Z_]+)=)(?![$\s-]|env:)")
+"""An option or a variable before its value, in a command line."""
 
 
 @lru_cache(4096)
 def secret_name(name: str) -> bool:
-    """Whether a parameter of this name can hold a secret: `api_key`, `hf_token`; not `tokens`."""
+    """Tests whether a parameter of this name holds a secret, as `api_key` and `hf_token` do."""
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").replace(".", "_").lower()
     return _SECRET_NAME.fullmatch(plain) is not None
 
 
-def looks_secret(text: str) -> bool:
-    """Whether a key, a token or a password stands in a text."""
-    return _FORM.search(text) is not None or any(True for _ in _named_secrets(text))
-
-
-def _named_secrets(text: str) -> Iterator[re.Match[str]]:
-    """The values in a text that are secrets by the name before them."""
-    position = 0
-    while before := _NAME_BEFORE.search(text, position):
-        position = before.end()
-        value = _VALUE.match(text, position) if _can_name_secret(before) else None
-        if value is not None and _is_value_of(before, value[0]):
-            position = value.end()
-            yield value
-
-
-def _can_name_secret(before: re.Match[str]) -> bool:
-    name = before["name"].strip("-.").rpartition(".")[2]
-    if before["first"] and before["sign"] == "=" and name.lower() in ("key", "sig", "signature"):
-        return True
-    return secret_name(name) and (not before["sign"].isspace() or before["name"].startswith("-"))
-
-
-def _is_value_of(before: re.Match[str], value: str) -> bool:
-    if _NO_SECRET.fullmatch(value):
-        return False
-    in_header = before["name"].lower() in ("authorization", "x-api-key", "api-key", "password")
-    certain = before["sign"] == "=" or before["sign"].isspace() or before["quote"] or in_header
-    return bool(certain) or any(character.isdigit() for character in value)
-
-
-def _is_secret(name: str, value: Any) -> bool:
-    """Whether a value is one by its name; a number called token counts some, and is none."""
-    if isinstance(value, str) and _LIKE_A_KEY.match(value) and _OPEN_NAME.fullmatch(name):
-        return True
-    if isinstance(value, bool) or value is None or value == "" or not secret_name(name):
-        return False
-    if not name.lower().endswith(("token", "credentials")):
-        return True
-    # A number so called counts some; a short word is a piece of text, or the name of a way.
-    is_text = isinstance(value, str) and len(value) >= _SHORTEST and not value.isalpha()
-    return is_text and not _NO_SECRET.fullmatch(value)
-
-
-# -- Refused where it would be recorded ------------------------------------------------------------
-
-
 def refuse_in(where: str, values: Mapping[str, object]) -> None:
-    """Raises UsageError for the first of these settings that is a secret, at any depth.
-
-    Results record them, so that a secret comes as `env:NAME`, by a variable of the environment.
-    """
+    """Raises UsageError for the first of these settings, at any depth, whose name is a secret's and
+    whose value is a text other than `env:NAME`; an option in a command line is such a name too."""
     for path, name, value in _leaves(values):
-        if isinstance(value, str) and (found := _REFERENCE.fullmatch(value)):
+        if not isinstance(value, str) or not value:
+            continue
+        if found := _REFERENCE.fullmatch(value):
             from_environment(found[1])  # masked here too, where another process is given it
             continue
-        if _is_secret(name, value):
-            variable = re.sub(r"\W", "_", name).upper()
+        options = (option or variable for option, variable in _OPTION.findall(value))
+        named = name if secret_name(name) else next(filter(secret_name, options), None)
+        if named is not None:
+            variable = re.sub(r"\W", "_", named).upper().strip("_")
+            give = f"{path}=env:{variable}" if named is name else f"${variable} there"
             raise UsageError(
-                f"{where} {path}: results record it, and it holds a secret by its name: put it "
-                f"into a variable of the environment, and write {path}=env:{variable}"
+                f"{where} {path}: results record it, and {named} is the name of a secret: put it "
+                f"into a variable of the environment, and write {give}"
             )
-        if isinstance(value, str):
-            refuse_text(f"{where} {path}", value)
-
-
-def refuse_text(where: str, text: str) -> None:
-    """Raises UsageError for a text that is recorded, and in which a secret stands."""
-    if looks_secret(text):
-        raise UsageError(
-            f"{where}: results record it, and it holds what looks like a key, a token or a "
-            "password: put that into a variable of the environment, which what is started or asked "
-            "reads there; a whole parameter may be env:NAME"
-        )
 
 
 def refuse_address(what: str, url: str, remedy: str = "give secrets by the environment") -> None:
@@ -160,11 +102,11 @@ def refuse_address(what: str, url: str, remedy: str = "give secrets by the envir
             f"{what}: the address must not hold a user or a password, nor a ?query or a #fragment, "
             f"since results record it; {remedy}"
         )
-    refuse_text(what, unquote(url))
 
 
 def _leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Path, name and value of everything in nested tables; items of lists bear the list's name."""
+    """Yields path, name and value of everything in nested tables; the items of a list have its
+    name, and a list of texts is a command line too."""
     if isinstance(value, Mapping):
         for key, one in value.items():
             yield from _leaves(one, f"{path}.{key}" if path else str(key), str(key))
@@ -172,35 +114,32 @@ def _leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, s
         for one in value:
             yield from _leaves(one, path, name)
         if all(isinstance(one, str) for one in value):
-            yield path, "", " ".join(value)  # a command line, where a name is beside its value
+            yield path, "", " ".join(value)
     else:
         yield path, name, value
 
-
-# -- Taken from the environment --------------------------------------------------------------------
 
 _taken: set[str] = set()
 
 
 def from_environment(variable: str) -> str | None:
-    """The secret in a variable of the environment; None where it is empty or not there.
-
-    From then on it is masked in all that is said and written.
-    """
+    """Returns the secret in a variable; None if it is empty or not set. It is masked in output from
+    then on."""
     value = os.environ.get(variable)
     if value:
-        _taken.add(value)
+        lines = (line.strip() for line in value.splitlines())
+        shown = {value, value.strip(), *(line for line in lines if len(line) >= 2 * _SHORTEST)}
+        # A word or number that anybody guesses is no secret, nor is the path of a file of secrets.
+        _taken.update(
+            one
+            for one in shown
+            if len(one) >= _SHORTEST and not (one.isalpha() or one.isdigit() or os.path.exists(one))
+        )
     return value or None
 
 
-def _shown_as(secret: str) -> set[str]:
-    """A secret as it may be said: whole, without the line end that a file gave it, line by line."""
-    lines = (line.strip() for line in secret.splitlines())
-    return {secret, secret.strip(), *(line for line in lines if len(line) >= 2 * _SHORTEST)}
-
-
 def filled_in(value: Any, what: str) -> Any:
-    """Settings with the values of `env:NAME`, at any depth: for the one who uses them, never kept.
+    """Returns settings with the values of `env:NAME`, at any depth; they must not be stored.
 
     Raises UsageError, which begins with `what`, for a variable that is not set.
     """
@@ -218,8 +157,8 @@ def filled_in(value: Any, what: str) -> Any:
 
 
 def values_of_others(params: Mapping[str, object]) -> dict[str, str]:
-    """Of the variables that stand in for parameters which are no secrets by their names, the first
-    digits of the sha256 of what they hold: with another model, say, it is another system."""
+    """Returns, for variables of parameters without a secret's name, the first digits of the sha256
+    of their values: with another model, say, it is another system."""
     return {
         found[1]: hashlib.sha256(os.environ.get(found[1], "").encode()).hexdigest()[:12]
         for _, name, value in _leaves(params)
@@ -228,91 +167,38 @@ def values_of_others(params: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def _known() -> tuple[str, ...]:
-    """Secrets of this process, the longest first: those that it took, and variables by their names.
-
-    A word or a number that anybody guesses (`postgres`) is left, and so is a place (PWD, or a file
-    of credentials): to mask it would change other text.
-    """
-    return _known_of(tuple(os.environ.items()), frozenset(_taken))
-
-
-@lru_cache(4)  # an answer with texts asks each time
-def _known_of(variables: tuple[tuple[str, str], ...], taken: frozenset[str]) -> tuple[str, ...]:
-    values = {
-        one
-        for name, one in variables
-        if (secret_name(name) or (_OPEN_NAME.fullmatch(name) and _LIKE_A_KEY.match(one)))
-        and name not in _PLACES
-    }
-    said = {one for secret in values | taken for one in _shown_as(secret)}
-    found = {one for one in said if len(one) >= _SHORTEST}
-    plain = (one for one in found if not (one.isalpha() or one.isdigit() or _is_place(one)))
-    return tuple(sorted(plain, key=len, reverse=True))
-
-
-@lru_cache(64)
-def _is_place(value: str) -> bool:
-    return os.path.exists(value)
-
-
-# -- Masked in what others wrote -------------------------------------------------------------------
-
-
 def masked(text: str) -> str:
-    """A text of others (an error, a log, a reply) without the secrets that stand in it."""
-    text = without_forms(without_known(text))
-    parts, end = [], 0
-    for found in _named_secrets(text):
-        parts += [text[end : found.start()], MASK]
-        end = found.end()
-    return "".join([*parts, text[end:]])
+    """Masks the values of variables, and what has the form of a key, in a text."""
+    text = _FORM.sub(lambda found: f"{found['header'] or ''}{MASK}", text)
+    return without_known([text])[0]
 
 
-def without_forms(text: str) -> str:
-    """A text of ours without what is a secret by its form: an error may quote an address."""
-    return _FORM.sub(MASK, text)
+def without_known(texts: Iterable[str], given: Callable[[], Iterable[str]] = tuple) -> list[str]:
+    """Masks the values of variables in texts that a system or a model returns.
 
-
-def without_known(text: str) -> str:
-    """A text without the secrets that this process was given; what only looks like one stays."""
-    (left,) = all_without_known([text])
-    return left
-
-
-def all_without_known(texts: Iterable[str]) -> list[str]:
-    """As `without_known`, for many texts: the secrets are looked up once."""
+    A value that occurs in what it was `given` is no secret, and stays: masking must not change
+    what is scored.
+    """
     left = [*texts]
-    for secret in _known():
-        left = [text.replace(secret, MASK) for text in left]
+    for secret in sorted(_taken, key=len, reverse=True):
+        if any(secret in text for text in left) and not any(secret in text for text in given()):
+            left = [text.replace(secret, MASK) for text in left]
     return left
-
-
-def record_masked(record: Any) -> Any:
-    """A record as it was read, without secrets: an older one, or somebody else's, may hold them."""
-    import orjson
-
-    said = orjson.dumps(record).decode()
-    return masked_in(record) if looks_secret(said) or without_known(said) != said else record
 
 
 def masked_in(value: Any, name: str = "") -> Any:
-    """Nested values of others, as JSON has them, with `MASK` for what is a secret by name or form.
-
-    What is `env:NAME` stays.
-    """
+    """Masks nested values, as JSON has them: texts as `masked`, and those under a secret's name
+    wholly, unless they are `env:NAME`."""
     if isinstance(value, Mapping):
         return {masked(str(key)): masked_in(one, str(key)) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [masked_in(one, name) for one in value]
-    if isinstance(value, str) and _REFERENCE.fullmatch(value):
+    if not isinstance(value, str) or not value or _REFERENCE.fullmatch(value):
         return value
-    if _is_secret(name, value):
-        return MASK
-    return masked(value) if isinstance(value, str) else value
+    return MASK if secret_name(name) else masked(value)
 
 
 def excerpt(said: str | bytes, most: int = 200) -> str:
-    """The begin of what others said, quoted, for an error: masked before it is cut."""
+    """Quotes the beginning of a reply, for an error; it is masked before it is cut."""
     text = said.decode(errors="replace") if isinstance(said, bytes) else said
     return repr(masked(text[: 100 * most])[:most])

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
-from harness.io.masking import without_known
+from harness.io.masking import masked
 
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -53,7 +53,7 @@ class Printed:
             return len(text)
         ours = _OURS.match(text) if self.stream.isatty() else None
         begin = "" if ours is None else ours[0]
-        rest = without_known(text[len(begin) :])
+        rest = masked(text[len(begin) :])
         if self.stream.isatty():
             parts = _GREY.split(rest)
             parts[::2] = map(visible, parts[::2])

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.io.masking import without_known
 from harness.retrievers.contract import Found, Hit, Result
 from harness.retrievers.corpus import is_handle
 
@@ -247,10 +246,10 @@ def hits_in_order(hits: Sequence[Hit]) -> tuple[list[Hit], bool]:
 
 
 def own_answer(result: Result) -> str | None:
-    """Return the system's own answer, without secrets. Raises TypeError where it is no text."""
+    """Return the system's own answer. Raises TypeError where it is no text."""
     if result.answer is not None and not isinstance(result.answer, str):
         raise TypeError(f"the answer must be a text, not {type(result.answer).__name__}")
-    return None if result.answer is None else without_known(well_formed(result.answer))
+    return None if result.answer is None else well_formed(result.answer)
 
 
 def confidence_of(result: Result) -> float | None:

@@ -18,7 +18,7 @@ from harness import errors
 from harness.errors import HarnessError, PluginError, RunError, UsageError, near
 from harness.io import plugins
 from harness.io.files import not_finite
-from harness.io.masking import filled_in, refuse_in, refuse_text
+from harness.io.masking import filled_in, refuse_in
 from harness.io.plugins import (
     FAILURES,
     load_file,
@@ -215,7 +215,6 @@ class RetrieverSpec:
     def check(self) -> None:
         """Raises UsageError for unknown names and parameters, for a parameter that is no finite
         number or a secret (see masking.refuse_in), and for code that fails to import."""
-        refuse_text("the retriever's name", self.name)
         refuse_in(f"retriever {self.name!r}: the parameter", self.params)
         if odd := not_finite(self.params):
             raise UsageError(f"retriever {self.name!r}: {odd}, with which nothing can be computed")

@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from harness.datasets.reader import Dataset
 from harness.errors import CallTimeoutError, HarnessError, ResponseMismatchError, shortened
-from harness.io.masking import all_without_known, masked, masked_in
+from harness.io.masking import masked, masked_in, without_known
 from harness.io.plugins import FAILURES, raised_at
 from harness.records.run import Params
 from harness.retrievers.calls import awaited, close
@@ -270,6 +270,7 @@ def to_query_result(
             _put_hits(bench, answer, result, k, own)
         answer.abstained = bool(result.abstain)
         answer.answer = own_answer(result)
+        _mask(bench, answer)
         answer.confidence = confidence_of(result)
     except NotAnAnswerError as error:
         said = f"{name_of(bench.retriever)}: {error}"
@@ -315,10 +316,20 @@ def _put_hits(bench: Bench, answer: QueryResult, result: Result, k: int, own: in
     hits, answer.sorted_by_score = hits_in_order(result.hits or ())
     answer.beyond_k = max(0, len(hits) - k)
     answer.hits = [_hit(bench, hit, own) for hit in hits[:k]]
-    # A service may repeat what it was sent, and runs hold the texts that it gives.
-    texts = all_without_known(hit.text for hit in answer.hits)
-    for one, text in zip(answer.hits, texts, strict=True):
-        one.text = text
+
+
+def _mask(bench: Bench, answer: QueryResult) -> None:
+    """Mask secrets in the texts of a system that repeats what it was sent, since runs hold them."""
+    hits = answer.hits or []
+    texts = [*(hit.text for hit in hits), answer.answer or ""]
+    if any(texts):
+        *shown, own = without_known(
+            texts,
+            lambda: [bench.dataset.query(answer.query).text, *bench.view.corpus.contents],
+        )
+        for hit, text in zip(hits, shown, strict=True):
+            hit.text = text
+        answer.answer = None if answer.answer is None else own
 
 
 def _hit(bench: Bench, hit: Hit, own: int | None) -> ResultHit:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import harness
 from harness.datasets.reader import Dataset
-from harness.io.masking import masked_in
+from harness.io.masking import masked, masked_in
 from harness.io.plugins import PLUGIN_MODULE, iter_strings
 from harness.io.records import to_plain
 from harness.records.run import GitState, Machine, Params, PeakMemory, RetrieverRecord
@@ -87,7 +87,7 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> RetrieverRecord:
     factory = factory_of(retriever.name)
     return RetrieverRecord(
         name=retriever.name,
-        params=_plain(masked_in(_defaults(factory)) | dict(retriever.params)),
+        params=_plain(masked_in(_defaults(factory) | dict(retriever.params))),
         version=_version(factory, factory),
         files=file_digests(retriever),
     )
@@ -97,7 +97,7 @@ def isolated_record(spec: RetrieverSpec, described: RetrieverDescription) -> Ret
     """Records an isolated retriever, whose code is in the sandbox and describes itself."""
     return RetrieverRecord(
         name=spec.name,
-        params=_plain({**masked_in(described.params), **spec.params}),
+        params=_plain(masked_in({**described.params, **spec.params})),
         version=described.version,
         files=file_digests(spec),
     )
@@ -174,7 +174,7 @@ def repeat_command(
         words += ["--match-f1", f"{settings.matching.f1:g}"]
         if settings.matching.semantic is not None:
             words += ["--match-semantic", f"{settings.matching.semantic:g}"]
-    return shlex.join(words)
+    return shlex.join(map(masked, words))
 
 
 def _json(value: Any) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from harness.errors import UsageError
 from harness.io import plugins
-from harness.io.masking import refuse_text
 from harness.records.settings import check_settings, setting
 
 if TYPE_CHECKING:
@@ -154,8 +153,6 @@ class Settings:
         from harness.runs.folder.run_folder import run_name
         from harness.runs.usage import checked_prices
 
-        refuse_text("--name", self.name)
-        refuse_text("--submitted-by", self.submitted_by)
         if self.name:
             run_name(self.name)
         self._check_backend()

@@ -135,7 +135,6 @@ WRONG: list[tuple[list[Any], str]] = [
     ([*BM25, "--k", 10**30], "is beyond 64 bits"),
     ([*BM25, "--seed", 2**63 - 1], "--seed must be 4,611,686,018,427,387,904 or less"),
     ([*SAMPLE, "--retriever", "../../etc/passwd:x"], "'../../etc/passwd' is no name of a module"),
-    ([*BM25, "--name", "sk-abcdefgh0123456789"], "--name: results record it"),
     ([*BM25, "--limit", 0], "--limit must be 1 or more, not 0"),
     ([*BM25, "--workers", 0], "--workers must be 1 or more, not 0"),
     ([*BM25, "--seed", -1], "--seed must be 0 or more, not -1"),

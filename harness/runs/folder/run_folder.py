@@ -42,7 +42,7 @@ from harness.io.checksums import (
     rewrite_with_checksums,
     write_with_checksums,
 )
-from harness.io.masking import record_masked
+from harness.io.masking import masked_in
 from harness.io.records import ChecksummedRecord, Checksums, convert, read_json_record, to_plain
 from harness.records.run import DatasetRef, EmptyHaystacks, RunRecord
 from harness.records.scores import ScoreReport
@@ -76,8 +76,8 @@ class RunFolder:
         path = self.path / RUN_RECORD
         record = read_with_checksums(path, RunRecord, RUN_AGAIN)
         plain = to_plain(record)
-        shown = record_masked(plain)
-        return record if shown is plain else convert(shown, RunRecord, str(path))
+        shown = masked_in(plain)
+        return record if shown == plain else convert(shown, RunRecord, str(path))
 
     @property
     def rankings(self) -> Path:

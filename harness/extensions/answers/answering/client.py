@@ -19,7 +19,7 @@ from typing import Any
 from harness.errors import RunError, UsageError
 from harness.extensions.answers.answering.replies import Call, ChatReply, Replies
 from harness.extensions.answers.endpoint import Endpoint
-from harness.io.masking import all_without_known, excerpt, masked
+from harness.io.masking import excerpt, masked, without_known
 from harness.io.records import decode, to_plain
 from harness.records.answers import ChatCompletion, ClientUsage, ResponseMessage, TokenUsage
 from harness.retrievers.registry import need
@@ -249,7 +249,7 @@ class ModelClient:
                     text="", prompt_tokens=0, completion_tokens=0, refused=_one_line(error)
                 )
             raise
-        reply = _reply(response.content)
+        reply = _reply(response.content, [one.content for one in call.messages])
         self._replies.put(key, reply, call.model)
         return reply
 
@@ -287,8 +287,8 @@ def _is_filtered(error: Any) -> bool:
     return any(word in message for word in words) or error.status_code == 413
 
 
-def _reply(content: bytes) -> ChatReply:
-    """Reads a chat completion. Raises _InvalidReplyError."""
+def _reply(content: bytes, prompt: Sequence[str]) -> ChatReply:
+    """Reads a chat completion; masks secrets not in the prompt. Raises _InvalidReplyError."""
     try:
         completion = decode(content, ChatCompletion, "reply")
         choice = completion.choices[0]
@@ -296,9 +296,8 @@ def _reply(content: bytes) -> ChatReply:
         raise _InvalidReplyError(f"the answer is no chat completion: {excerpt(content)}") from None
     text, refusal = _text_and_refusal(choice.message)
     usage = completion.usage or TokenUsage()
-    text, refusal, finish_reason, model = all_without_known(
-        (text, refusal, str(choice.finish_reason or ""), str(completion.model or ""))
-    )
+    texts = text, refusal, str(choice.finish_reason or ""), str(completion.model or "")
+    text, refusal, finish_reason, model = without_known(texts, lambda: prompt)
     return ChatReply(
         text=text,
         refused="" if text.strip() or not refusal else f"refused by the model: {refusal:.200}",
