@@ -41,16 +41,15 @@ Statistic = Callable[[Values], Values]
 class Agreement:
     """A measure of agreement. `value`, `low` and `high` are NaN where not measurable.
 
-    `units`: things that two annotators or more judged, `ratings`: how many judgements of them,
-    `clusters`: independent groups of them (the units where none were given). `note` says why an
-    interval is approximate or missing, or a value not measurable.
+    `units`: things that two annotators or more judged, `clusters`: independent groups of them (the
+    units where none were given). `note` says why an interval is approximate or missing, or a value
+    not measurable.
     """
 
     value: float
     low: float
     high: float
     units: int
-    ratings: int
     clusters: int
     note: str
 
@@ -218,7 +217,7 @@ def _measured(
         middle, reach = _jackknife(tables, statistic, level)
         low, high = min(max(middle - reach, least), value), max(min(middle + reach, 1.0), value)
         note = f"only {n} clusters" if n < min(units, FEW_CLUSTERS) else ""
-    return Agreement(value, low, high, units, int((given.codes >= 0).sum()), n, note)
+    return Agreement(value, low, high, units, n, note)
 
 
 def _jackknife(tables: Values, statistic: Statistic, level: float) -> tuple[float, float]:

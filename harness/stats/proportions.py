@@ -16,30 +16,18 @@ import numpy.typing as npt
 from harness.stats.betting import betting_p
 from harness.stats.clusters import Values
 
-EXACT_TO = 100_000  # observations; beyond, the chi-square test is the same to many digits
 MISMATCH_LEVEL = 0.001  # as usual: a false alarm stops a test (Fabijan et al. 2019, KDD)
 
 
 def binomial_p(successes: int, n: int, chance: float = 0.5) -> float:
     """Two-sided p of `successes` in `n` tries of a known chance; 1 for no tries.
 
-    The probability of all outcomes no more likely than this one (Sterne 1954), exact up to
-    `EXACT_TO` tries; beyond that Pearson's chi-square test, one degree of freedom, no continuity
-    correction. Raises ValueError for numbers that cannot be.
+    SciPy's exact test: the probability of all outcomes no more likely than this one (Sterne 1954).
+    Raises ValueError for numbers that cannot be.
     """
-    if not 0 < chance < 1:
-        raise ValueError(f"chance {chance} must be between 0 and 1")
-    if not 0 <= successes <= n:
-        raise ValueError(f"{successes} successes of {n}")
-    if n == 0:
-        return 1.0
-    if n > EXACT_TO:
-        from scipy.special import chdtrc
-
-        return float(chdtrc(1, (successes - n * chance) ** 2 / (n * chance * (1 - chance))))
     from scipy.stats import binomtest  # takes a second to import
 
-    return float(binomtest(successes, n, chance).pvalue)
+    return float(binomtest(successes, n, chance).pvalue) if n else 1.0
 
 
 @dataclass(frozen=True)
@@ -48,8 +36,8 @@ class SampleRatio:
 
     `anytime_p` is the betting p over the units in the order in which they came, exact at any time.
     `mismatch`: it is below `MISMATCH_LEVEL`, a false alarm, ever, in at most 1 test of 1000. `p` is
-    the exact binomial test (chi-square beyond 100,000 units), right only if looked at a single
-    time; as reports are looked at again and again, it decides nothing.
+    the exact binomial test, right only if looked at a single time; as reports are looked at again
+    and again, it decides nothing.
     """
 
     units_a: int

@@ -43,14 +43,12 @@ RESAMPLING: Resampling = {"level": 0.95, "resamples": 10_000, "seed": 0}
 class Randomisation:
     """A two-sided p value, and the smallest that the test could have given.
 
-    `assignments` is how many (of signs to pairs, of clusters to groups) were looked at; `exact`
-    says that these are all there are. Both p are NaN where there is nothing to test (no pair), and
-    p is 1 where every difference is 0.
+    `exact` says that all assignments of signs were looked at. Both p are NaN where there is nothing
+    to test (no pair), and p is 1 where every difference is 0.
     """
 
     p: float
     exact: bool
-    assignments: int
     smallest: float
 
 
@@ -72,7 +70,7 @@ def sign_flip_test(differences: Clusters, resamples: int, seed: int) -> list[Ran
     results = []
     for column in range(sums.shape[1]):
         if differences.n[column] == 0:
-            results.append(Randomisation(np.nan, True, 0, np.nan))
+            results.append(Randomisation(np.nan, True, np.nan))
         elif column in found:
             results.append(_sampled(found[column], resamples))
         else:
@@ -85,10 +83,10 @@ def _enumerated(sums: Values) -> Randomisation:
     """All assignments of signs to the clusters of one metric that differ from 0; (clusters, 1)."""
     k = len(sums)
     if k == 0:
-        return Randomisation(1.0, True, 1, 1.0)
+        return Randomisation(1.0, True, 1.0)
     half = 1 << (k - 1)
     extreme = int(_count_extreme(sums, all_kept(k))[0])
-    return Randomisation(extreme / half, True, 2 * half, 1 / half)
+    return Randomisation(extreme / half, True, 1 / half)
 
 
 def _count_extreme(sums: Values, kept: Iterator[Values]) -> npt.NDArray[np.int64]:
@@ -127,7 +125,7 @@ def all_kept(k: int) -> Iterator[Values]:
 
 def _sampled(extreme: int, resamples: int) -> Randomisation:
     """p of drawn assignments, the observed one counted among them (Phipson & Smyth 2010)."""
-    return Randomisation((extreme + 1) / (resamples + 1), False, resamples, 1 / (resamples + 1))
+    return Randomisation((extreme + 1) / (resamples + 1), False, 1 / (resamples + 1))
 
 
 def product(left: Values, right: Values) -> Values:

@@ -39,7 +39,7 @@ def noisy() -> np.ndarray:
 def test_alpha_is_the_published_one(distance: str, published: float) -> None:
     found = krippendorff_alpha(KRIPPENDORFF, distance=distance)
     assert round(found.value, 3) == published
-    assert (found.units, found.ratings) == (11, 40)  # unit 12 was judged once
+    assert found.units == 11  # unit 12 was judged once
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def test_few_pairs_are_enumerated_and_give_scipys_exact_p() -> None:
     )
     found = sign_flip_test(to_clusters(differences), 10_000, seed=0)
     assert [test.p for test in found] == pytest.approx(peer.pvalue.tolist(), abs=1e-12)
-    assert all(test.exact and test.assignments == 2**12 for test in found)
+    assert all(test.exact and test.smallest == 2**-11 for test in found)
     assert found[0].smallest == 2 / 2**12
 
 
