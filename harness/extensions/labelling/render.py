@@ -235,7 +235,9 @@ def readme(made: ExportManifest) -> str:
     judged = [
         f"pool: the top {pool.depth} of {systems}; seed {pool.seed}" if systems else "",
         "only one system was pooled, so the qrels favour it" if len(pool.systems) == 1 else "",
-        f"annotators: {people or 'none'}; they saw no system, no rank, no judgement of another",
+        f"annotators: {people}; they saw no system, no rank, no judgement of another"
+        if people
+        else "annotators: none",
         f"conflicts: {conflicts.total}, of which {conflicts.resolved} resolved",
         f"of the {conflicts.open} open ones {_POLICIES[conflicts.policy]}"
         if conflicts.open

@@ -307,6 +307,7 @@ def scores(
             for query, of in ranks.items()
             if (top := [document for document, rank in of.items() if rank <= metric.k])
             and not agreed.unanswerable.get(query)
+            and query not in agreed.rejected
         ]
         judged = float(np.mean(shares)) if shares else None
         systems.append(_system(name, to_clusters(values, clusters), judged, half_width))

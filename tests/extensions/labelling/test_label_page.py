@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from polling import HANGS
 
 from harness.extensions.labelling.page import server
-from harness.extensions.labelling.project import Project
+from harness.extensions.labelling.project import Project, QueryOrigin
 from harness.extensions.labelling.session import AnnotationSession, JudgingSession
 
 Page = Any
@@ -298,6 +298,28 @@ def test_two_tabs_undo_notes_and_clicks(project: Project) -> None:
         page.keyboard.press("Escape")
         page.keyboard.press("Control+1")
         assert sorted(grades(project, "ann").values()) == [1, 2]
+
+
+@pytest.mark.browser
+def test_a_generated_query_is_reworded_and_rejected_by_keyboard(project: Project) -> None:
+    origin = QueryOrigin(method="model", documents=["d1"], model="m")
+    project.queries = [replace(q, generated=origin, answers=["seven"]) for q in project.queries]
+    project.pool = [replace(one, ranks={}) for one in project.pool]
+    project.write()
+    session = AnnotationSession(project.folder, "ann")
+    query = session.items[0].query
+    with served(session) as port, browser() as context:
+        page = opened(context, f"http://127.0.0.1:{port}/")
+        assert page.locator("#reference").inner_text() == "Generated answer: seven"
+        page.keyboard.press("w")
+        page.locator("#note").fill("When does it sail?")
+        press(page, "Enter")
+        page.locator("#text", has_text="When does it sail?").wait_for()
+        press(page, "r")
+        counted(page, "2 of 6")
+        assert shown(page)[0] != "When does it sail?"
+    assert Project.read(project.folder).query[query].text == "When does it sail?"
+    assert project.annotation_log("ann").current.rejected == {query: True}
 
 
 @pytest.mark.browser

@@ -195,8 +195,14 @@ def find_quotes(labelled: CheckedSet) -> QuoteCheck:
 
 def contains_answer(query: str, answers: Iterable[str], terms: Tokenizer) -> bool:
     """Tests whether a query has all content words of an answer, in any order and inflection."""
-    words = set(content_words(query, terms))
-    return any(words.issuperset(own) for one in answers if (own := content_words(one, terms)))
+
+    def words(text: str) -> set[object]:
+        # A tokenizer for search drops digits that stand alone.
+        digits = {word for word in WORD.findall(text) if len(word) == 1 and word.isdigit()}
+        return {*content_words(text, terms), *digits}
+
+    asked = words(query)
+    return any(asked.issuperset(own) for one in answers if (own := words(one)))
 
 
 def longest_run(query: str, documents: Iterable[str]) -> tuple[int, str]:

@@ -91,12 +91,14 @@ def test_a_query_that_contains_its_answer_is_a_leak() -> None:
         ),
         CheckedQuery("q2", "Does it leave at noon?", None, None, (0,), ("no", "at seven")),
         CheckedQuery("q3", "What leaves?", None, None, (0,)),
+        CheckedQuery("q4", "What leaves at 7?", None, None, (0,), ("7",)),
+        CheckedQuery("q5", "What leaves at 20?", None, None, (0,), ("7:20",)),
     ]
     found = check(CheckedSet([document("a", "The ferry leaves at seven.", "")], queries))
     quotes = found.quotes
-    assert (quotes.with_answer, quotes.with_answer_n, found.leaks) == (1, 2, 1)
-    assert quotes.with_answer_examples == ["q1"]
-    assert "1 leak found" in render_checks(found)
+    assert (quotes.with_answer, quotes.with_answer_n, found.leaks) == (2, 4, 2)
+    assert quotes.with_answer_examples == ["q1", "q4"]
+    assert "2 leaks found" in render_checks(found)
 
 
 @pytest.mark.slow
