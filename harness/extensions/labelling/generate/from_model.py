@@ -22,7 +22,7 @@ from harness.extensions.answers.answering.replies import (
 )
 from harness.extensions.labelling.generate.leakage import MIN_QUOTE
 from harness.extensions.labelling.generate.templates import POINTING
-from harness.extensions.labelling.generate.write_project import GeneratedQuery
+from harness.extensions.labelling.generate.write_project import SetQuery, new_id
 from harness.extensions.labelling.project import LabelDocument, QueryOrigin
 from harness.extensions.labelling.reports import EndpointUsage
 from harness.io.records import Record, convert, decode
@@ -73,7 +73,7 @@ class ModelGenerator:
         self._refusals: list[str] = []
         self._cached_answers = 0
 
-    def generate(self, rows: Sequence[int], each: int) -> list[GeneratedQuery]:
+    def generate(self, rows: Sequence[int], each: int) -> list[SetQuery]:
         """Returns up to `each` queries of each of these documents, in their order.
 
         Cached replies are used again. Raises RunError where the endpoint fails or the spending
@@ -119,9 +119,7 @@ class ModelGenerator:
             **structs.asdict(self._client.usage()),
         )
 
-    def _queries(
-        self, reply: str, row: int, document: LabelDocument, each: int
-    ) -> list[GeneratedQuery]:
+    def _queries(self, reply: str, row: int, document: LabelDocument, each: int) -> list[SetQuery]:
         fenced = _FENCED.fullmatch(reply)
         try:
             questions = decode(fenced[1] if fenced else reply, ModelReply, "reply").questions
@@ -140,15 +138,18 @@ class ModelGenerator:
             if reason := _fault(checked):
                 self.excluded[reason] += 1
                 continue
-            haystack = document.haystacks[0] if document.haystacks else None
+            haystack = next(iter(document.haystacks), None)
+            text = " ".join(checked.query.split())
             queries.append(
-                GeneratedQuery(
-                    " ".join(checked.query.split()),
+                SetQuery(
+                    new_id(text, haystack),
+                    text,
                     haystack,
+                    None,
                     (row,),
+                    (str(checked.answer).strip(),),
+                    Ability(str(checked.ability)),
                     QueryOrigin(method="model", model=self._client.model),
-                    ability=Ability(str(checked.ability)),
-                    answers=(str(checked.answer).strip(),),
                 )
             )
         return queries

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,10 +30,11 @@ from harness.extensions.labelling.generate.templates import (
     QueryTemplate,
     TemplateAssigner,
     check_fields,
+    field_names,
     template_fields,
 )
 from harness.extensions.labelling.generate.write_project import (
-    GeneratedQuery,
+    SetQuery,
     assign,
     fraction,
     groups,
@@ -111,8 +113,7 @@ def _generate(
     assigner = TemplateAssigner(documents, same, options.templates, options.seed)
     new, excluded, usage = _new_queries(documents, same, old, options, assigner, quiet)
     queries = _with_proposals([*old, *new], documents, assigner)
-    split_of = {query.id: query.split for query in earlier.queries if query.split}
-    placed, largest_group = _placed(queries, documents, split_of, options)
+    placed, largest_group = _placed(queries, documents, options)
     if lost := len(queries) - len(placed):
         excluded["queries that would tie two splits together"] = lost
     if not placed:
@@ -150,11 +151,11 @@ def _generate(
 def _new_queries(
     documents: Sequence[LabelDocument],
     same: Sequence[int],
-    old: Sequence[GeneratedQuery],
+    old: Sequence[SetQuery],
     options: GenerateOptions,
     assigner: TemplateAssigner,
     quiet: bool,
-) -> tuple[list[GeneratedQuery], Counter[str], EndpointUsage | None]:
+) -> tuple[list[SetQuery], Counter[str], EndpointUsage | None]:
     """Returns new queries, the number of excluded documents and queries by reason, and the
     usage."""
     excluded = Counter[str]()
@@ -173,7 +174,7 @@ def _new_queries(
         for query in generator.generate(rows[start : start + at_once], options.each):
             if len(kept) >= options.number and query.id not in kept:
                 break
-            texts = [documents[row].content for row in query.golds]
+            texts = [documents[row].content for row in query.relevant]
             if longest_run(query.text, texts)[0] >= MIN_QUOTE:
                 excluded[f"queries that quote {MIN_QUOTE} words and more of their document"] += 1
                 continue
@@ -193,13 +194,13 @@ def _new_queries(
 def _rows_to_ask(
     documents: Sequence[LabelDocument],
     same: Sequence[int],
-    old: Sequence[GeneratedQuery],
+    old: Sequence[SetQuery],
     seed: int,
     excluded: Counter[str],
 ) -> list[int]:
     """Returns documents without a query, in a fixed random order; counts those that cannot get
     one."""
-    asked = {same[row] for query in old for row in query.golds}
+    asked = {same[row] for query in old for row in query.relevant}
     rows = []
     for row, document in enumerate(documents):
         if same[row] != row:
@@ -223,41 +224,39 @@ def _same_texts(documents: Sequence[LabelDocument]) -> list[int]:
 
 
 def _with_proposals(
-    queries: Sequence[GeneratedQuery],
+    queries: Sequence[SetQuery],
     documents: Sequence[LabelDocument],
     assigner: TemplateAssigner,
-) -> list[GeneratedQuery]:
+) -> list[SetQuery]:
     """Returns the queries with every document proposed that their template fits, or that has most
     of the text of theirs."""
-    near = near_duplicates(documents, {row for query in queries for row in query.golds})
+    near = near_duplicates(documents, {row for query in queries for row in query.relevant})
     found = []
     for query in queries:
-        if query.origin.template:
-            template = QueryTemplate.parse(query.origin.template)
-            fitting = assigner.fitting(template, query.golds[0])
+        if query.origin is not None and query.origin.template:
+            fitting = assigner.fitting(field_names(query.origin.template), query.relevant[0])
             query = query.with_proposed(dict.fromkeys(fitting, "field"))
-        for row in query.golds:
+        for row in query.relevant:
             query = query.with_proposed(near[row])
         found.append(query)
     return found
 
 
 def _placed(
-    queries: Sequence[GeneratedQuery],
+    queries: Sequence[SetQuery],
     documents: Sequence[LabelDocument],
-    before: Mapping[str, Split],
     options: GenerateOptions,
-) -> tuple[list[tuple[GeneratedQuery, Split]], int]:
+) -> tuple[list[SetQuery], int]:
     """Returns the queries with their splits, less those that would tie two, and the number of
     queries in the largest group."""
-    ties = [[*query.golds, *query.proposed] for query in queries] + asking_the_same(queries)
+    ties = [[*query.relevant, *query.proposed] for query in queries] + asking_the_same(queries)
     group_of = groups(len(documents), ties)
-    group = [group_of[query.golds[0]] for query in queries]
-    keys = [min(documents[row].key for row in query.golds) for query in queries]
-    fixed = [(g, before[q.id]) for g, q in zip(group, queries, strict=True) if q.id in before]
+    group = [group_of[query.relevant[0]] for query in queries]
+    keys = [min(documents[row].key for row in query.relevant) for query in queries]
+    fixed = [(g, q.split) for g, q in zip(group, queries, strict=True) if q.split]
     splits = assign(group, keys, options.shares, options.seed, fixed)
     placed = [
-        (query, before.get(query.id) or split) for query, split in zip(queries, splits, strict=True)
+        dataclasses.replace(query, split=query.split or split)
+        for query, split in zip(queries, splits, strict=True)
     ]
-    kept = [(query, split) for query, split in placed if split is not None]
-    return kept, max(Counter(group).values(), default=0)
+    return [one for one in placed if one.split], max(Counter(group).values(), default=0)

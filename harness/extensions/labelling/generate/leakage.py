@@ -29,9 +29,9 @@ from harness.datasets.adapters.formats.jsonl import optional_string, string
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.extensions.labelling.consensus import apply_policy, read_consensus
-from harness.extensions.labelling.generate.write_project import GeneratedQuery, normalised, rows_of
+from harness.extensions.labelling.generate.write_project import NAMES, SetQuery, normalised, rows_of
 from harness.extensions.labelling.inputs import read_documents
-from harness.extensions.labelling.project import LabelDocument, Project, ProposalReason
+from harness.extensions.labelling.project import LabelDocument, Project, ProposalReason, Split
 from harness.extensions.labelling.reports import (
     BenchmarkOverlap,
     LeakageReport,
@@ -63,23 +63,11 @@ _PORTION = 5000
 
 
 @dataclass(frozen=True)
-class CheckedQuery:
-    """A query, the rows of its relevant documents, and its answers; `split` may be None."""
-
-    id: str
-    text: str
-    haystack: str | None
-    split: str | None
-    relevant: tuple[int, ...]
-    answers: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class CheckedSet:
     """Documents and queries."""
 
     documents: Sequence[LabelDocument]
-    queries: Sequence[CheckedQuery]
+    queries: Sequence[SetQuery]
 
 
 def read_set(folder: Path) -> CheckedSet:
@@ -92,10 +80,10 @@ def read_set(folder: Path) -> CheckedSet:
     files = labelled_files.find(folder, "all")
     documents, _ = read_documents(files["documents"])
     rows = rows_of(documents)
-    split: dict[str, str] = {}
+    split: dict[str, Split | None] = {}
     relevant: dict[str, dict[str, None]] = {}
     for one in labelled_fields.qrels(files):
-        split.setdefault(one.query, one.split)
+        split.setdefault(one.query, next((name for name in NAMES if name == one.split), None))
         if one.grade >= 1:
             relevant.setdefault(one.query, {})[one.document] = None
     queries = []
@@ -107,8 +95,7 @@ def read_set(folder: Path) -> CheckedSet:
         found = (rows.get((haystack, document)) for document in relevant.get(id_, ()))
         kept = tuple(row for row in found if row is not None)
         answers = tuple(labelled_fields.answers(file, line, record))
-        in_split = split.get(id_) or None
-        queries.append(CheckedQuery(id_, text, haystack, in_split, kept, answers))
+        queries.append(SetQuery(id_, text, haystack, split.get(id_), kept, answers))
     return CheckedSet(documents, queries)
 
 
@@ -129,7 +116,7 @@ def from_project(project: Project) -> CheckedSet:
             if grades.get((query.id, one.document), 0) >= project.settings.relevance_level
         )
         found = (tuple(relevant), tuple(query.answers))
-        queries.append(CheckedQuery(query.id, query.text, haystack, query.split, *found))
+        queries.append(SetQuery(query.id, query.text, haystack, query.split, *found))
     return CheckedSet(project.documents, queries)
 
 
@@ -249,7 +236,7 @@ def shared_words(
 
 def compare_splits(labelled: CheckedSet) -> SplitCheck:
     """Finds what two splits have in common."""
-    by_split: dict[str, list[CheckedQuery]] = {}
+    by_split: dict[str, list[SetQuery]] = {}
     for query in labelled.queries:
         if query.split is not None:
             by_split.setdefault(query.split, []).append(query)
@@ -295,15 +282,15 @@ def _same_texts(labelled: CheckedSet, gold: Sequence[Sequence[int]]) -> Iterator
 
 
 def _same_queries(
-    sides: tuple[Sequence[CheckedQuery], Sequence[CheckedQuery]], terms: Tokenizer
-) -> Iterator[tuple[CheckedQuery, CheckedQuery]]:
+    sides: tuple[Sequence[SetQuery], Sequence[SetQuery]], terms: Tokenizer
+) -> Iterator[tuple[SetQuery, SetQuery]]:
     """Yields queries of two splits with the same words, or the same content words in any order."""
 
-    def words(query: CheckedQuery) -> tuple[object, ...]:
+    def words(query: SetQuery) -> tuple[object, ...]:
         # Queries to different haystacks ask different things in the same words.
         return (query.haystack, content_words(query.text, terms) or normalised(query.text))
 
-    first: dict[tuple[object, ...], CheckedQuery] = {}
+    first: dict[tuple[object, ...], SetQuery] = {}
     for query in sides[0]:
         first.setdefault(words(query), query)
     for query in sides[1]:
@@ -319,14 +306,14 @@ def content_words(text: str, terms: Tokenizer) -> tuple[int, ...]:
     return tuple(np.unique(terms.terms(text)).tolist())
 
 
-def asking_the_same(queries: Sequence[GeneratedQuery]) -> list[list[int]]:
+def asking_the_same(queries: Sequence[SetQuery]) -> list[list[int]]:
     """Groups queries of one haystack with the same content words; returns a document of each."""
     terms = Tokenizer()
     found: dict[tuple[object, ...], list[int]] = {}
     for query in queries:
         words = content_words(query.text, terms)
         if words:
-            found.setdefault((query.haystack, words), []).append(query.golds[0])
+            found.setdefault((query.haystack, words), []).append(query.relevant[0])
     return [together for together in found.values() if len(together) > 1]
 
 

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 from harness.errors import UsageError, near
 from harness.extensions.labelling.generate.write_project import (
-    GeneratedQuery,
+    SetQuery,
     fraction,
+    new_id,
     normalised,
 )
-from harness.extensions.labelling.project import LabelDocument, QueryOrigin
+from harness.extensions.labelling.project import LabelDocument, ProposalReason, QueryOrigin
 
 DEFAULT = "What do we know about {title}?"
 
@@ -47,6 +48,12 @@ def template_fields(document: LabelDocument) -> dict[str, str]:
         for name, value in every.items()
         if name not in _NO_FIELDS and isinstance(value, str | int | float) and str(value).strip()
     }
+
+
+def field_names(text: str) -> tuple[str, ...]:
+    """Returns the names in braces, each once. Raises ValueError for an open brace."""
+    names = (name for _, name, _, _ in string.Formatter().parse(text) if name is not None)
+    return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)
@@ -82,7 +89,7 @@ class QueryTemplate:
                 f"the template {text!r} has no field, so every document would get the same query; "
                 f"write it as {DEFAULT!r}"
             )
-        return cls(text, tuple(dict.fromkeys(str(name) for _, name, _, _ in parts)))
+        return cls(text, field_names(text))
 
     def fill(self, values: Mapping[str, str]) -> str:
         """Returns the query with these values in it. Raises KeyError for a field without one."""
@@ -122,14 +129,14 @@ class TemplateAssigner:
         self._found: dict[tuple[object, ...], list[int]] = {}
         self.excluded: Counter[str] = Counter()
 
-    def generate(self, rows: Sequence[int], each: int) -> list[GeneratedQuery]:
+    def generate(self, rows: Sequence[int], each: int) -> list[SetQuery]:
         """Returns up to `each` queries of each of these documents, in their order."""
         return [query for row in rows for query in self._queries(row, each)]
 
-    def fitting(self, template: QueryTemplate, row: int) -> list[int]:
-        """Returns the other documents that a template fits when it is filled with a row's fields:
-        each value is in the same field, or in the text. Stops where too many fit."""
-        values = {name: self._fields[row].get(name, "") for name in template.fields}
+    def fitting(self, names: Sequence[str], row: int) -> list[int]:
+        """Returns the other documents that fit a row's values of these fields: each is in the same
+        field, or in the text. Stops where too many fit."""
+        values = {name: self._fields[row].get(name, "") for name in names}
         haystack = next(iter(self._documents[row].haystacks), None)
         key = (haystack, *sorted(values.items()))
         if key not in self._found:
@@ -150,7 +157,7 @@ class TemplateAssigner:
                 break
         return found
 
-    def _queries(self, row: int, each: int) -> list[GeneratedQuery]:
+    def _queries(self, row: int, each: int) -> list[SetQuery]:
         fields, n = self._fields[row], len(self._templates)
         start = int(fraction(self._seed, f"template\0{self._documents[row].key}") * n)
         order = [self._templates[(start + i) % n] for i in range(n)]
@@ -165,12 +172,14 @@ class TemplateAssigner:
             self.excluded[crowded] += 1
         return queries
 
-    def _query(self, row: int, template: QueryTemplate) -> GeneratedQuery | None:
+    def _query(self, row: int, template: QueryTemplate) -> SetQuery | None:
         """Returns a query; None where too many other documents fit it."""
-        others = self.fitting(template, row)
+        others = self.fitting(template.fields, row)
         if len({self._same[other] for other in others} - {self._same[row]}) > SHARED:
             return None
         haystack = next(iter(self._documents[row].haystacks), None)
         origin = QueryOrigin(method="template", template=template.text)
         text = template.fill(self._fields[row])
-        return GeneratedQuery(text, haystack, (row,), origin, dict.fromkeys(others, "field"))
+        proposed: dict[int, ProposalReason] = dict.fromkeys(others, "field")
+        id_ = new_id(text, haystack)
+        return SetQuery(id_, text, haystack, None, (row,), origin=origin, proposed=proposed)

@@ -60,41 +60,40 @@ def rows_of(documents: Sequence[LabelDocument]) -> Rows:
     return rows
 
 
-@dataclass(frozen=True)
-class GeneratedQuery:
-    """A query. `golds` are rows of the documents it was generated from; `haystack` None: all.
+def new_id(text: str, haystack: str | None) -> str:
+    """Returns the id of a new query, from text and haystack: it reveals nothing of the document."""
+    data = f"{haystack or ''}\0{text}".encode("utf-8", "surrogatepass")
+    return f"q-{hashlib.sha256(data).hexdigest()[:12]}"
 
-    `proposed`: rows that may be relevant too, and why.
+
+@dataclass(frozen=True)
+class SetQuery:
+    """A query of a labelled set. `relevant` are rows of its documents, of a generated one those it
+    was made from; `proposed` are rows that may be relevant too, and why. `haystack` None: all.
     """
 
+    id: str
     text: str
     haystack: str | None
-    golds: tuple[int, ...]
-    origin: QueryOrigin
-    proposed: Mapping[int, ProposalReason] = field(default_factory=dict)
-    ability: Ability | None = None
+    split: Split | None
+    relevant: tuple[int, ...]
     answers: tuple[str, ...] = ()
-    earlier_id: str = ""
+    ability: Ability | None = None
+    origin: QueryOrigin | None = None
+    proposed: Mapping[int, ProposalReason] = field(default_factory=dict)
 
-    @property
-    def id(self) -> str:
-        """The id, from the first text and the haystack: it reveals nothing of the document."""
-        if self.earlier_id:
-            return self.earlier_id
-        data = f"{self.haystack or ''}\0{self.text}".encode("utf-8", "surrogatepass")
-        return f"q-{hashlib.sha256(data).hexdigest()[:12]}"
-
-    def with_proposed(self, more: Mapping[int, ProposalReason]) -> GeneratedQuery:
+    def with_proposed(self, more: Mapping[int, ProposalReason]) -> SetQuery:
         """Returns the query with further documents proposed; of two reasons the first counts."""
         known = dict(self.proposed)
         for row, reason in more.items():
             known[row] = min(known.get(row, reason), reason, key=REASONS.index)
-        return replace(self, proposed={r: why for r, why in known.items() if r not in self.golds})
+        kept = {row: reason for row, reason in known.items() if row not in self.relevant}
+        return replace(self, proposed=kept)
 
-    def merged(self, other: GeneratedQuery) -> GeneratedQuery:
+    def merged(self, other: SetQuery) -> SetQuery:
         """Returns one query for two with the same text and haystack."""
-        golds = tuple(sorted({*self.golds, *other.golds}))
-        both = replace(self, golds=golds, answers=(*self.answers, *other.answers))
+        relevant = tuple(sorted({*self.relevant, *other.relevant}))
+        both = replace(self, relevant=relevant, answers=(*self.answers, *other.answers))
         return both.with_proposed(other.proposed)
 
 
@@ -125,18 +124,19 @@ def read_earlier(folder: Path, settings: GenerationSettings) -> Project:
     return project
 
 
-def earlier_queries(project: Project, documents: Sequence[LabelDocument]) -> list[GeneratedQuery]:
+def earlier_queries(project: Project, documents: Sequence[LabelDocument]) -> list[SetQuery]:
     """Returns the queries of earlier calls."""
     rows = rows_of(documents)
     return [
-        GeneratedQuery(
+        SetQuery(
+            query.id,
             query.text,
             query.haystack or None,
+            query.split,
             tuple(sorted(rows[query.haystack or None, one] for one in query.generated.documents)),
+            tuple(query.answers),
+            query.ability,
             query.generated,
-            ability=query.ability,
-            answers=tuple(query.answers),
-            earlier_id=query.id,
         )
         for query in project.queries
         if query.generated is not None
@@ -146,23 +146,23 @@ def earlier_queries(project: Project, documents: Sequence[LabelDocument]) -> lis
 def write(
     project: Project,
     documents: Sequence[LabelDocument],
-    queries: Sequence[tuple[GeneratedQuery, Split]],
+    queries: Sequence[SetQuery],
     settings: GenerationSettings,
     batch: GenerationBatch,
 ) -> Project:
     """Writes the project: old queries as they were, then the new ones with their splits.
 
     The queries of one call are in the order of their ids, which is independent of the documents'.
-    `queries` are all of them, with splits; `batch` describes the new ones. Grades are written
+    `queries` are all of them; `batch` describes the new ones. Grades are written
     first, so that a crash loses none.
     """
     folder = project.folder
     old = {query.id for query in project.queries}
-    new = [_record(query, split, documents) for query, split in queries if query.id not in old]
+    new = [_record(query, documents) for query in queries if query.id not in old]
     lines = [
         Annotation(query=query.id, document=documents[row].id, grade=GRADE)
-        for query, _ in queries
-        for row in query.golds
+        for query in queries
+        for row in query.relevant
     ]
     folder.mkdir(parents=True, exist_ok=True)
     # Whole, not appended: the same documents and seed give the same bytes, without a time.
@@ -186,14 +186,14 @@ def write(
 
 def _pool(
     old: Sequence[Candidate],
-    queries: Sequence[tuple[GeneratedQuery, Split]],
+    queries: Sequence[SetQuery],
     documents: Sequence[LabelDocument],
 ) -> list[Candidate]:
     """Returns the old candidates, then the documents of new queries and new proposals."""
     pool = list(old)
     known = {(one.query, one.document) for one in pool}
-    for query, _ in queries:
-        golds = dict.fromkeys(query.golds, CONSTRUCTION)
+    for query in queries:
+        golds = dict.fromkeys(query.relevant, CONSTRUCTION)
         for row, reason in (*golds.items(), *sorted(query.proposed.items())):
             document = documents[row].id
             if (query.id, document) not in known:
@@ -201,17 +201,17 @@ def _pool(
     return pool
 
 
-def _record(query: GeneratedQuery, split: Split, documents: Sequence[LabelDocument]) -> LabelQuery:
+def _record(query: SetQuery, documents: Sequence[LabelDocument]) -> LabelQuery:
     """Returns a line of queries.jsonl; no retriever sees its `generated`."""
-    golds = [documents[row].id for row in query.golds]
+    made_from = [documents[row].id for row in query.relevant]
     return LabelQuery(
         id=query.id,
         text=query.text,
         haystack=query.haystack,
         ability=query.ability,
         answers=list(query.answers),
-        split=split,
-        generated=msgspec.structs.replace(query.origin, documents=golds),
+        split=query.split,
+        generated=query.origin and msgspec.structs.replace(query.origin, documents=made_from),
     )
 
 

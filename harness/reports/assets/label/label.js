@@ -39,7 +39,7 @@ async function send(body, words) {
   if (state.busy) return;
   state.busy = true;
   document.body.classList.add("busy");
-  const whole = JSON.stringify({ ...body, text: state.view?.text, session });
+  const whole = JSON.stringify({ text: state.view?.text, ...body, session });
   localStorage.setItem(storageKey, whole);
   let view = null;
   try {

@@ -125,6 +125,20 @@ def test_queries_that_quote_are_excluded(tmp_path: Path) -> None:
     assert title not in (tmp_path / "out" / "queries.jsonl").read_text()
 
 
+def test_a_project_of_templates_that_are_gone_goes_on(tmp_path: Path) -> None:
+    docs, out = write(tmp_path / "docs", NOTES), tmp_path / "out"
+    generate(docs, out, PLAIN)
+    queries = out / "queries.jsonl"
+    old = '"template":"What does this document say about {topic}?","topic":"Router"'
+    new = '"template":"What is said about {title}?"'
+    queries.write_text(queries.read_text().replace(new, old))
+    pool = (out / "pool.jsonl").read_text()
+    write(docs, {"new.md": "# Lanterns\n\nThey are lit along the quay when the fog comes in."})
+    found = generate(docs, out, PLAIN)
+    assert (found.queries, found.new_queries) == (TITLED + 1, 1)
+    assert (out / "pool.jsonl").read_text().startswith(pool)
+
+
 def test_what_is_added_later_moves_no_query_and_is_proposed(tmp_path: Path) -> None:
     docs, out = write(tmp_path / "docs", NOTES), tmp_path / "out"
     generate(docs, out, PLAIN)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from harness.extensions.labelling.generate.leakage import (
-    CheckedQuery,
     CheckedSet,
+    SetQuery,
     check,
     check_folder,
     compare_splits,
@@ -71,11 +71,11 @@ def test_what_two_splits_share_is_found_independently_of_how_they_were_made() ->
         document("elsewhere", "aaaa bbbb", "h"),
     ]
     queries = [
-        CheckedQuery("q1", "Where is the ferry?", "g", "test", (0,)),
-        CheckedQuery("q2", "Is the ferry where?", "g", "dev", (1, 2)),
-        CheckedQuery("q3", "What else?", "g", "train", (0, 3)),
-        CheckedQuery("q4", "Where is the ferry?", "h", "train", (4,)),
-        CheckedQuery("q5", "no split", "g", None, (0,)),
+        SetQuery("q1", "Where is the ferry?", "g", "test", (0,)),
+        SetQuery("q2", "Is the ferry where?", "g", "dev", (1, 2)),
+        SetQuery("q3", "What else?", "g", "train", (0, 3)),
+        SetQuery("q4", "Where is the ferry?", "h", "train", (4,)),
+        SetQuery("q5", "no split", "g", None, (0,)),
     ]
     labelled = CheckedSet(documents, queries)
     found = compare_splits(labelled)
@@ -86,13 +86,11 @@ def test_what_two_splits_share_is_found_independently_of_how_they_were_made() ->
 
 def test_a_query_that_contains_its_answer_is_a_leak() -> None:
     queries = [
-        CheckedQuery(
-            "q1", "Do the morning ferries leave?", None, None, (0,), answers=("The ferry",)
-        ),
-        CheckedQuery("q2", "Does it leave at noon?", None, None, (0,), ("no", "at seven")),
-        CheckedQuery("q3", "What leaves?", None, None, (0,)),
-        CheckedQuery("q4", "What leaves at 7?", None, None, (0,), ("7",)),
-        CheckedQuery("q5", "What leaves at 20?", None, None, (0,), ("7:20",)),
+        SetQuery("q1", "Do the morning ferries leave?", None, None, (0,), answers=("The ferry",)),
+        SetQuery("q2", "Does it leave at noon?", None, None, (0,), ("no", "at seven")),
+        SetQuery("q3", "What leaves?", None, None, (0,)),
+        SetQuery("q4", "What leaves at 7?", None, None, (0,), ("7",)),
+        SetQuery("q5", "What leaves at 20?", None, None, (0,), ("7:20",)),
     ]
     found = check(CheckedSet([document("a", "The ferry leaves at seven.", "")], queries))
     quotes = found.quotes
