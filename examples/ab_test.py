@@ -58,7 +58,7 @@ def click(ranking, row):
 
 # Split traffic: a reader is always sent to the same system.
 log = options.folder / "split.jsonl"
-metrics = {"recall@10": (0, 1), "click": (0, 1), "seconds": None}
+metrics = {"recall@10": (0, 1), "click": (0, 1), "seconds": (0, 60)}
 with ABTest(
     bm25, tfidf, name="split", log=log, metrics=metrics, min_effects={"click": 0.05}
 ) as test:

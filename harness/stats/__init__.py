@@ -10,7 +10,7 @@ raise ValueError.
 * Two systems: `paired` on the same observations, `unpaired` on different ones; `proportions` has
   the corrections for many tests, `power` for what could have been shown.
 * Many differences over the same units as one family, and ranges of ranks: `joint`.
-* Looked at while data come in: `sequential` and `betting`. Counts: `proportions`.
+* Looked at while data come in: `betting`. Counts: `proportions`.
 * Two measures or two annotators: `correlation`, `agreement`. What a judge that errs says of a rate:
   `judged`. What varies from one repetition to the next: `repeats`.
 

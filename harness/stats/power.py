@@ -17,9 +17,9 @@ from statistics import NormalDist
 
 import numpy.typing as npt
 
+from harness.stats.betting import shown_from
 from harness.stats.clusters import Clusters, as_columns, to_clusters
 from harness.stats.intervals import t_quantile
-from harness.stats.sequential import MINIMUM, TUNED_FOR, mixture_interval
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,9 @@ def _reach(degrees: float, level: float, power: float) -> float:
 class UnpairedPower:
     """The power of comparing the means of two groups, to which a unit goes with chance `split`.
 
-    `deviation_a` and `deviation_b` are the standard deviations of a unit's value in each. Power is
-    `power`, two-sided, at 1 - `level`.
+    `deviation_a` and `deviation_b` are the standard deviations of a unit's value in each, `span` is
+    the distance of the bounds of the values, where they have some. Power is `power`, two-sided, at
+    1 - `level`.
     """
 
     deviation_a: float
@@ -108,29 +109,27 @@ class UnpairedPower:
     split: float = 0.5
     level: float = 0.95
     power: float = 0.8
-    tuned_for: float = TUNED_FOR
+    span: float | None = None
 
     def detectable(self, units: int, *, any_time: bool = False) -> float:
         """The smallest true difference that `units` in all show with probability `power`.
 
         Looked at once: (t_{(1 + level) / 2} + t_{power}) * standard error, with units - 2 degrees
-        of freedom. At `any_time`: the reach and the standard error of `difference_sequence` at that
-        moment; a little pessimistic, as it may have been shown before. NaN where there is no spread
-        or none is known, infinite where there are too few units.
+        of freedom. At `any_time`: by betting on the `balanced` stream, at that moment; a little
+        pessimistic, as it may have been shown before. NaN where there is no spread, or no span, or
+        none is known, infinite where there are too few units.
         """
-        if not self.deviation_a + self.deviation_b > 0:
+        if not self.deviation_a + self.deviation_b > 0 or (any_time and self.span is None):
             return math.nan
-        smaller = units * min(self.split, 1 - self.split)
-        if units < 4 or (any_time and smaller < MINIMUM):
+        if units < 4:
             return math.inf
-        a, b = self.deviation_a**2, self.deviation_b**2
-        welch = a / self.split + b / (1 - self.split)
+        welch = self.deviation_a**2 / self.split + self.deviation_b**2 / (1 - self.split)
         error = math.sqrt(welch / units)
-        if any_time:
-            pooled = a / (1 - self.split) + b / self.split
-            error = math.sqrt(max(welch, pooled) / units)
-            _, reach = mixture_interval(0, 1, units, level=self.level, tuned_for=self.tuned_for)
-            return (float(reach) + NormalDist().inv_cdf(self.power)) * error
+        if any_time and self.span is not None:
+            reach = self.span / min(self.split, 1 - self.split)
+            least = reach * shown_from(units, math.sqrt(welch) / reach, self.level)
+            found = least + NormalDist().inv_cdf(self.power) * error
+            return found if found <= self.span else math.inf
         df = units - 2
         return (t_quantile((1 + self.level) / 2, df) + t_quantile(self.power, df)) * error
 
@@ -142,7 +141,7 @@ class UnpairedPower:
         """
         if not difference or math.isnan(difference):
             raise ValueError("the wanted difference must not be 0")
-        if not self.deviation_a + self.deviation_b > 0:
+        if math.isnan(self.detectable(4, any_time=any_time)):
             return None
         return _first(lambda n: self.detectable(n, any_time=any_time) <= abs(difference))
 

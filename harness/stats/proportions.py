@@ -34,7 +34,8 @@ def binomial_p(successes: int, n: int, chance: float = 0.5) -> float:
 class SampleRatio:
     """Units in each arm against the split that was planned.
 
-    `anytime_p` is the betting p over the units in the order in which they came, exact at any time.
+    `anytime_p` is the least betting p over the units in the order in which they came, exact at any
+    time.
     `mismatch`: it is below `MISMATCH_LEVEL`, a false alarm, ever, in at most 1 test of 1000. `p` is
     the exact binomial test, right only if looked at a single time; as reports are looked at again
     and again, it decides nothing.
@@ -56,7 +57,7 @@ def sample_ratio(in_a: npt.ArrayLike, split: float = 0.5) -> SampleRatio:
     arms = np.asarray(in_a, bool)
     a = int(arms.sum())
     p = binomial_p(a, len(arms), split)
-    anytime_p = float(betting_p(arms, split)[-1]) if len(arms) else 1.0
+    anytime_p = float(betting_p(arms, split).min()) if len(arms) else 1.0
     return SampleRatio(a, len(arms) - a, split, p, anytime_p, anytime_p < MISMATCH_LEVEL)
 
 

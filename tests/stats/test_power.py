@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 
+from harness.stats.betting import balanced, betting_p
 from harness.stats.intervals import mean_intervals
 from harness.stats.paired import paired_t
 from harness.stats.power import (
@@ -14,7 +15,6 @@ from harness.stats.power import (
     clusters_for_half_width,
     power_of,
 )
-from harness.stats.sequential import difference_sequence
 from harness.stats.unpaired import compare_unpaired
 
 
@@ -90,20 +90,23 @@ def test_that_many_units_of_two_groups_find_it_four_times_of_five() -> None:
 
 def test_at_any_time_it_takes_more_and_then_finds_it_at_least_as_often() -> None:
     generator = np.random.default_rng(2)
-    power = UnpairedPower(0.5, 0.5)
+    power = UnpairedPower(0.5, 0.5, span=1)
     once, needed = power.units_needed(0.1), power.units_needed(0.1, any_time=True)
-    assert 1.5 * once < needed < 2.5 * once
-    in_a = generator.random((1000, needed)) < 0.5
-    values = generator.normal(0, 0.5, (1000, needed)) + 0.1 * in_a
-    found = (difference_sequence(values, in_a).p[:, -1] <= 0.05).mean()
-    assert 0.78 < found < 0.92
+    assert 1.5 * once < needed < 3 * once
+    in_a = generator.random((400, needed)) < 0.5
+    values = generator.random((400, needed)) < 0.45 + 0.1 * in_a
+    stream, reach = balanced(values, in_a)
+    found = (betting_p(stream, 0, reach)[:, -1] <= 0.05).mean()
+    assert 0.75 < found < 0.9
 
 
 def test_what_cannot_be_known_of_two_groups() -> None:
     assert UnpairedPower(math.nan, 1).units_needed(0.1) is None
     assert UnpairedPower(0, 0).units_needed(0.1) is None
     assert math.isnan(UnpairedPower(math.nan, 1).detectable(100))
-    assert math.isinf(UnpairedPower(1, 1).detectable(150, any_time=True))
+    assert math.isinf(UnpairedPower(1, 1, span=1).detectable(20, any_time=True))
+    assert math.isnan(UnpairedPower(1, 1).detectable(150, any_time=True))
+    assert UnpairedPower(1, 1).units_needed(0.1, any_time=True) is None
     with pytest.raises(ValueError, match="not be 0"):
         UnpairedPower(1, 1).units_needed(0)
 
@@ -129,7 +132,7 @@ def test_so_many_units_give_the_wanted_half_width() -> None:
 def test_a_difference_that_no_number_of_units_shows_is_an_error_and_no_search_without_end() -> None:
     for ask in (
         lambda: UnpairedPower(1, 1).units_needed(1e-300),
-        lambda: UnpairedPower(1, 1).units_needed(1e-300, any_time=True),
+        lambda: UnpairedPower(1, 1, span=2).units_needed(1e-300, any_time=True),
         lambda: clusters_for_half_width(0.1, 40, 1e-300),
     ):
         with pytest.raises(ValueError, match="units would be needed"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time as clock
+import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -66,8 +67,8 @@ class ABTest:
 
     `a` and `b` are functions `retrieve(query, k)`, or names of systems that are called elsewhere,
     after `route`. The other arguments are those of an `ABTestPlan` (`salt`, `randomization_unit`,
-    `one_observation_per_unit`, `interleave`, `min_effects`, `on_failure` and `expected_n`);
-    `metrics` may also be a list of names.
+    `one_observation_per_unit`, `interleave`, `min_effects` and `on_failure`); `metrics` may also be
+    a list of names.
     With a `log` every record is in that file at once, a restart continues it, and several processes
     may share it; without one the records are in memory. Raises UsageError for a wrong plan, and for
     a log that was begun with another.
@@ -248,6 +249,7 @@ class ABTest:
         self.close()
 
     def _append(self, record: Observation | Impression) -> None:
+        record = msgspec.structs.replace(record, id=uuid.uuid4().hex[:16])
         if self._log is not None:
             self._log.append(record)
         else:

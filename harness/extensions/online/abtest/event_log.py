@@ -7,6 +7,7 @@ record is one line in one write to the end of the file, and the file is created 
 from __future__ import annotations
 
 import os
+import re
 import time
 import uuid
 from collections import Counter
@@ -117,6 +118,7 @@ def read_plan(path: Path) -> ABTestPlan:
     try:
         with open(path, "rb") as file:
             first = file.readline()
+        first = re.sub(rb',"expected_n":\d+', b"", first)  # of earlier versions
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except OSError as error:
@@ -152,8 +154,9 @@ class RecordColumns:
     """Records of a test as columns, in the order in which they were recorded.
 
     `unit` is the place of each record's unit in `unit_ids`. `errors` counts failures by arm and
-    kind of error. `damaged` are the numbers of the lines that could not be read. `first` and `last`
-    are the times of the first and last record, in seconds since 1970.
+    kind of error. `damaged` are the numbers of the lines that could not be read, `duplicates` of
+    those that repeat an earlier line. `first` and `last` are the times of the first and last
+    record, in seconds since 1970.
 
     Of split traffic there are the flags `in_a` and `failed`, and the rows and values of each of the
     `metrics`; of an interleaved test the clicks on each team, shape (impressions, 2).
@@ -163,6 +166,7 @@ class RecordColumns:
     unit: Ints
     errors: Counter[tuple[str, str]]
     damaged: list[int]
+    duplicates: list[int]
     first: float | None
     last: float | None
     in_a: Flags
@@ -179,6 +183,8 @@ def read_columns(lines: Lines, where: str, plan: ABTestPlan) -> RecordColumns:
     codes: dict[str, int] = {}
     errors: Counter[tuple[str, str]] = Counter()
     damaged: list[int] = []
+    duplicates: list[int] = []
+    seen: set[int] = set()
     unit: list[int] = []
     first: float | None = None
     last: float | None = None
@@ -189,6 +195,10 @@ def read_columns(lines: Lines, where: str, plan: ABTestPlan) -> RecordColumns:
         if record is None:
             damaged.append(number)
             continue
+        if (key := hash(encode(record))) in seen:
+            duplicates.append(number)
+            continue
+        seen.add(key)
         if isinstance(record, Impression):
             clicks.append((record.credit.a, record.credit.b))
         else:
@@ -211,6 +221,7 @@ def read_columns(lines: Lines, where: str, plan: ABTestPlan) -> RecordColumns:
         unit=np.array(unit, np.int64),
         errors=errors,
         damaged=damaged,
+        duplicates=duplicates,
         first=first,
         last=last,
         in_a=in_a,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -11,14 +10,12 @@ from msgspec.structs import replace
 from harness.extensions.online.abtest.event_log import RecordColumns
 from harness.extensions.online.abtest.plan import ABTestPlan
 from harness.extensions.online.abtest.report import (
-    damaged_text,
+    excluded_lines,
     failures_text,
     format_interval,
     group_by_arm,
     heading,
-    last_of,
     measurable,
-    no_longer_shown,
     number,
     p_value,
     single_look,
@@ -30,7 +27,6 @@ from harness.stats.betting import betting_interval, betting_p
 from harness.stats.intervals import mean_intervals
 from harness.stats.power import power_of
 from harness.stats.proportions import binomial_p
-from harness.stats.sequential import MINIMUM, mean_sequence
 
 
 class InterleavingReport(Record, omit_defaults=False, tag="interleaving"):
@@ -40,7 +36,8 @@ class InterleavingReport(Record, omit_defaults=False, tag="interleaving"):
     the team that won more of their impressions; `p` is the exact sign test on them, without ties.
     `preference` is (wins of a + ties / 2) / impressions - 1/2, the mean of each unit's own
     (Chapelle, Joachims, Radlinski & Yue 2012), from -0.5 to 0.5, with `low` and `high`. `p` and
-    these are of a fixed number of units, looked at once; the `anytime_` ones are valid at any time.
+    these are of a fixed number of units, looked at once; `note` says why the interval may be
+    approximate; the `anytime_` ones are valid at any time.
     `min_detectable_preference` is what as many units detect with 80% power. `repeated` impressions
     are second ones of a unit that has one observation. `failures`, by arm and kind of error, are
     impressions in which a system raised: that system loses them.
@@ -63,13 +60,14 @@ class InterleavingReport(Record, omit_defaults=False, tag="interleaving"):
     low: float | None
     high: float | None
     method: str
+    note: str
     anytime_p: float
-    anytime_low: float | None
-    anytime_high: float | None
-    exact: bool
+    anytime_low: float
+    anytime_high: float
     min_detectable_preference: float | None
     repeated: int
     damaged_lines: list[int]
+    duplicate_lines: list[int]
     failures: dict[str, dict[str, int]]
     conclusion: str
 
@@ -82,9 +80,9 @@ def interleaving_report(
 ) -> InterleavingReport:
     """Analyses who won, by impressions and by units.
 
-    Over time the outcomes 1, 0 and -1 of impressions are a stream whose mean is 0 under the null.
-    Where a unit has one impression a bet on it is exact; where units come back, it is the mean over
-    units of their own, asymptotic.
+    An impression is 1, 0 or -1, and the means of units have the mean 0 under the null. At each
+    single moment a bet on them is exact. Over all moments together this is proved for units with
+    one impression, and simulated for units that come back.
     """
     outcome, unit = np.sign(-np.diff(records.clicks)[:, 0]).astype(float), records.unit
     if plan.one_observation_per_unit:
@@ -93,17 +91,11 @@ def interleaving_report(
         outcome, unit = outcome[kept], unit[kept]
     codes, at = np.unique(unit, return_inverse=True)
     net = np.bincount(at, outcome, len(codes))
-    own = net / np.bincount(at, minlength=len(codes)) / 2
+    own = net / np.bincount(at, minlength=len(codes)) / 2  # in the order in which units came
     for_a, for_b = int((net > 0).sum()), int((net < 0).sum())
-    [interval] = mean_intervals(own, bounds=(-0.5, 0.5), level=level)
+    [interval] = mean_intervals(own + 0.5, bounds=(0, 1), level=level)
     [power] = power_of(own, level=level)
-    anytime_p, low, high = 1.0, math.nan, math.nan
-    if len(outcome) and plan.one_observation_per_unit:
-        anytime_p = float(betting_p(outcome, 0, (-1, 1))[-1])
-        low, high = betting_interval(outcome, (-1, 1), level=level)
-    elif len(outcome):
-        path = mean_sequence(outcome, unit, level=level, tuned_for=plan.expected_n)
-        anytime_p, low, high = last_of(path.p, path.low, path.high)
+    low, high = betting_interval(own, (-0.5, 0.5), level=level)
     report = InterleavingReport(
         plan=plan,
         level=level,
@@ -118,17 +110,18 @@ def interleaving_report(
         for_b=for_b,
         for_none=len(codes) - for_a - for_b,
         p=binomial_p(for_a, for_a + for_b),
-        preference=interval.value,
-        low=interval.low,
-        high=interval.high,
+        preference=interval.value - 0.5,
+        low=interval.low - 0.5,
+        high=interval.high - 0.5,
         method=interval.how,
-        anytime_p=anytime_p,
-        anytime_low=low / 2,
-        anytime_high=high / 2,
-        exact=plan.one_observation_per_unit,
+        note=interval.note,
+        anytime_p=float(betting_p(own, 0, (-0.5, 0.5))[-1]) if len(own) else 1.0,
+        anytime_low=low,
+        anytime_high=high,
         min_detectable_preference=power.detectable,
         repeated=len(records) - len(outcome),
         damaged_lines=records.damaged,
+        duplicate_lines=records.duplicates,
         failures=group_by_arm(records.errors),
         conclusion="",
     )
@@ -142,10 +135,7 @@ def _conclusion(report: InterleavingReport) -> str:
         return "Nothing is recorded yet."
     alpha = 1 - report.level
     if report.anytime_p <= alpha:
-        low, high = report.anytime_low, report.anytime_high
-        if low is None or high is None or low <= 0 <= high:
-            return no_longer_shown("A preference", report.anytime_p, low, high)
-        winner = report.plan.a if low > 0 else report.plan.b
+        winner = report.plan.a if report.anytime_low + report.anytime_high > 0 else report.plan.b
         more = (
             f"{winner} wins more impressions, by clicks and by the failures of the other"
             if report.failures
@@ -155,10 +145,7 @@ def _conclusion(report: InterleavingReport) -> str:
             f"Shown: {more} (preference "
             f"{number(report.preference, sign=True)}, p {p_value(report.anytime_p)} at any time)."
         )
-    if not report.exact and report.units < MINIMUM:
-        text = f"Too early to say anything at any time: it takes {MINIMUM} units"
-    else:
-        text = "No preference is shown yet, which does not show that readers have none"
+    text = "No preference is shown yet, which does not show that readers have none"
     if report.p <= alpha:
         text += single_look(alpha)
     return text + "."
@@ -168,8 +155,8 @@ def _lines(report: InterleavingReport) -> Iterator[str]:
     plan = report.plan
     yield from wrap_text(heading(plan, "team-draft interleaving", report.first, report.last))
     yield f"{report.impressions:,} impressions, {report.units:,} units ({plan.randomization_unit})"
-    if report.damaged_lines:
-        yield from wrap_text(f"note: {damaged_text(report.damaged_lines)}")
+    for note in excluded_lines(report.damaged_lines, report.duplicate_lines):
+        yield from wrap_text(f"note: {note}")
     if report.repeated:
         yield f"note: {report.repeated} impressions are second ones of a unit; excluded"
     if report.failures:
@@ -193,15 +180,12 @@ def _lines(report: InterleavingReport) -> Iterator[str]:
         interval = f"{100 * report.level:g}% {format_interval(low, high)}"
         yield f"  {when:<14}  {interval}, p {p_value(p)}"
     yield ""
-    always = (
-        "betting (exact)"
-        if report.exact
-        else f"the normal mixture over units (asymptotic, from {MINIMUM} units)"
-    )
+    approximate = f" (approximate: {report.note})" if report.note else ""
     yield from wrap_text(
         "A unit counts once, by the mean of its impressions. Once: sign test on units, without "
-        f"ties (exact); interval by {report.method}; right only if looked at a single time, at a "
-        f"number of units fixed before. Any time: {always}. Detectable: with 80% power."
+        f"ties (exact); interval by {report.method}{approximate}; right only if looked at a single "
+        "time, at a number of units fixed before. Any time: betting, right however often one "
+        "looks. Detectable: with 80% power."
     )
     yield ""
     yield from wrap_text(report.conclusion)

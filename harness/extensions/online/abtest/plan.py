@@ -14,7 +14,6 @@ from msgspec import Meta
 
 from harness.errors import UsageError, near
 from harness.io.records import Record, to_plain
-from harness.stats.sequential import TUNED_FOR
 
 Arm = Literal["a", "b"]
 
@@ -151,8 +150,8 @@ class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
     `metrics` maps the names that may be recorded to (lowest, highest), or None for no bounds; empty
     allows any name, without bounds. `on_failure` is by metric the value of a request whose system
     raised: 0 by default if the bounds are (0, 1), a success or not; None, as for all other metrics:
-    no value. `min_effects` is by metric the true difference that the test is to detect.
-    `expected_n` is about how many units there will be in all. Raises UsageError for wrong values.
+    no value. `min_effects` is by metric the true difference that the test is to detect. Raises
+    UsageError for wrong values.
     """
 
     name: Line
@@ -166,7 +165,6 @@ class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
     metrics: dict[Line, Bounds] = msgspec.field(default_factory=dict)
     min_effects: dict[str, float] = msgspec.field(default_factory=dict)
     on_failure: dict[str, float | None] = msgspec.field(default_factory=dict)
-    expected_n: Annotated[int, Meta(ge=1)] = TUNED_FOR
 
     def __post_init__(self) -> None:
         if self.a == self.b:
@@ -255,13 +253,17 @@ Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 class Observation(Record):
-    """What was measured of one request of a unit; `error`: the kind of error of its system."""
+    """What was measured of one request of a unit; `error`: the kind of error of its system.
+
+    `id` is another one for each record: equal lines are copies of one.
+    """
 
     time: Time
     unit_id: str
     arm: Arm
     metrics: dict[str, float]
     error: str | None = None
+    id: str = ""
 
 
 class Clicks(Record):
@@ -279,6 +281,7 @@ class Impression(Record):
     clicks: Clicks | None = None
     arm: Arm | None = None
     error: str | None = None
+    id: str = ""
 
     def __post_init__(self) -> None:
         if (self.clicks is None) == (self.error is None):

@@ -20,11 +20,11 @@ from harness.extensions.online.abtest.plan import ABTestPlan, Bounds
 from harness.io.records import Record
 from harness.scoring.grid import grid
 from harness.stats.betting import balanced, betting_interval, betting_p
-from harness.stats.clusters import Ints, Values
+from harness.stats.clusters import Ints, Values, as_columns, to_clusters
+from harness.stats.intervals import FEW_EVENTS_T, events_of
 from harness.stats.power import UnpairedPower
 from harness.stats.proportions import SampleRatio, holm, sample_ratio
-from harness.stats.sequential import MINIMUM, difference_sequence
-from harness.stats.unpaired import compare_unpaired
+from harness.stats.unpaired import UnpairedComparison, compare_unpaired
 
 FAILED = "failed"
 """Name of the metric that is 1 for a request whose system raised."""
@@ -37,13 +37,12 @@ class SplitMetric(Record, omit_defaults=False):
     """One metric of both arms. Every unit counts once, by the mean of its own records.
 
     `difference` is a - b, with `low`, `high` and `p` of a fixed number of units, looked at once;
-    `anytime_low`, `anytime_high` and `anytime_p` are valid at any time; `exact`: they are not only
-    asymptotic. The `_holm` ones are adjusted over the metrics of the test. `effect_size` is Cohen's
-    d over units. `min_effect` is the difference to detect, and `required_n` and
-    `required_n_anytime` the units of both arms that detect it with 80% power;
-    `min_detectable_effect` and `min_detectable_effect_anytime` are what the present units can
-    detect; at any time these are of the mixture, and betting takes 20 to 30% more.
-    `failures_excluded` are failed requests without a value. None is not measurable.
+    `anytime_low`, `anytime_high` and `anytime_p` are valid at any time, for metrics with bounds.
+    The `_holm` ones are adjusted over the metrics of the test. `effect_size` is Cohen's d over
+    units. `min_effect` is the difference to detect, and `required_n` and `required_n_anytime` the
+    units of both arms that detect it with 80% power; `min_detectable_effect` and
+    `min_detectable_effect_anytime` are what the present units can detect. `failures_excluded` are
+    failed requests without a value. None is not measurable.
     """
 
     name: str
@@ -62,7 +61,6 @@ class SplitMetric(Record, omit_defaults=False):
     anytime_high: float | None
     anytime_p: float | None
     anytime_p_holm: float | None
-    exact: bool
     min_effect: float | None
     required_n: int | None
     required_n_anytime: int | None
@@ -78,9 +76,9 @@ class SplitReport(Record, omit_defaults=False, tag="split"):
     `crossed` units were seen in both arms and are in no comparison, `misrouted` ones were seen in
     another arm than the plan routes them to, `repeated` records are second ones of a unit that has
     one observation. `failures` are the requests whose system raised, by arm and kind of error;
-    there is then a last metric `failed`, their share, and `failure_ratio` tests the units with a
-    failure against the split, exactly and at any time: that is its `anytime_p`. `damaged_lines` of
-    the log are not whole. `errors` are the reasons to name no winner.
+    there is then a last metric `failed`, their share of a unit's requests. `damaged_lines` of the
+    log are not whole, `duplicate_lines` repeat an earlier one. `errors` are the reasons to name no
+    winner.
     """
 
     plan: ABTestPlan
@@ -95,8 +93,8 @@ class SplitReport(Record, omit_defaults=False, tag="split"):
     misrouted: int
     repeated: int
     damaged_lines: list[int]
+    duplicate_lines: list[int]
     failures: dict[str, dict[str, int]]
-    failure_ratio: SampleRatio | None
     metrics: list[SplitMetric]
     errors: list[str]
     conclusion: str
@@ -120,27 +118,19 @@ def split_report(plan: ABTestPlan, records: RecordColumns, level: float) -> Spli
     router = plan.router()
     routed = np.array([router.arm(unit) == "a" for unit in records.unit_ids], bool)
     columns = dict(sorted(records.metrics.items()))
-    failing = None
     if records.failed.any():  # a metric like any other, whose values are 0 and 1
         name = FAILED if FAILED not in columns else f"{FAILED} (raised)"
         columns[name] = (np.arange(len(records)), records.failed.astype(float))
-        # The arms of the units with a failure follow the split if both systems fail alike.
-        rows = np.flatnonzero(records.failed & ~crossed[records.unit])
-        met = rows[_firsts(records.unit[rows])]
-        failing = sample_ratio(records.in_a[met], plan.split) if len(met) else None
     metrics, repeated = [], 0
     for name, (rows, values) in columns.items():
         kept = ~crossed[records.unit[rows]]
         rows, values = rows[kept], values[kept]
         if plan.one_observation_per_unit:
-            once = _firsts(records.unit[rows])
+            once = np.sort(np.unique(records.unit[rows], return_index=True)[1])
             repeated += len(rows) - len(once) if name in records.metrics else 0
             rows, values = rows[once], values[once]
         bounds = plan.metrics.get(name) if name in records.metrics else (0.0, 1.0)
         metrics.append(_metric(plan, name, (rows, values), records, level, bounds))
-    if records.failed.any():
-        # Where one arm never fails the mixture has no spread; the test of who failed is exact.
-        metrics[-1] = replace(metrics[-1], anytime_p=failing.anytime_p if failing else None)
     for p in ("p", "anytime_p"):
         given = [math.nan if getattr(m, p) is None else getattr(m, p) for m in metrics]
         adjusted = zip(metrics, holm(given).tolist(), strict=True)
@@ -158,19 +148,14 @@ def split_report(plan: ABTestPlan, records: RecordColumns, level: float) -> Spli
         misrouted=int(((routed & seen_b) | (~routed & seen_a)).sum()),
         repeated=repeated,
         damaged_lines=records.damaged,
+        duplicate_lines=records.duplicates,
         failures=group_by_arm(records.errors),
-        failure_ratio=failing,
         metrics=metrics,
         errors=[],
         conclusion="",
     )
     report = replace(report, errors=[*_errors(report)])
     return replace(report, conclusion=_conclusion(report))
-
-
-def _firsts(unit: Ints) -> Ints:
-    """Returns the places of the first value of each unit, in order."""
-    return np.sort(np.unique(unit, return_index=True)[1])
 
 
 def _metric(
@@ -182,16 +167,19 @@ def _metric(
     bounds: Bounds,
 ) -> SplitMetric:
     rows, values = column
-    unit, in_a = records.unit[rows], records.in_a[rows]
-    a, b = (_means(values[arm], unit[arm]) for arm in (in_a, ~in_a))
-    binary = bool(np.isin(a, (0, 1)).all() and np.isin(b, (0, 1)).all())
+    # Units are numbered in the order in which they came.
+    _, first, unit = np.unique(records.unit[rows], return_index=True, return_inverse=True)
+    own = np.bincount(unit, values) / np.bincount(unit)
+    in_a = records.in_a[rows[first]]
+    a, b = own[in_a], own[~in_a]
+    binary = bool(np.isin(own, (0, 1)).all())
     [fixed] = compare_unpaired(a, b, level=level, proportions=binary)
-    exact, anytime = _at_any_time(plan, bounds, values, in_a, unit, level)
+    p, low, high = _at_any_time(own, in_a, plan.split, bounds, level)
     spread_a, spread_b = (float(np.std(x, ddof=1)) if len(x) > 1 else math.nan for x in (a, b))
     power = UnpairedPower(
-        spread_a, spread_b, split=plan.split, level=level, tuned_for=plan.expected_n
+        spread_a, spread_b, plan.split, level, span=bounds[1] - bounds[0] if bounds else None
     )
-    effect, units = plan.min_effects.get(name), len(a) + len(b)
+    effect, units = plan.min_effects.get(name), len(own)
     return measurable(
         SplitMetric(
             name=name,
@@ -206,39 +194,50 @@ def _metric(
             p=fixed.p,
             p_holm=None,
             effect_size=fixed.effect_size,
-            anytime_p=anytime[0],
-            anytime_low=anytime[1],
-            anytime_high=anytime[2],
+            anytime_p=p,
+            anytime_low=low,
+            anytime_high=high,
             anytime_p_holm=None,
-            exact=exact,
             min_effect=effect,
             required_n=_required_n(power, name, effect),
             required_n_anytime=_required_n(power, name, effect, any_time=True),
             min_detectable_effect=power.detectable(units),
             min_detectable_effect_anytime=power.detectable(units, any_time=True),
-            note=fixed.note.replace("observations", "units"),
+            note=_note(fixed, a, b, bounds),
             failures_excluded=int(records.failed.sum() - records.failed[rows].sum()),
         )
     )
 
 
 def _at_any_time(
-    plan: ABTestPlan, bounds: Bounds, values: Values, in_a: Flags, unit: Ints, level: float
-) -> tuple[bool, tuple[float, float, float]]:
-    """Returns whether it is exact, and p and the interval that are valid at any time."""
-    if not plan.one_observation_per_unit or bounds is None:
-        path = difference_sequence(values, in_a, unit, level=level, tuned_for=plan.expected_n)
-        return False, last_of(path.p, path.low, path.high)
-    stream, reach = balanced(values, in_a, plan.split, bounds)
-    p = float(betting_p(stream, 0, reach)[-1]) if len(stream) else 1.0
+    own: Values, in_a: Flags, split: float, bounds: Bounds, level: float
+) -> tuple[float, float, float]:
+    """Returns p and the interval that are valid at any time, of the means of units; NaN for none.
+
+    At each single moment they are exact. Over all moments together this is proved for units that
+    are seen once, and simulated for units that come back (`tests/benchmarks/ab_power.md`).
+    """
+    if bounds is None or not len(own):
+        return math.nan, math.nan, math.nan
+    stream, reach = balanced(np.clip(own, *bounds), in_a, split, bounds)  # rounded sums
     low, high = betting_interval(stream, reach, level=level)
     span = bounds[1] - bounds[0]
-    return True, (p, max(low, -span), min(high, span))
+    return float(betting_p(stream, 0, reach)[-1]), max(low, -span), min(high, span)
 
 
-def last_of(p: Values, low: Values, high: Values) -> tuple[float, float, float]:
-    """Returns the present p and interval of a sequence."""
-    return (float(p[-1]), float(low[-1]), float(high[-1])) if len(p) else (1.0, math.nan, math.nan)
+def _note(fixed: UnpairedComparison, a: Values, b: Values, bounds: Bounds) -> str:
+    """Says what is approximate, and what no p of any time is given for."""
+    notes = [fixed.note.replace("observations", "units")]
+    if not fixed.note and fixed.method == "welch":
+        events = [float(events_of(to_clusters(as_columns(x)))[0]) for x in (a, b)]
+        if min(events) < FEW_EVENTS_T:
+            notes = ["looked at once: approximate, a few units carry the spread of an arm"]
+    if bounds is None:
+        notes.append(
+            "no bounds in the plan, so nothing is valid at any time: one value could outweigh all "
+            "before it"
+        )
+    return "; ".join(filter(None, notes))
 
 
 def _required_n(
@@ -251,12 +250,6 @@ def _required_n(
             f"the minimum effect of {name!r} is {effect:g}: {error}; set a larger one with "
             "--min-effect"
         ) from None
-
-
-def _means(values: Values, unit: Ints) -> Values:
-    """Returns the mean of each unit that has a value, in order of the codes."""
-    codes, at = np.unique(unit, return_inverse=True)
-    return np.asarray(np.bincount(at, values, len(codes)) / np.bincount(at, minlength=len(codes)))
 
 
 R = TypeVar("R", bound=Record)
@@ -305,38 +298,27 @@ def _conclusion(report: SplitReport) -> str:
     shown = [m for m in report.metrics if _below(m.anytime_p_holm, alpha)]
     if shown:
         return " ".join(_difference(report, m) for m in shown)
-    text = (
-        "No difference is shown yet, which does not show that the systems are equal"
-        if any(m.anytime_low is not None for m in report.metrics)
-        else f"Too early to say anything: it takes {MINIMUM} units in each arm, with some spread"
-    )
+    text = "No difference is shown yet, which does not show that the systems are equal"
+    if all(m.anytime_p is None for m in report.metrics):
+        text = "Nothing can be shown at any time, as no metric has bounds (metrics= of the test)"
     if once := [m.name for m in report.metrics if _below(m.p_holm, alpha)]:
         text += single_look(alpha, f" in {', '.join(once)}")
     return text + "."
 
 
 def _difference(report: SplitReport, m: SplitMetric) -> str:
-    assert m.difference is not None
-    high, low = (report.plan.a, report.plan.b)[:: 1 if m.difference > 0 else -1]
-    p = f"p {p_value(m.anytime_p_holm)}"
-    if report.failure_ratio is not None and m is report.metrics[-1]:
-        return f"Shown: {high} fails more often than {low} ({p} at any time)."
-    if m.anytime_low is None or m.anytime_high is None or m.anytime_low <= 0 <= m.anytime_high:
-        what = f"A difference in {m.name}"
-        return no_longer_shown(what, m.anytime_p_holm, m.anytime_low, m.anytime_high)
-    return (
-        f"Shown: {high} has the higher {m.name}, {low} the lower, by {number(abs(m.difference))} "
-        f"(a - b {format_interval(m.anytime_low, m.anytime_high)}, {p}, at any time"
-        f"{'; of requests that did not fail' if m.failures_excluded else ''})."
+    assert m.anytime_low is not None and m.anytime_high is not None
+    # Of what was tested: the difference of the means beside it is another estimate of the same.
+    more_a = m.anytime_low + m.anytime_high > 0
+    high, low = (report.plan.a, report.plan.b)[:: 1 if more_a else -1]
+    tested = (
+        f"a - b {format_interval(m.anytime_low, m.anytime_high)}, p {p_value(m.anytime_p_holm)}, "
+        "at any time"
     )
-
-
-def no_longer_shown(what: str, p: float | None, low: float | None, high: float | None) -> str:
-    """Says that something was shown once, and that the present interval contains 0."""
-    return (
-        f"{what} was shown at an earlier moment (p {p_value(p)}), but the present interval, "
-        f"{format_interval(low, high)}, contains 0 again: did something change on the way?"
-    )
+    if report.failures and m is report.metrics[-1]:
+        return f"Shown: {high} fails more often than {low} ({tested})."
+    excluded = "; of requests that did not fail" if m.failures_excluded else ""
+    return f"Shown: {high} has the higher {m.name}, {low} the lower ({tested}{excluded})."
 
 
 def single_look(alpha: float, where: str = "") -> str:
@@ -398,8 +380,7 @@ def _sizes(m: SplitMetric) -> list[str]:
 
 
 def _notes(report: SplitReport) -> Iterator[str]:
-    if report.damaged_lines:
-        yield damaged_text(report.damaged_lines)
+    yield from excluded_lines(report.damaged_lines, report.duplicate_lines)
     if report.crossed:
         yield f"{report.crossed} units were seen in both arms; they are in no comparison"
     if report.misrouted:
@@ -425,27 +406,20 @@ def _counted_as(report: SplitReport) -> str:
             "that did not fail, and may flatter the failing system (on_failure= of the test sets "
             "a value)"
         )
-    parts.append("p of failed at any time: by which arm the units that met one are of")
     return "; ".join(parts)
 
 
 def _method(report: SplitReport) -> str:
-    methods, exact = ({getattr(m, name) for m in report.metrics} for name in ("method", "exact"))
+    methods = {m.method for m in report.metrics}
     tests = {"welch": "Welch's t", "two-proportion": "the two-proportion z"}
-    ways = {
-        True: "betting (exact)",
-        False: f"the normal mixture (asymptotic, from {MINIMUM} units an arm)",
-    }
     n = len(report.metrics)
     return (
         "A unit counts once, by the mean of its records. "
         f"Once: {' or '.join(tests[one] for one in tests if one in methods)}, right only if looked "
-        "at a single time, at a number of units fixed before. "
-        f"Any time: {' or '.join(ways[one] for one in ways if one in exact)}, right however often "
-        "one looks. "
-        + (f"p: Holm over {n} metrics; intervals are of each by itself. " if n > 1 else "")
-        + "Detectable, required: with 80% power; required counts units of both arms"
-        + (", at any time of the mixture; betting takes 20 to 30% more." if True in exact else ".")
+        "at a single time, at a number of units fixed before. Any time: betting, for metrics with "
+        "bounds, right however often one looks. "
+        + ("p: Holm over the metrics; intervals are of each by itself. " if n > 1 else "")
+        + "Detectable, required: with 80% power; required counts units of both arms."
     )
 
 
@@ -460,10 +434,12 @@ def heading(plan: ABTestPlan, method: str, first: float | None, last: float | No
     return f"A/B test {plan.name}: a = {plan.a}, b = {plan.b}, {method}{when}"
 
 
-def damaged_text(lines: list[int]) -> str:
-    """Says which lines of a log are not whole."""
-    shown = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
-    return f"{len(lines)} lines of the log are not whole and were excluded (line {shown})"
+def excluded_lines(damaged: list[int], duplicates: list[int]) -> Iterator[str]:
+    """Says which lines of a log do not count."""
+    for lines, why in ((damaged, "are not whole"), (duplicates, "repeat an earlier line")):
+        if lines:
+            shown = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
+            yield f"{len(lines)} lines of the log {why} and were excluded (line {shown})"
 
 
 def failures_text(plan: ABTestPlan, failures: Mapping[str, Mapping[str, int]]) -> str:

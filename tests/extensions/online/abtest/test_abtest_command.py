@@ -18,11 +18,12 @@ from harness import ABTest
 pytestmark = pytest.mark.extensions
 
 Harness = Callable[..., Any]
+BOUNDS = {"click": (0, 1)}
 
 
 def test_a_running_test_is_read_from_another_terminal(harness: Harness, tmp_path: Path) -> None:
     tests = tmp_path / "tests"
-    running = ABTest("old", "new", name="ranks", log=tests / "ranks.jsonl", metrics=["click"])
+    running = ABTest("old", "new", name="ranks", log=tests / "ranks.jsonl", metrics=BOUNDS)
     for user in range(400):
         running.record(user, {"click": user % 2})
     said = harness("abtest", tests / "ranks.jsonl", "--min-effect", "click=0.05")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from harness import ABTest
@@ -55,15 +56,46 @@ def test_an_arm_that_fails_does_not_look_better() -> None:
     assert click.mean_b == pytest.approx(len(clicks) / len(mine))
     assert (rate.mean_a, rate.mean_b) == (0, pytest.approx(len(failed) / len(mine)))
     assert (rate.low, rate.high) < (0, 0)
-    assert (found.failure_ratio.units_a, found.failure_ratio.units_b) == (0, len(failed))
+    assert (rate.anytime_low, rate.anytime_high) < (0, 0)
     text = str(found)
     assert f"FAILURES: good 0, bad {len(failed)} ({len(failed)} TimeoutError)" in text
     assert "each counts as 0 in click" in " ".join(text.split())
     assert "have no value in seconds" in " ".join(text.split())
     assert "good has the higher click" in text
-    assert "Shown: bad fails more often than good (p <0.0001 at any time)." in " ".join(
-        text.split()
-    )
+    assert "Shown: bad fails more often than good (a - b -0.3" in " ".join(text.split())
+
+
+def test_an_arm_of_more_requests_that_fail_as_often_does_not_fail_more_often() -> None:
+    generator = np.random.default_rng(1)
+    for requests in ({"a": 1, "b": 8}, {"a": 8, "b": 1}):
+        shown = 0
+        for at in range(20):
+            test = ABTest("few", "many", name=f"requests {at}")
+            for user in range(300):
+                for failed in generator.random(requests[test.route(user)]) < 0.1:
+                    if failed:
+                        test.record_failure(user)
+                    else:
+                        test.record(user, {"click": 1})
+            shown += "fails more often" in test.report().conclusion
+        assert shown <= 1
+
+
+def test_the_arm_that_is_named_is_that_of_the_larger_share_of_a_user_s_requests() -> None:
+    test = ABTest("brittle", "steady", name="shares")
+    for user in range(600):
+        # One request in two of the one, two in ten of the other: more users meet a failure there.
+        requests, failing = (2, 1 if user % 3 else 0) if test.route(user) == "a" else (10, 2)
+        for at in range(requests):
+            if at < failing:
+                test.record_failure(user)
+            else:
+                test.record(user, {"click": 1})
+    found = test.report()
+    failed = found.metrics[-1]
+    assert failed.mean_a == pytest.approx(1 / 3, abs=0.05)
+    assert failed.mean_b == pytest.approx(0.2)
+    assert "Shown: brittle fails more often than steady" in found.conclusion
 
 
 def test_what_a_failure_counts_as_can_be_said() -> None:

@@ -10,7 +10,6 @@ import traffic
 
 from harness.stats.betting import betting_p
 from harness.stats.proportions import binomial_p
-from harness.stats.sequential import mean_sequence
 
 TESTS = pytest.mark.parametrize("tests", [100, pytest.param(400, marks=pytest.mark.slow)])
 
@@ -40,17 +39,25 @@ def test_always_valid_p_looked_at_after_every_unit_errs_in_at_most_five(
 ) -> None:
     generator = np.random.default_rng(2)
     values, in_a = traffic.two_arms(generator, metric, tests, 2_000, split, changed=False)
-    for way in ("mixture", "betting"):
-        assert traffic.shown(traffic.always_p(values, in_a, split, way))[0] <= 0.05
+    assert traffic.shown(traffic.always_p(values, in_a, split))[0] <= 0.05
+
+
+@pytest.mark.parametrize("shape", traffic.SHAPES)
+def test_rare_timeouts_of_one_arm_are_no_difference_of_equal_means(shape: str) -> None:
+    generator = np.random.default_rng(7)
+    values, in_a = traffic.timeouts(generator, shape, 100, 2_000)
+    assert values[in_a].mean() == pytest.approx(values[~in_a].mean(), rel=0.02)
+    top = traffic.SHAPES[shape][1]
+    assert traffic.shown(traffic.always_p(values, in_a, top=top))[0] <= 0.05
+    assert traffic.shown(traffic.mixture_p(values, in_a))[0] > 0.2  # what takes means for normal
 
 
 def test_always_valid_p_finds_what_is_there_and_stops_early() -> None:
     generator = np.random.default_rng(3)
     values, in_a = traffic.two_arms(generator, "recall in thirds", 200, 2_000, 0.5, changed=True)
-    for way in ("mixture", "betting"):
-        found, when = traffic.shown(traffic.always_p(values, in_a, 0.5, way))
-        assert found > 0.95  # of a difference of 0.09
-        assert when < 1_000
+    found, when = traffic.shown(traffic.always_p(values, in_a))
+    assert found > 0.95  # of a difference of 0.09
+    assert when < 1_000
 
 
 @pytest.mark.parametrize("tests", [50, pytest.param(200, marks=pytest.mark.slow)])
@@ -88,8 +95,8 @@ def test_readers_with_opposite_tastes_are_no_preference(returning: bool, tests: 
         net = np.bincount(reader, outcome, readers)
         won, lost = int((net > 0).sum()), int((net < 0).sum())
         once.append(binomial_p(won, won + lost) <= 0.05)
-        p = mean_sequence(outcome, reader).p if returning else betting_p(outcome, 0, (-1, 1))
-        always.append(p[-1] <= 0.05)
+        own = net / np.maximum(np.bincount(reader, minlength=readers), 1)
+        always.append(betting_p(own, 0, (-1, 1)).min() <= 0.05)
     # The sign test is exact, and below 5% as counts are whole.
     assert np.mean(once) <= 0.05 + 3.5 * error(tests)
     assert np.mean(always) <= 0.05

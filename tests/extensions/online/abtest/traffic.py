@@ -8,8 +8,7 @@ import numpy as np
 
 from harness.extensions.online.abtest.plan import team_draft
 from harness.stats.betting import balanced, betting_p
-from harness.stats.clusters import Values, to_clusters
-from harness.stats.sequential import difference_sequence, running_clustered, running_mean
+from harness.stats.clusters import Ints, Values, to_clusters
 
 Generator = np.random.Generator
 THIRDS = (0.0, 1 / 3, 2 / 3, 1.0)
@@ -48,25 +47,56 @@ def two_arms(
     return np.where(in_a, a, draw(generator, metric, (tests, units), changed=False)), in_a
 
 
-def fixed_p_below(values: Values, in_a: Values) -> Values:
-    """Whether z is beyond 1.96 after each unit: of proportions, else Welch's; large groups only."""
-    a, b = running_mean(values, in_a), running_mean(values, ~in_a)
-    error = np.hypot(a.standard_error, b.standard_error)
+def running(values: Values, taken: Values) -> tuple[Ints, Values, Values]:
+    """(units, mean, standard error) of the taken values after each, time on the last axis."""
+    n = taken.cumsum(axis=-1)
     with np.errstate(divide="ignore", invalid="ignore"):
+        mean = (values * taken).cumsum(axis=-1) / n
+        squares = (values**2 * taken).cumsum(axis=-1) / n - mean**2
+        return n, mean, np.sqrt(np.maximum(squares, 0) / (n - 1))
+
+
+def z_path(values: Values, in_a: Values) -> Values:
+    """z of the difference of the means after each unit: of proportions, else Welch's."""
+    (n, a, error_a), (m, b, error_b) = (running(values, taken) for taken in (in_a, ~in_a))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        error = np.hypot(error_a, error_b)
         if np.isin(values, (0, 1)).all():
-            share = (np.nan_to_num(a.mean) * a.units + np.nan_to_num(b.mean) * b.units) / (
-                a.units + b.units
-            )
-            error = np.sqrt(share * (1 - share) * (1 / a.units + 1 / b.units))
-        return np.abs(a.mean - b.mean) > 1.959964 * error
+            share = (np.nan_to_num(a) * n + np.nan_to_num(b) * m) / (n + m)
+            error = np.sqrt(share * (1 - share) * (1 / n + 1 / m))
+        return np.abs(a - b) / error
 
 
-def always_p(values: Values, in_a: Values, split: float, way: str) -> Values:
-    """The always-valid p after each unit, by `mixture` or `betting`."""
-    if way == "mixture":
-        return difference_sequence(values, in_a).p
-    stream, reach = balanced(values, in_a, split)
+def fixed_p_below(values: Values, in_a: Values) -> Values:
+    """Whether z is beyond 1.96 after each unit, of many units."""
+    return z_path(values, in_a) > 1.959964
+
+
+def mixture_p(values: Values, in_a: Values) -> Values:
+    """p of the normal mixture after each unit, tuned for 1,000; not before 100 units an arm."""
+    units = np.arange(1, values.shape[-1] + 1)
+    r = units * 7.94 / 1000
+    log_p = 0.5 * np.log1p(r) - z_path(values, in_a) ** 2 / 2 * r / (1 + r)
+    enough = np.minimum(in_a.cumsum(axis=-1), (~in_a).cumsum(axis=-1)) >= 100
+    return np.where(enough, np.exp(np.minimum(np.nan_to_num(log_p), 0)), 1.0)
+
+
+def always_p(values: Values, in_a: Values, split: float = 0.5, top: float = 1.0) -> Values:
+    """The always-valid p after each unit, of values from 0 to `top`."""
+    stream, reach = balanced(values, in_a, split, (0, top))
     return betting_p(stream, 0, reach)
+
+
+def returning_p(values: Values, users: Ints, in_a: Values, looks: int = 20) -> float:
+    """The least always-valid p of the means of users so far, at many looks on the way."""
+    _, first, user = np.unique(users, return_index=True, return_inverse=True)
+    entry = np.argsort(np.argsort(first))[user]
+    found = [1.0]
+    for n in np.unique(np.geomspace(20, len(values), looks).astype(int)):
+        own = np.bincount(entry[:n], values[:n]) / np.bincount(entry[:n])
+        arms = in_a[np.sort(first)][: len(own)]
+        found.append(float(always_p(own, arms)[-1]))
+    return min(found)
 
 
 def shown(p: Values, alpha: float = 0.05) -> tuple[float, float]:
@@ -98,6 +128,23 @@ def arrivals(generator: Generator, pattern: str, records: int) -> Values:
     return users
 
 
+SHAPES = {"1% at 20 s": (0.01, 20), "0.3% at 60 s": (0.003, 60), "0.1% at 300 s": (0.001, 300)}
+"""Time-outs of one arm: their share, and their seconds."""
+
+
+def timeouts(
+    generator: Generator, shape: str, tests: int, units: int, split: float = 0.5
+) -> tuple[Values, Values]:
+    """(values, in_a) of arms with one mean of seconds, where b is faster but for rare time-outs."""
+    share, longest = SHAPES[shape]
+    in_a = generator.random((tests, units)) < split
+    values = generator.lognormal(0, 0.3, (tests, units))
+    mean = np.exp(0.3**2 / 2)
+    faster = (mean - share * longest) / (mean * (1 - share))
+    b = np.where(generator.random((tests, units)) < share, longest, faster * values)
+    return np.minimum(np.where(in_a, values, b), longest), in_a
+
+
 def of_users(generator: Generator, kind: str, users: Values) -> Values:
     """A value a record; users differ, and a user's records are alike."""
     n = int(users.max()) + 1
@@ -114,7 +161,7 @@ def user_test(
     """What four ways find where nothing is.
 
     Records taken as independent; the mean over records with its cluster-robust error; users, each
-    counted once; and the always-valid p of users.
+    counted once; and the least always-valid p of users at any of 20 looks.
     """
     users = arrivals(generator, pattern, records)
     in_a = (generator.random(int(users.max()) + 1) < 0.5)[users]
@@ -122,9 +169,12 @@ def user_test(
     naive = bool(fixed_p_below(values, in_a)[-1])
     groups = [to_clusters(values[taken], users[taken]) for taken in (in_a, ~in_a)]
     robust = _beyond(*((group.means[0], group.standard_errors[0]) for group in groups))
-    paths = [running_clustered(values, users, taken) for taken in (in_a, ~in_a)]
-    once = _beyond(*((path.mean[-1], path.standard_error[-1]) for path in paths))
-    return naive, robust, once, float(difference_sequence(values, in_a, users).p[-1])
+    seen = np.bincount(users)
+    own, arms = np.bincount(users, values), np.bincount(users, in_a) > 0
+    means = [own[(seen > 0) & arm] / seen[(seen > 0) & arm] for arm in (arms, ~arms)]
+    once = _beyond(*((x.mean(), x.std(ddof=1) / np.sqrt(len(x))) for x in means))
+    bounded = kind != "seconds"
+    return naive, robust, once, returning_p(values, users, in_a) if bounded else np.nan
 
 
 def _beyond(a: tuple[float, float], b: tuple[float, float]) -> bool:
