@@ -224,21 +224,24 @@ def environment(venv: str) -> dict[str, str] | None:
 
 
 def revision(command: Sequence[str], venv: str = "") -> str | None:
-    """By what a run of this program is told from another: the files that the command names, those
-    that they import, if they are Python's, and the packages of its environment with their versions.
-    None where there is nothing of these.
+    """By what a run of this program is told from another: the files that the command names, as
+    `FILE`, `FILE:NAME` or `--option=FILE`, those that they import, if they are Python's, and the
+    packages of its environment with their versions. None where there is nothing of these.
     """
-    files = [Path(part).absolute() for part in command if Path(part).is_file()]
+    words = [word for part in command for word in (part, *part.split())]
+    named = [text for word in words for text in (word, word.partition("=")[2])]
+    places = (place for text in named for place in (text, text.rpartition(":")[0]))
+    files = [*dict.fromkeys(Path(place).absolute() for place in places if os.path.isfile(place))]
     known = [digest(file)[:12] for file in files]
     scripts = [file for file in files if file.suffix == ".py"]
-    modules = (module for option, module in pairwise(command) if option == "-m")
-    for module in modules:
+    modules = {module for option, module in pairwise(words) if option == "-m"}
+    for module in [*modules, *(text.rpartition(":")[0] for text in named)]:
         scripts += [*module_files(module), *module_files(f"{module}.__main__")]
     if others := sorted({*sources(scripts)} - {*files}):
         hashes = "\0".join(f"{path.name} {digest(path)}" for path in others)
         known.append(hashlib.blake2b(hashes.encode(), digest_size=6).hexdigest())
     if venv:
-        places = Path(venv).expanduser().glob("lib/python*/site-packages/*.dist-info")
-        names = "\0".join(sorted(place.name for place in places))
+        packages = Path(venv).expanduser().glob("lib/python*/site-packages/*.dist-info")
+        names = "\0".join(sorted(place.name for place in packages))
         known.append(hashlib.blake2b(names.encode(), digest_size=6).hexdigest())
     return "+".join(known) or None

@@ -161,7 +161,17 @@ def test_imports_by_another_name_and_of_all_of_a_package_are_found(
     assert found == {*files} - {"other_few/untold.py"}
 
 
-@pytest.mark.parametrize("run", ["{python} server.py", "{python} -m served.main"])
+@pytest.mark.parametrize(
+    "run",
+    [
+        "{python} server.py",
+        "{python} -m served.main",
+        "{python} elsewhere.py server.py:Mine",
+        "{python} elsewhere.py --app=server.py:Mine",
+        "env serve served.main:app",
+        "sh -c '{python} elsewhere.py server.py:Mine'",
+    ],
+)
 def test_what_a_command_imports_is_part_of_what_it_is(
     run: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
