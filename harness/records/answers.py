@@ -66,12 +66,14 @@ class AnswerCounts(Record):
 
 
 class CallUsage(Record):
-    """What calls of a model used; `new_calls` were not in the cache of replies."""
+    """What calls of a model used; `new_calls` were not in the cache of replies. `usd` is None where
+    some did not say what they used, or there is no price."""
 
     calls: int
     new_calls: int
     prompt_tokens: int
     completion_tokens: int
+    calls_without_usage: int = 0
     usd: float | None = None
 
 

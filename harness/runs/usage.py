@@ -165,13 +165,15 @@ def with_model_prices(prices: Prices) -> Prices:
     return {**MODEL_PRICES, **prices}
 
 
-def tokens_usd(model: str, prompt: int, completion: int, prices: Prices) -> float | None:
-    """Return what tokens of a model cost in US dollars; None if one of the two has no price."""
+def calls_usd(model: str, calls: int, prompt: int, completion: int, prices: Prices) -> float | None:
+    """Return what calls with so many tokens cost in US dollars; None if one of the two kinds has no
+    price."""
     of_prompt = _price(f"prompt_tokens@{model}", prices)
     of_completion = _price(f"completion_tokens@{model}", prices)
     if of_prompt is None or of_completion is None:
         return None
-    return (prompt * of_prompt + completion * of_completion) / _MILLION
+    of_calls = _price(f"calls@{model}", prices) or 0.0
+    return (calls * of_calls + prompt * of_prompt + completion * of_completion) / _MILLION
 
 
 class BudgetExceededError(RunError):

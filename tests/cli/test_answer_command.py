@@ -74,6 +74,37 @@ def _cells(one: dict[str, Any], protocol: str, part: str = "all") -> dict[str, M
 JUDGED = "judge:plain(gpt-4o-mini)"
 
 
+@pytest.mark.parametrize("usage", [True, False])
+def test_usage_is_what_was_billed_and_unknown_where_the_endpoint_does_not_say(
+    harness: Harness, endpoint: OpenAIEndpoint, run: Path, tmp_path: Path, usage: bool
+) -> None:
+    prices = tmp_path / "prices.toml"
+    prices.write_text('[prices."*"]\nprompt_tokens = 2\ncompletion_tokens = 3\n')
+    endpoint.usage = usage
+    # Of the two, one reply is lost after it was billed, and one is no reply.
+    endpoint.fail(CHAT, Failure(cut=True), Failure(body=b"{}"))
+    paid = ["--endpoint", endpoint.url, "--model", "own", "--prices", prices, "--max-usd", 10]
+    told = harness("answer", run, *paid, "--no-baselines", "--k", 1)
+    assert told.status == 0, told.err
+    assert ("unknown" in told.out) is not usage
+    billed = [endpoint.counted()]
+    (folder,) = run.parent.glob("*.answers")
+    assert harness("judge", folder, "--judge", "plain", *paid).status == 0
+    both = endpoint.counted()
+    billed.append({name: n - billed[0][name] for name, n in both.items()})
+    (judge,) = folder.glob("judgements/*/judge.json")
+    for bill, path in zip(billed, (folder / "answers.json", judge), strict=True):
+        used = orjson.loads(path.read_bytes())["usage"]
+        assert used["calls"] == bill["calls"] > 0
+        if usage:
+            assert used["prompt_tokens"] == bill["prompt_tokens"]
+            cost = 2 * bill["prompt_tokens"] + 3 * bill["completion_tokens"]
+            assert used["usd"] == pytest.approx(cost / 1e6)
+        else:
+            assert used["calls_without_usage"] == bill["calls"]
+            assert used.get("usd") is None
+
+
 def test_answers_stand_beside_baselines_and_are_judged_and_compared(
     harness: Harness, endpoint: OpenAIEndpoint, rule: Rule, run: Path, sample: Dataset
 ) -> None:

@@ -94,14 +94,16 @@ def overview(answered: Sequence[AnsweredTables]) -> str:
     for one, over in zip(answered, ranges, strict=True):
         text = one.overall("answers-text")
         tokens = one.record.mean_context_tokens
-        usd = one.record.usage.usd if one.record.usage else None
+        usage = one.record.usage
+        unknown = "unknown" if usage and usage.calls_without_usage else "-"
+        usd = unknown if usage is None or usage.usd is None else f"{usage.usd:.4f}"
         shown = [text.get(name) for name in _TEXT]
         shown += [one.overall("locomo-answers").get("f1")] if official else []
         shown += [text.get("abstained")]
         accuracy = [one.overall(name).get("accuracy") for name in judges]
         abstained = text.get("abstained")
         row = [one.name, "-" if tokens is None else f"{tokens:,.0f}"]
-        row.append("-" if usd is None else f"{usd:.4f}")
+        row.append(usd)
         row.append("-" if abstained is None else str(abstained.n))
         row += [*map(_value, shown), *map(_between, accuracy)]
         if any(ranges):

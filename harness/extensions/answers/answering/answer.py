@@ -10,7 +10,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 import numpy as np
 import pyarrow as pa
 
@@ -45,7 +44,6 @@ from harness.records.answers import (
     AnswerSettings,
     AnswersRecord,
     Baseline,
-    CallUsage,
     RunReference,
 )
 from harness.runs.folder.answers_folder import (
@@ -56,7 +54,6 @@ from harness.runs.folder.answers_folder import (
     write_answers,
 )
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
-from harness.runs.usage import Prices, cost_usd, with_model_prices
 from harness.scoring.protocols import digest as digest_of_ids
 from harness.scoring.tokens import TOKENIZER
 
@@ -164,7 +161,7 @@ def answer(job: AnswerJob, out: Path) -> list[Path]:
                 name = BASELINE_NAMES[asked.condition]
                 _log.warning(f"note: {name}: excluded: {reason}")
                 continue
-            record = _record(job, asked, responses, table, client.address)
+            record = _record(job, asked, responses, table, client)
             folders.append(_folder(job, asked, record, out))
             write_answers(folders[-1], record, table)
     finally:
@@ -177,7 +174,7 @@ def _record(
     asked: ConditionCalls,
     responses: Sequence[ModelResponse],
     table: pa.Table,
-    address: str,
+    client: ModelClient,
 ) -> AnswersRecord:
     run, limits, condition = RunFolder(job.run), job.plan.limits, asked.condition
     run_record = run.record
@@ -197,7 +194,7 @@ def _record(
             tokenizer=TOKENIZER,
             reader=job.reader.signature,
             model=job.options.model,
-            endpoint=address,
+            endpoint=client.address,
             temperature=job.plan.temperature,
             repeat=job.plan.repeat,
             seed=job.plan.seed,
@@ -206,7 +203,7 @@ def _record(
         response_models=response_models(responses),
         queries=answer_counts(table, len(asked.prompts)),
         mean_context_tokens=mean_tokens(asked.contexts),
-        usage=call_usage(responses, job.options.model, job.options.prices or {}),
+        usage=client.usage_of(responses),
         versions={"harness": harness.__version__, **run_record.versions},
     )
 
@@ -306,28 +303,6 @@ def mean_tokens(contexts: Sequence[Context]) -> float:
 def response_models(responses: Sequence[ModelResponse]) -> list[str]:
     """Returns the models that answered, as the endpoint names them."""
     return sorted({one.reply.model for one in responses if one.reply.model})
-
-
-def call_usage(
-    responses: Sequence[ModelResponse], model: str, prices: Prices | None = None
-) -> CallUsage:
-    """Sums what calls used, cached ones included; in US dollars too where prices are given."""
-    prompt = sum(one.reply.prompt_tokens or 0 for one in responses)
-    completion = sum(one.reply.completion_tokens or 0 for one in responses)
-    usage = CallUsage(
-        calls=len(responses),
-        new_calls=sum(one.new for one in responses),
-        prompt_tokens=prompt,
-        completion_tokens=completion,
-    )
-    if prices is None:
-        return usage
-    counts: dict[str, float] = {
-        f"calls@{model}": len(responses),
-        f"prompt_tokens@{model}": prompt,
-        f"completion_tokens@{model}": completion,
-    }
-    return msgspec.structs.replace(usage, usd=cost_usd(counts, with_model_prices(prices)))
 
 
 def now() -> str:

@@ -21,16 +21,16 @@ from harness.extensions.answers.answering.replies import Call, ChatReply, Replie
 from harness.extensions.answers.endpoint import Endpoint
 from harness.io.masking import excerpt, masked, without_known
 from harness.io.records import decode, to_plain
-from harness.records.answers import ChatCompletion, ClientUsage, ResponseMessage, TokenUsage
+from harness.records.answers import (
+    CallUsage,
+    ChatCompletion,
+    ClientUsage,
+    ResponseMessage,
+    TokenUsage,
+)
 from harness.retrievers.registry import need
 from harness.retrievers.retry import retry
-from harness.runs.usage import (
-    Budget,
-    BudgetExceededError,
-    Prices,
-    tokens_usd,
-    with_model_prices,
-)
+from harness.runs.usage import Budget, BudgetExceededError, Prices, calls_usd, with_model_prices
 
 _log = logging.getLogger(__name__)
 
@@ -62,10 +62,12 @@ class RequestOptions:
 
 @dataclass(frozen=True)
 class ModelResponse:
-    """A reply, and whether its call was made now (`new`) or its reply was cached."""
+    """A reply, and whether its call was made now (`new`) or its reply was cached; `sent`: how often
+    it was sent, where replies were lost."""
 
     reply: ChatReply
     new: bool
+    sent: int = 1
 
 
 @dataclass(frozen=True)
@@ -104,6 +106,7 @@ class ModelClient:
                 "say it with --prices"
             )
         self._budget = Budget(options.max_usd)
+        self._sent: Counter[str] = Counter()  # by key of a call: how often it may have been billed
         self._replies = Replies(home)
         self._client: Any = None
         self.address: str = self._endpoint.address
@@ -127,7 +130,7 @@ class ModelClient:
         on_replies(sum(times[key] for key in responses))
         missing = {key: call for key, call in different.items() if key not in responses}
         for key, reply in self._request(missing):
-            responses[key] = ModelResponse(reply, new=True)
+            responses[key] = ModelResponse(reply, new=True, sent=self._sent[key])
             on_replies(times[key])
         return [responses[key] for key in keys]
 
@@ -146,7 +149,24 @@ class ModelClient:
             prompt_tokens=meter.prompt_tokens,
             completion_tokens=meter.completion_tokens,
             calls_without_usage=meter.without_usage,
-            usd=self._budget.spent if self._has_price else None,
+            usd=self._budget.spent if self._has_price and not meter.without_usage else None,
+        )
+
+    def usage_of(self, responses: Sequence[ModelResponse]) -> CallUsage:
+        """Sums what calls used, cached ones included, as they were billed: equal calls once, since
+        they are made once, and each as often as it was sent."""
+        made = {id(one): one for one in responses}.values()
+        replies = [one.reply for one in made for _ in range(one.sent)]
+        prompt = sum(reply.prompt_tokens or 0 for reply in replies)
+        completion = sum(reply.completion_tokens or 0 for reply in replies)
+        silent = sum(None in (one.prompt_tokens, one.completion_tokens) for one in replies)
+        return CallUsage(
+            calls=len(replies),
+            new_calls=sum(one.sent for one in made if one.new),
+            prompt_tokens=prompt,
+            completion_tokens=completion,
+            calls_without_usage=silent,
+            usd=None if silent else self._cost(prompt, completion, len(replies)),
         )
 
     def close(self) -> None:
@@ -206,6 +226,7 @@ class ModelClient:
 
         cost = reserved = self._max_cost(call)
         self._budget.reserve(reserved)
+        self._sent[key] += 1
         try:
             reply = self._send(key, call)
             prompt, completion = reply.prompt_tokens, reply.completion_tokens
@@ -213,14 +234,15 @@ class ModelClient:
                 cost = self._cost(prompt, completion) or 0.0
         except openai.APIStatusError:
             cost = 0.0
+            self._sent[key] -= 1
             raise
         finally:
             self._budget.settle(reserved, cost)
         return reply
 
-    def _cost(self, prompt: int, completion: int) -> float | None:
+    def _cost(self, prompt: int, completion: int, calls: int = 1) -> float | None:
         """Returns what so many tokens cost in US dollars; None without a price."""
-        return tokens_usd(self.model, prompt, completion, self._prices)
+        return calls_usd(self.model, calls, prompt, completion, self._prices)
 
     def _max_cost(self, call: Call) -> float:
         """Returns an upper bound of a call's cost in US dollars; 0 without a price.

@@ -16,7 +16,7 @@ import harness
 from harness.datasets.progress import progress
 from harness.datasets.reader import Dataset
 from harness.errors import RunError, UsageError
-from harness.extensions.answers.answering.answer import call_usage, now, response_models
+from harness.extensions.answers.answering.answer import now, response_models
 from harness.extensions.answers.answering.client import ModelClient
 from harness.extensions.answers.answering.judges import Judge
 from harness.extensions.answers.answering.replies import Call, has_reasoning
@@ -118,7 +118,7 @@ def judge_answers(
             repeat=repeat,
         ),
         models=response_models(responses),
-        usage=call_usage(responses, client.model),
+        usage=client.usage_of(responses),
     )
 
 
