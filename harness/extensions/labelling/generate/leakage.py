@@ -29,9 +29,9 @@ from harness.datasets.adapters.formats.jsonl import optional_string, string
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.extensions.labelling.consensus import apply_policy, read_consensus
-from harness.extensions.labelling.generate.write_project import NAMES, SetQuery, normalised, rows_of
+from harness.extensions.labelling.generate.write_project import SetQuery, normalised, rows_of
 from harness.extensions.labelling.inputs import read_documents
-from harness.extensions.labelling.project import LabelDocument, Project, ProposalReason, Split
+from harness.extensions.labelling.project import LabelDocument, Project, ProposalReason
 from harness.extensions.labelling.reports import (
     BenchmarkOverlap,
     LeakageReport,
@@ -80,10 +80,10 @@ def read_set(folder: Path) -> CheckedSet:
     files = labelled_files.find(folder, "all")
     documents, _ = read_documents(files["documents"])
     rows = rows_of(documents)
-    split: dict[str, Split | None] = {}
+    split: dict[str, str] = {}
     relevant: dict[str, dict[str, None]] = {}
     for one in labelled_fields.qrels(files):
-        split.setdefault(one.query, next((name for name in NAMES if name == one.split), None))
+        split.setdefault(one.query, one.split)
         if one.grade >= 1:
             relevant.setdefault(one.query, {})[one.document] = None
     queries = []
@@ -95,7 +95,7 @@ def read_set(folder: Path) -> CheckedSet:
         found = (rows.get((haystack, document)) for document in relevant.get(id_, ()))
         kept = tuple(row for row in found if row is not None)
         answers = tuple(labelled_fields.answers(file, line, record))
-        queries.append(SetQuery(id_, text, haystack, split.get(id_), kept, answers))
+        queries.append(SetQuery(id_, text, haystack, split.get(id_) or None, kept, answers))
     return CheckedSet(documents, queries)
 
 

@@ -75,7 +75,7 @@ class SetQuery:
     id: str
     text: str
     haystack: str | None
-    split: Split | None
+    split: str | None
     relevant: tuple[int, ...]
     answers: tuple[str, ...] = ()
     ability: Ability | None = None
@@ -210,7 +210,7 @@ def _record(query: SetQuery, documents: Sequence[LabelDocument]) -> LabelQuery:
         haystack=query.haystack,
         ability=query.ability,
         answers=list(query.answers),
-        split=query.split,
+        split=next(name for name in NAMES if name == query.split),
         generated=query.origin and msgspec.structs.replace(query.origin, documents=made_from),
     )
 
@@ -266,21 +266,21 @@ def assign(
     keys: Sequence[str],
     shares: Mapping[Split, float],
     seed: int,
-    before: Iterable[tuple[int, Split]] = (),
-) -> list[Split | None]:
+    before: Iterable[tuple[int, str]] = (),
+) -> list[str | None]:
     """Returns the split of each query; None for one that would tie queries of two splits together.
 
     `group_of` and `keys` have, for each query, its group and the key of its document; `before`
     are groups of queries that have a split already, with it.
     """
-    fixed: dict[int, set[Split]] = {}
+    fixed: dict[int, set[str]] = {}
     for group, split in before:
         fixed.setdefault(group, set()).add(split)
     first: dict[int, tuple[float, str]] = {}
     for group, key in zip(group_of, keys, strict=True):
         one = (fraction(seed, f"first\0{key}"), key)
         first[group] = min(one, first.get(group, one))
-    found: list[Split | None] = []
+    found: list[str | None] = []
     for group in group_of:
         # Another hash than the one that chose the key: the least of many lies near 0.
         splits = fixed.get(group) or {_at(shares, fraction(seed, f"split\0{first[group][1]}"))}

@@ -73,13 +73,13 @@ def test_what_two_splits_share_is_found_independently_of_how_they_were_made() ->
     queries = [
         SetQuery("q1", "Where is the ferry?", "g", "test", (0,)),
         SetQuery("q2", "Is the ferry where?", "g", "dev", (1, 2)),
-        SetQuery("q3", "What else?", "g", "train", (0, 3)),
-        SetQuery("q4", "Where is the ferry?", "h", "train", (4,)),
+        SetQuery("q3", "What else?", "g", "validation", (0, 3)),
+        SetQuery("q4", "Where is the ferry?", "h", "validation", (4,)),
         SetQuery("q5", "no split", "g", None, (0,)),
     ]
     labelled = CheckedSet(documents, queries)
     found = compare_splits(labelled)
-    assert [(f.splits, f.ids) for f in found.documents] == [(["test", "train"], ["a"])]
+    assert [(f.splits, f.ids) for f in found.documents] == [(["test", "validation"], ["a"])]
     assert [f.ids for f in found.same_texts] == [["copy", "a"], ["copy", "a"]]
     assert [f.ids for f in found.same_queries] == [["q2", "q1"]]
 
