@@ -198,7 +198,8 @@ class _Merger:
                 self.merged.grades[pair] = min(values)
             elif not values and pair in self.construction:
                 self.merged.grades[pair] = self.construction[pair]
-                self.merged.unreviewed.add(pair)
+                if not closed:
+                    self.merged.unreviewed.add(pair)
 
     def merge_ability(self, query: str) -> None:
         votes = {

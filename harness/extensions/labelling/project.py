@@ -215,11 +215,12 @@ class LabelQuery(OpenRecord):
     generated: QueryOrigin | None = None
 
 
-ProposalReason = Literal["construction", "same text", "near-duplicate", "topic", "field"]
+ProposalReason = Literal["construction", "same text", "near-duplicate", "topic", "field", "words"]
 """Why a candidate that no system returned is in the pool, in order of precedence.
 
 The query was made from it; it has the text of another candidate; it has most of the text of the
-query's document; it fits the query's template. Only older projects have a topic.
+query's document; it fits the query's template; it has as much of the query's words as its document.
+Only older projects have a topic.
 """
 
 

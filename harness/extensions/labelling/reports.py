@@ -302,7 +302,7 @@ class SplitCheck(Record):
 
 
 class BenchmarkOverlap(Record):
-    """How many documents and queries of a set a public benchmark has too, with examples."""
+    """How many documents and queries of a set a public benchmark has too."""
 
     dataset: str
     dataset_documents: int
@@ -311,8 +311,6 @@ class BenchmarkOverlap(Record):
     similar_documents: int
     same_queries: int
     similar_queries: int
-    document_examples: list[str]
-    query_examples: list[str]
 
 
 class LeakageReport(Record):

@@ -23,6 +23,7 @@ from harness.extensions.labelling.generate.leakage import (
     contains_answer,
     from_project,
     longest_run,
+    matching_as_well,
     near_duplicates,
     open_benchmark,
 )
@@ -228,11 +229,12 @@ def _with_proposals(
     documents: Sequence[LabelDocument],
     assigner: TemplateAssigner,
 ) -> list[SetQuery]:
-    """Returns the queries with every document proposed that their template fits, or that has most
-    of the text of theirs."""
+    """Returns the queries with every document proposed that their template fits, that has most of
+    the text of theirs, or as much of their words."""
     near = near_duplicates(documents, {row for query in queries for row in query.relevant})
     found = []
-    for query in queries:
+    for query, matching in zip(queries, matching_as_well(queries, documents), strict=True):
+        query = query.with_proposed(dict.fromkeys(matching, "words"))
         if query.origin is not None and query.origin.template:
             fitting = assigner.fitting(field_names(query.origin.template), query.relevant[0])
             query = query.with_proposed(dict.fromkeys(fitting, "field"))
@@ -249,7 +251,10 @@ def _placed(
 ) -> tuple[list[SetQuery], int]:
     """Returns the queries with their splits, less those that would tie two, and the number of
     queries in the largest group."""
-    ties = [[*query.relevant, *query.proposed] for query in queries] + asking_the_same(queries)
+    # Shared words tie nothing: few documents would be left apart.
+    near = [[row for row, why in one.proposed.items() if why != "words"] for one in queries]
+    ties = [[*one.relevant, *rows] for one, rows in zip(queries, near, strict=True)]
+    ties += asking_the_same(queries)
     group_of = groups(len(documents), ties)
     group = [group_of[query.relevant[0]] for query in queries]
     keys = [min(documents[row].key for row in query.relevant) for query in queries]

@@ -18,11 +18,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from itertools import combinations
+from itertools import combinations, islice
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+import numpy.typing as npt
 
 from harness.datasets.adapters import labelled_fields, labelled_files
 from harness.datasets.adapters.formats.jsonl import optional_string, string
@@ -53,10 +54,15 @@ MAX_EXAMPLES = 50
 """Examples that are kept of each finding; the counts are of all."""
 LEAKAGE = "leakage.json"
 
+MAX_MATCHING = 3
+"""Documents that are proposed as they have as much of a query's words as its own."""
 MAX_NEAR = 10
 """Near-duplicates of a document that are proposed, beside those that have all of its text."""
 
 _PORTION = 5000
+
+Terms = list[npt.NDArray[np.int32]]
+Weights = npt.NDArray[np.float64]
 
 
 # -- A labelled set, and how it is read from a folder ----------------------------------------------
@@ -216,6 +222,17 @@ def shared_words(
     and words of more than a fifth of the queries (and of five at least), which are a template's and
     distinguish no query; None where no other is left. `relevant` are rows of `documents`.
     """
+    of_query, of_document, weight = _weighted(queries, documents)
+    found: list[float | None] = []
+    for asked, rows in zip(of_query, relevant, strict=True):
+        total = float(weight[asked].sum())
+        held = (float(weight[np.intersect1d(asked, of_document[row])].sum()) for row in rows)
+        found.append(max(held, default=0.0) / total if total and rows else None)
+    return found
+
+
+def _weighted(queries: Sequence[str], documents: Sequence[str]) -> tuple[Terms, Terms, Weights]:
+    """Returns the terms of each query and document, and the weight of each term."""
     terms = Tokenizer()
     of_query = [np.unique(terms.terms(query)) for query in queries]
     of_document = [np.unique(terms.terms(text)) for text in documents]
@@ -226,11 +243,36 @@ def shared_words(
     weight = np.where(frequency > 0, np.log1p(len(documents) / np.maximum(frequency, 1)), 0.0)
     asking = np.bincount(np.concatenate([nothing, *of_query]), minlength=size)
     weight[asking > max(len(queries) / 5, 5)] = 0
-    found: list[float | None] = []
-    for asked, rows in zip(of_query, relevant, strict=True):
-        total = float(weight[asked].sum())
-        held = (float(weight[np.intersect1d(asked, of_document[row])].sum()) for row in rows)
-        found.append(max(held, default=0.0) / total if total and rows else None)
+    return of_query, of_document, weight
+
+
+def matching_as_well(
+    queries: Sequence[SetQuery], documents: Sequence[LabelDocument]
+) -> list[list[int]]:
+    """Returns, for each query, up to three other documents of its haystack that have as much of its
+    words, by rarity, as the best of its own."""
+    of_query, of_document, weight = _weighted(
+        [query.text for query in queries], [document.content for document in documents]
+    )
+    rows_with: dict[int, list[int]] = {term: [] for terms in of_query for term in terms.tolist()}
+    for row, terms in enumerate(of_document):
+        for term in terms.tolist():
+            if term in rows_with:
+                rows_with[term].append(row)
+    found = []
+    for query, terms in zip(queries, of_query, strict=True):
+        shares = np.zeros(len(documents))
+        for term in terms.tolist():
+            shares[rows_with[term]] += weight[term]
+        least = shares[list(query.relevant)].max(initial=0)
+        better = np.flatnonzero((shares > 0) & (shares >= least - 1e-9))
+        order = better[np.argsort(-shares[better], kind="stable")].tolist()
+        others = (
+            row
+            for row in order
+            if row not in query.relevant and query.haystack in (None, *documents[row].haystacks)
+        )
+        found.append(list(islice(others, MAX_MATCHING)))
     return found
 
 
@@ -349,8 +391,6 @@ def find_overlap(labelled: CheckedSet, dataset: Dataset) -> BenchmarkOverlap:
     asked = [query.text for query in labelled.queries]
     theirs = dataset.query_table["text"].to_pylist()
     same_queries, similar_queries = texts_within(asked, theirs, any_order=True)
-    documents = [labelled.documents[row].id for row in sorted(same | similar)]
-    queries = [labelled.queries[row].id for row in sorted(same_queries | similar_queries)]
     return BenchmarkOverlap(
         dataset=f"{manifest.name} {manifest.granularity}-{manifest.text}-{manifest.split}",
         dataset_documents=n,
@@ -359,8 +399,6 @@ def find_overlap(labelled: CheckedSet, dataset: Dataset) -> BenchmarkOverlap:
         similar_documents=len(similar),
         same_queries=len(same_queries),
         similar_queries=len(similar_queries),
-        document_examples=documents[:MAX_EXAMPLES],
-        query_examples=queries[:MAX_EXAMPLES],
     )
 
 

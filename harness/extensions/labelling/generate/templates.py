@@ -93,11 +93,7 @@ class QueryTemplate:
 
     def fill(self, values: Mapping[str, str]) -> str:
         """Returns the query with these values in it. Raises KeyError for a field without one."""
-        parts = string.Formatter().parse(self.text)
-        filled = "".join(
-            literal + (values[name] if name is not None else "") for literal, name, _, _ in parts
-        )
-        return " ".join(filled.split())
+        return " ".join(self.text.format_map(values).split())
 
 
 def check_fields(templates: Iterable[QueryTemplate], known: set[str]) -> None:

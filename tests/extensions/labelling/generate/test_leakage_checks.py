@@ -14,6 +14,7 @@ from harness.extensions.labelling.generate.leakage import (
     check_folder,
     compare_splits,
     longest_run,
+    matching_as_well,
     shared_words,
     texts_within,
 )
@@ -97,6 +98,22 @@ def test_a_query_that_contains_its_answer_is_a_leak() -> None:
     assert (quotes.with_answer, quotes.with_answer_n, found.leaks) == (2, 4, 2)
     assert quotes.with_answer_examples == ["q1", "q4"]
     assert "2 leaks found" in render_checks(found)
+
+
+def test_documents_that_match_a_query_as_well_as_its_own_are_found() -> None:
+    texts = (
+        "The guest wifi is called Lobby and needs a voucher from the desk.",
+        "Our guest wifi was called Visitors until June.",
+        "The guest wifi password hangs in the hall.",
+        "Bicycles are parked behind the church.",
+    )
+    documents = [document(str(at), text, "") for at, text in enumerate(texts)]
+    queries = [
+        SetQuery("q1", "What is the guest wifi called?", None, None, (0,)),
+        SetQuery("q2", "What needs a voucher?", None, None, (0,)),
+        SetQuery("q3", "Which network has Visitors?", None, None, (3,)),
+    ]
+    assert matching_as_well(queries, documents) == [[1], [], [1]]
 
 
 @pytest.mark.slow
