@@ -73,6 +73,11 @@ class Consensus:
     conflicts: list[Conflict] = field(default_factory=list)
 
     @property
+    def unreviewed_queries(self) -> set[str]:
+        """Queries with a grade that no person gave, and that no person marked."""
+        return {query for query, _ in self.unreviewed if not self.unanswerable.get(query)}
+
+    @property
     def open(self) -> list[Conflict]:
         """Conflicts that are not resolved."""
         return [conflict for conflict in self.conflicts if conflict.open]
@@ -198,8 +203,7 @@ class _Merger:
                 self.merged.grades[pair] = min(values)
             elif not values and pair in self.construction:
                 self.merged.grades[pair] = self.construction[pair]
-                if not closed:
-                    self.merged.unreviewed.add(pair)
+                self.merged.unreviewed.add(pair)
 
     def merge_ability(self, query: str) -> None:
         votes = {

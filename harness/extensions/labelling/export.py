@@ -188,7 +188,7 @@ def _counts(
         judgements=len(pairs),
         grades={str(grade): grades[grade] for grade in range(4)},
         judged_by_two_or_more=sum(sum(pair in one.grades for one in own) >= 2 for pair in pairs),
-        unreviewed=len(qrels.keys() & {query for query, _ in agreed.unreviewed}),
+        unreviewed=len(qrels.keys() & agreed.unreviewed_queries),
         abilities=dict(sorted(Counter(str(one or Ability.LOOKUP) for one in abilities).items())),
         ability_unknown=sum(one is None for one in abilities),
         without_relevant=len(qrels.keys() & set(progress.without_relevant)),

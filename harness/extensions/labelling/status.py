@@ -79,7 +79,7 @@ def status(
         overlap=settings.overlap,
         shared_queries=len(shared_queries(project)),
         annotators=people,
-        unreviewed=len({query for query, _ in merged.unreviewed}),
+        unreviewed=len(merged.unreviewed_queries),
         agreement=measures(project, annotators),
         conflicts=ConflictStatus(
             open=Counter(map(_conflict_kind, merged.open)),
