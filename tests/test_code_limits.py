@@ -20,7 +20,7 @@ LINES = {
     "harness/extensions/cluster": 800,
     "harness/extensions/dense": 1_680,
     "harness/extensions/integrations": 3_280,
-    "harness/extensions/labelling": 6_200,
+    "harness/extensions/labelling": 6_190,
     "harness/extensions/online": 7_040,
     "harness/extensions/sandbox": 550,
     "harness/extensions/site": 2_660,

@@ -35,6 +35,7 @@ from harness.extensions.labelling.reports import (
 from harness.extensions.labelling.status import (
     JudgingProgress,
     count_unconfirmed,
+    exported_grades,
     judging_progress,
     measures,
 )
@@ -155,16 +156,11 @@ def _collect(
         # A query without a split, where others have one, is in `test`.
         split = (query.split or "test") if some_split else None
         queries.append(replace(query, ability=ability, split=split))
-        grades = qrels[query.id] = {}
-        for candidate in project.candidates[query.id]:
-            grade = agreed.grades.get((query.id, candidate.document))
-            if grade is not None and grade >= project.settings.relevance_level:
-                lowered += ability is Ability.ABSTENTION
-                grade = 0 if ability is Ability.ABSTENTION else grade
-            elif grade is not None:
-                grade = 0
-            if grade is not None:
-                grades[candidate.document] = grade
+        grades = exported_grades(project, agreed, query.id)
+        if ability is Ability.ABSTENTION:
+            lowered += sum(grade > 0 for grade in grades.values())
+            grades = dict.fromkeys(grades, 0)
+        qrels[query.id] = grades
     return queries, qrels, lowered
 
 

@@ -38,7 +38,7 @@ from harness.io.records import Record, convert, decode, encode
 
 TASKS, CONFIG = "tasks.json", "config.xml"
 
-_MARKS = {
+_MARKS: dict[str, dict[str, int]] = {
     "unanswerable": {"cannot be answered": True, "can be answered": False},
     "rejected": {"rejected": True},
 }
@@ -207,14 +207,11 @@ def _lines(
             )
         values = result.value.get("text" if result.from_name == "note" else "choices")
         (value,) = values if isinstance(values, list) and len(values) == 1 else (values,)
+        of_kind = {**_MARKS, "grade": {str(grade): grade for grade in project.scale.meanings}}
+        value = of_kind.get(result.from_name, {}).get(str(value), value)
         fields: dict[str, object] = {"query": data.query_id, result.from_name: value}
         if result.from_name in ("grade", "note"):
             fields["document"] = document
-        if result.from_name == "grade":
-            grades = {str(grade): grade for grade in project.scale.meanings}
-            fields["grade"] = grades.get(str(value), value)
-        if result.from_name in _MARKS:
-            fields[result.from_name] = _MARKS[result.from_name].get(str(value), value)
         yield convert(fields, Annotation, where)
 
 

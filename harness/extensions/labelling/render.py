@@ -248,7 +248,7 @@ def readme(made: ExportManifest) -> str:
     agreement = "Not measurable: fewer than two annotators judged."
     if made.agreement:
         table = _agreement_table(made.agreement, style="github")
-        agreement = f"{table}\n\nIntervals resample whole queries."
+        agreement = f"{table}\n\nIntervals are over whole queries (jackknife)."
     grades = [
         f"{grade} {name}: {about} ({counts.grades[str(grade)]})"
         for grade, (name, about) in MEANINGS.items()

@@ -150,7 +150,7 @@ def measures(project: Project, annotators: Mapping[str, Annotations]) -> list[Ag
     """Measures agreement on grades, on relevance, on unanswerable queries, and on abilities.
 
     Alpha of all annotators; of each two quadratic-weighted kappa on grades, and plain kappa on
-    relevance. Intervals resample whole queries. Who graded all documents of a query without
+    relevance. Intervals are over queries. Who graded all documents of a query without
     marking it counts as saying that it is answerable. Empty where fewer than two have judged.
     """
     names = sorted(annotators)
@@ -291,7 +291,7 @@ def scores(
             f"--metric {metric}: looks deeper than the pool, which has the top {depth} of each "
             f"system; choose one with a cutoff of {depth} or less"
         )
-    qrels = {query: _qrels(project, agreed, query) for query in queries}
+    qrels = {query: exported_grades(project, agreed, query) for query in queries}
     haystacks = {query.haystack for query in project.queries}
     shared = 1 < len(haystacks) < len(project.queries)
     clusters = [project.query[query].haystack or "" for query in queries] if shared else None
@@ -345,7 +345,7 @@ def _number(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
-def _qrels(project: Project, agreed: Consensus, query: str) -> dict[str, int]:
+def exported_grades(project: Project, agreed: Consensus, query: str) -> dict[str, int]:
     """Returns the grades as they are exported: 0 below the relevance level."""
     least = project.settings.relevance_level
     documents = [candidate.document for candidate in project.candidates[query]]

@@ -1,9 +1,10 @@
 """Generated queries, and the labelling project that they are written to or added to.
 
 Splits are assigned by the hash of a group, never by order, and no group is in two splits. A group
-is connected: documents that are judged or proposed for one query, and documents that share a query.
-Its split is that of its earlier queries, if it has any; else the hash of one of its documents
-decides. So documents and queries that are added later move no earlier one.
+is connected: documents that are judged or proposed for one query, unless for shared words alone,
+and documents that share a query. Its split is that of its earlier queries, if it has any; else the
+hash of one of its documents decides. So documents and queries that are added later move no earlier
+one.
 """
 
 from __future__ import annotations
