@@ -76,6 +76,19 @@ def test_a_judgement_is_on_the_disk_before_it_is_answered(project: Project) -> N
         assert orjson.loads(then)["item"]["document"] != item["document"]
 
 
+def test_a_judgement_of_a_text_that_was_reworded_meanwhile_is_not_saved(project: Project) -> None:
+    with served(AnnotationSession(project.folder, "ann")) as port:
+        item = orjson.loads(ask(port, "/view")[1])["item"]
+        annotation = {**item, "grade": 2}
+        body = {"session": session_of(port), "item": item, "annotation": annotation}
+        status, said = ask(port, "/judge", {**body, "text": "another text"})
+        assert (status, b"was reworded meanwhile" in said) == (400, True)
+        assert not (project.folder / "annotations" / "ann.jsonl").exists()
+        status, said = ask(port, "/judge", {**body, "reworded": "Mine?"})
+        assert (status, b"it was not generated" in said) == (400, True)
+        assert ask(port, "/judge", body)[0] == 200
+
+
 def test_a_page_of_somebody_else_cannot_write(project: Project) -> None:
     with served(AnnotationSession(project.folder, "bob")) as port:
         bobs = session_of(port)

@@ -249,11 +249,10 @@ def _weighted(queries: Sequence[str], documents: Sequence[str]) -> tuple[Terms, 
 def matching_as_well(
     queries: Sequence[SetQuery], documents: Sequence[LabelDocument]
 ) -> list[list[int]]:
-    """Returns, for each query, up to three other documents of its haystack that have as much of its
-    words, by rarity, as the best of its own."""
-    of_query, of_document, weight = _weighted(
-        [query.text for query in queries], [document.content for document in documents]
-    )
+    """Returns, for each query, up to three documents of its haystack with other texts that have as
+    much of its words, by rarity, as the best of its own."""
+    contents = [document.content for document in documents]
+    of_query, of_document, weight = _weighted([query.text for query in queries], contents)
     rows_with: dict[int, list[int]] = {term: [] for terms in of_query for term in terms.tolist()}
     for row, terms in enumerate(of_document):
         for term in terms.tolist():
@@ -267,10 +266,11 @@ def matching_as_well(
         least = shares[list(query.relevant)].max(initial=0)
         better = np.flatnonzero((shares > 0) & (shares >= least - 1e-9))
         order = better[np.argsort(-shares[better], kind="stable")].tolist()
+        own = {contents[row] for row in query.relevant}
         others = (
             row
             for row in order
-            if row not in query.relevant and query.haystack in (None, *documents[row].haystacks)
+            if contents[row] not in own and query.haystack in (None, *documents[row].haystacks)
         )
         found.append(list(islice(others, MAX_MATCHING)))
     return found

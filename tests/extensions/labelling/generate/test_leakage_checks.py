@@ -107,7 +107,8 @@ def test_documents_that_match_a_query_as_well_as_its_own_are_found() -> None:
         "The guest wifi password hangs in the hall.",
         "Bicycles are parked behind the church.",
     )
-    documents = [document(str(at), text, "") for at, text in enumerate(texts)]
+    copies = [texts[0]] * 3
+    documents = [document(str(at), text, "") for at, text in enumerate([*texts, *copies])]
     queries = [
         SetQuery("q1", "What is the guest wifi called?", None, None, (0,)),
         SetQuery("q2", "What needs a voucher?", None, None, (0,)),
