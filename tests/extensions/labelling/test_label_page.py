@@ -82,10 +82,10 @@ def test_a_judgement_of_a_text_that_was_reworded_meanwhile_is_not_saved(project:
         annotation = {**item, "grade": 2}
         body = {"session": session_of(port), "item": item, "annotation": annotation}
         status, said = ask(port, "/judge", {**body, "text": "another text"})
-        assert (status, b"was reworded meanwhile" in said) == (400, True)
+        assert (status, b"was reworded meanwhile" in said) == (409, True)
         assert not (project.folder / "annotations" / "ann.jsonl").exists()
         status, said = ask(port, "/judge", {**body, "reworded": "Mine?"})
-        assert (status, b"it was not generated" in said) == (400, True)
+        assert (status, b"it was not generated" in said) == (409, True)
         assert ask(port, "/judge", body)[0] == 200
 
 
