@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.datasets.manifest import CHANGES_FILE, Manifest
+from harness.errors import UsageError
 from harness.io.checksums import Blocks, FileSums, read_sums
 from harness.runfiles.arrow import take
 from harness.schema import Ability, Document, Query
@@ -410,6 +411,33 @@ class Dataset:
 def base(haystack: str) -> str:
     """The haystack of which this one is what had been said by some time."""
     return haystack.rpartition(BETWEEN)[0]
+
+
+def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArray[np.int64]:
+    """Return rows of the queries to run, in the dataset's order.
+
+    With a limit: a seeded sample, stratified by ability (the files are grouped by type, so the
+    first N would be one ability). Each ability gets its share, rounded by largest remainder, and at
+    least one query where the limit allows. Raises UsageError for a dataset without queries.
+    """
+    n = dataset.n_queries
+    if n == 0:
+        raise UsageError(f"{dataset.name} has no queries")
+    if limit is None or limit >= n:
+        return np.arange(n)
+    rng = np.random.default_rng(seed)
+    names, ability = np.unique(dataset.abilities, return_inverse=True)
+    sizes = np.bincount(ability)
+    shares = sizes * limit / n
+    take = np.floor(shares).astype(int)
+    if limit >= len(names):
+        take = np.maximum(take, 1)
+    while take.sum() < limit:
+        take[np.argmax(np.where(take < sizes, shares - take, -np.inf))] += 1
+    while take.sum() > limit:
+        take[np.argmax(np.where(take > 1, take - shares, -np.inf))] -= 1
+    chosen = [rng.permutation(np.flatnonzero(ability == i))[:count] for i, count in enumerate(take)]
+    return np.sort(np.concatenate(chosen))
 
 
 def last_of_base(haystacks: Sequence[str], number: int) -> int:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from harness.datasets.reader import Dataset, last_of_base
+from harness.datasets.reader import Dataset, choose_queries, last_of_base
 from harness.errors import UsageError
 from harness.io.masking import refuse_in, values_of_others
 from harness.io.plugins import preserve_process_state, provided
@@ -27,33 +27,6 @@ from harness.runs.settings import Settings
 
 QUERIES_PER_ITEM = 512
 """An interrupted run repeats one item at worst."""
-
-
-def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArray[np.int64]:
-    """Return rows of the queries to run, in the dataset's order.
-
-    With a limit: a seeded sample, stratified by ability (the files are grouped by type, so the
-    first N would be one ability). Each ability gets its share, rounded by largest remainder, and at
-    least one query where the limit allows. Raises UsageError for a dataset without queries.
-    """
-    n = dataset.n_queries
-    if n == 0:
-        raise UsageError(f"{dataset.name} has no queries")
-    if limit is None or limit >= n:
-        return np.arange(n)
-    rng = np.random.default_rng(seed)
-    names, ability = np.unique(dataset.abilities, return_inverse=True)
-    sizes = np.bincount(ability)
-    shares = sizes * limit / n
-    take = np.floor(shares).astype(int)
-    if limit >= len(names):
-        take = np.maximum(take, 1)
-    while take.sum() < limit:
-        take[np.argmax(np.where(take < sizes, shares - take, -np.inf))] += 1
-    while take.sum() > limit:
-        take[np.argmax(np.where(take > 1, take - shares, -np.inf))] -= 1
-    chosen = [rng.permutation(np.flatnonzero(ability == i))[:count] for i, count in enumerate(take)]
-    return np.sort(np.concatenate(chosen))
 
 
 def work_items(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[WorkItem]:

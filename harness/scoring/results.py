@@ -300,8 +300,8 @@ class MetricWarnings:
             "whole": "k reaches the whole haystack, so {names} cannot tell systems apart",
             "saturated": "saturated, within {close} of the upper bound: {names}",
             "bound": "the upper bound is loose, so perhaps no ranking reaches it: {names}",
-            "short": "rankings of {depth} turns hold too few sessions for k = {names}; "
-            "run with a larger --k for that",
+            "short": "rankings of {depth} turns hold too few sessions for k = {names}, which needs "
+            "deeper rankings",
         }
         return [
             f"{level}: "

@@ -249,7 +249,7 @@ class _Scorer:
         if deep:
             self._warn(
                 f"rankings hold at most {self._depth} documents: nothing is reported at k = "
-                f"{', '.join(map(str, deep))}; run with a larger --k for that"
+                f"{', '.join(map(str, deep))}, which needs deeper rankings"
             )
         return [m for m in metrics if m.k is None or m.k <= reach]
 

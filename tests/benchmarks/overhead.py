@@ -71,8 +71,9 @@ class Records(AtOnce):
 
 def measure(dataset: Any, retriever: AtOnce, out: Path) -> dict[str, float]:
     """Microseconds a document and a query of the harness's own time, and seconds of the rest."""
+    from harness.datasets.reader import choose_queries
     from harness.datasets.remote_store import DatasetLocation
-    from harness.runs.request import choose_queries, work_items
+    from harness.runs.request import work_items
     from harness.runs.run import run
     from harness.runs.settings import Settings
     from harness.runs.worker import Worker, WorkerOptions

@@ -18,7 +18,7 @@ from corpora import labelled
 from polling import HANGS, wait_until
 
 from harness.__main__ import main
-from harness.datasets.reader import Dataset
+from harness.datasets.reader import Dataset, choose_queries
 from harness.datasets.registry import home as cache_folder
 from harness.datasets.registry import open_dataset
 from harness.errors import RunError, UsageError
@@ -29,7 +29,6 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.runs.executors import InProcess
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.store import Mode
-from harness.runs.request import choose_queries
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.run import run
 from harness.runs.settings import Settings

@@ -14,7 +14,7 @@ import pytest
 import pytrec_eval
 from corpora import labelled, ranked
 
-from harness.datasets.reader import Dataset
+from harness.datasets.reader import Dataset, choose_queries
 from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.io.plugins import PLUGIN_MODULE
@@ -24,7 +24,7 @@ from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.scored import score_run
 from harness.runs.folder.store import Mode
-from harness.runs.request import choose_queries, work_items
+from harness.runs.request import work_items
 from harness.runs.run import run
 from harness.runs.settings import Settings
 

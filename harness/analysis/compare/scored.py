@@ -19,9 +19,8 @@ from harness.io.records import to_plain
 from harness.records.answers import AnswersRecord
 from harness.records.run import RunRecord
 from harness.records.scores import ProtocolResult, ScoreReport
-from harness.runfiles.arrow import read_parquet
 from harness.runs.folder.answers_folder import AnswersFolder, is_answers
-from harness.runs.folder.run_folder import RunFolder, read_scores, scores_by_query
+from harness.runs.folder.run_folder import RunFolder, read_scores_by_query
 from harness.scoring.protocols import digest
 
 Values = npt.NDArray[np.float64]
@@ -42,14 +41,13 @@ class ScoredRun:
 
     @classmethod
     def read(cls, folder: Path) -> ScoredRun:
-        """Raises UsageError for a folder that is no run, was not scored, or holds files of two
-        times."""
+        """Raises UsageError for a folder that is no run, was not scored, or holds files that were
+        changed or contradict each other."""
         record = record_of(folder)
         for name in ("scores.json", "scores.parquet"):
             if not (folder / name).is_file():
                 raise UsageError(f"{folder}: has no {name}; `harness score {folder}` makes it")
-        scores = read_scores(folder)
-        return cls(folder, record, scores, read_parquet(scores_by_query(folder, scores)))
+        return cls(folder, record, *read_scores_by_query(folder))
 
     @property
     def run_record(self) -> RunRecord:

@@ -3,32 +3,43 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec
 from urllib.parse import unquote
 
 import numpy as np
+import pyarrow as pa
 
+import harness
 from harness.analysis.verify.inputs import Inputs, QueryRanking, best_first, iter_rankings
 from harness.analysis.verify.means import Place
 from harness.analysis.verify.metrics import Values
 from harness.datasets.columns import verify as verify_content
+from harness.datasets.reader import Dataset, choose_queries
 from harness.errors import UsageError
 from harness.io.checksums import ChecksummedRecord, check_file, has_digest, read_with_checksums
 from harness.io.records import read_json_record, to_plain
+from harness.records.run import RunRecord
 from harness.records.scores import ProtocolResult, ScoreReport
 from harness.records.submission import Submission, read_submission
 from harness.runfiles.arrow import read_parquet
+from harness.runs.folder.consistency import check_counts, check_means, check_report
 
 RANKINGS = ("rankings.parquet", "rankings.jsonl", "rankings.trec")
 _SETTINGS = ("version", "threshold", "ks", "requested", "matching", "interval_bases", "checksums")
 """Keys of numbers that are no results."""
 
+Rescore = Callable[[Path, Dataset], ScoreReport]
+"""Scores a run folder again as it was scored. The scorer is passed in, as it is not imported."""
+
 
 class _WithChecksums(ChecksummedRecord, forbid_unknown_fields=False):
-    """The checksums of a record of any kind."""
+    """The checksums of a record of any kind, and the version of one that the harness wrote."""
+
+    run_version: int | None = None
 
 
 @dataclass(frozen=True)
@@ -42,11 +53,13 @@ class FolderCheck:
 
 @dataclass(frozen=True)
 class Folder:
-    """A run folder, or a submission that claims scores."""
+    """A run folder, or a submission that claims scores; `run` is None where run.json was written by
+    hand."""
 
     path: Path
     record: Submission
     report: ScoreReport
+    run: RunRecord | None
 
     @classmethod
     def read(cls, path: Path) -> Folder:
@@ -62,7 +75,9 @@ class Folder:
         report = read_json_record(file, ScoreReport, f"`harness score {path}` makes it again")
         if not any(protocol.slices for protocol in report.protocols):
             raise UsageError(f"{file}: publishes no mean, so nothing is verified")
-        return cls(path, record, report)
+        own = read_json_record(path / "run.json", _WithChecksums).run_version is not None
+        run = read_json_record(path / "run.json", RunRecord) if own else None
+        return cls(path, record, report, run)
 
     def rankings(self) -> list[Path]:
         """Returns the files of rankings, the first of which is scored. Raises UsageError."""
@@ -76,10 +91,7 @@ class Folder:
 
     def numbers(self) -> dict[Place, float]:
         """Returns every result in scores.json, by the keys that lead to it."""
-        tree = to_plain(self.report)
-        for plain, protocol in zip(tree["protocols"], self.report.protocols, strict=True):
-            plain["slices"] = to_plain(protocol.slices)
-        return dict(_leaves(tree))
+        return dict(_leaves(_tree(self.report)))
 
     def by_query(self, protocol: ProtocolResult, ids: list[str]) -> Values:
         """Returns a protocol's published values of the queries; nothing without scores.parquet."""
@@ -98,6 +110,14 @@ class Folder:
         return found
 
 
+def _tree(report: ScoreReport) -> dict[str, Any]:
+    """Returns a report as JSON values, with a record for each metric of a slice."""
+    tree: dict[str, Any] = to_plain(report)
+    for plain, protocol in zip(tree["protocols"], report.protocols, strict=True):
+        plain["slices"] = to_plain(protocol.slices)
+    return tree
+
+
 def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, float]]:
     if isinstance(value, dict | list):
         for name, inner in value.items() if isinstance(value, dict) else enumerate(value):
@@ -107,10 +127,11 @@ def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, float]]:
         yield place, value
 
 
-def checks(folder: Folder, inputs: Inputs) -> Iterator[FolderCheck]:
-    """Yields whether the files are those that were written together, and say the same."""
-    yield _checksums(folder)
+def checks(folder: Folder, inputs: Inputs, rescore: Rescore | None) -> Iterator[FolderCheck]:
+    """Yields whether the files say the same, and what the dataset and the scorer say."""
     yield _content(folder, inputs)
+    if folder.run is not None:
+        yield _passes("consistency", _counts, folder, folder.run, inputs)
     first, *others = folder.rankings()
     for path in others:
         one, other = ({q: best_first(r) for q, r in iter_rankings(file)} for file in (first, path))
@@ -120,6 +141,19 @@ def checks(folder: Folder, inputs: Inputs) -> Iterator[FolderCheck]:
             found = f"not as in {first.name}; queries: {len(odd)}, first {odd[0]!r}"
         yield FolderCheck(path.name, not odd, found)
     yield _signatures(folder, inputs)
+    if folder.run is not None and rescore is not None:
+        yield _passes("rescored", _rescored, folder, inputs.dataset, rescore)
+
+
+P = ParamSpec("P")
+
+
+def _passes(what: str, check: Callable[P, str], *given: P.args, **named: P.kwargs) -> FolderCheck:
+    """Turns a check that returns what it found, or raises UsageError, into a FolderCheck."""
+    try:
+        return FolderCheck(what, True, check(*given, **named))
+    except UsageError as error:
+        return FolderCheck(what, False, str(error))
 
 
 def _same(one: QueryRanking | None, other: QueryRanking | None) -> bool:
@@ -128,21 +162,91 @@ def _same(one: QueryRanking | None, other: QueryRanking | None) -> bool:
     return one.scores is None or other.scores is None or np.array_equal(one.scores, other.scores)
 
 
-def _checksums(folder: Folder) -> FolderCheck:
-    wrong = []
+def check_sums(folder: Folder) -> FolderCheck:
+    """Whether all files are as they were written, and which files have a checksum."""
+    wrong, covered, own = [], set(folder.report.inputs), folder.run is not None
     for name in ("run.json", "scores.json"):
+        path = folder.path / name
         try:
-            record = read_with_checksums(folder.path / name, _WithChecksums)
+            record = read_with_checksums(path, _WithChecksums, required=own or name != "run.json")
+            covered |= {name, *record.checksums.files} if record.checksums else set()
             for file in record.checksums.files if record.checksums else ():
-                if (folder.path / file).is_file():
+                if own or (folder.path / file).is_file():  # who claims scores may send fewer files
                     check_file(folder.path / file, record)
         except UsageError as error:
             wrong.append(str(error))
     for name, sha256 in folder.report.inputs.items():
         if (folder.path / name).is_file() and not has_digest(folder.path / name, sha256):
             wrong.append(f"{folder.path / name}: is not the file that was scored")
-    found = wrong[0] if wrong else "the files are those that were written together"
-    return FolderCheck("checksums", not wrong, found)
+    there = {path.name for path in folder.path.iterdir() if path.is_file()}
+    found = f"of {', '.join(sorted(covered & there))}"
+    if without := ", ".join(sorted(there - covered)):
+        found += f"; none of {without}"
+    return FolderCheck("checksums", not wrong, wrong[0] if wrong else found)
+
+
+def _counts(folder: Folder, run: RunRecord, inputs: Inputs) -> str:
+    """Checks counts, times and means of the files against each other, and against the dataset."""
+    dataset, path, imported = inputs.dataset, folder.path, run.imported_from
+    check_report(path, run, folder.report)
+    if (path / "scores.parquet").is_file():
+        check_means(path, folder.report, read_parquet(path / "scores.parquet"))
+    n, asked = dataset.n_queries, int(inputs.asked.sum())
+    if run.executed:
+        chosen = choose_queries(dataset, run.settings.limit, run.settings.seed or 0)
+        if not np.array_equal(np.flatnonzero(inputs.asked), chosen):
+            raise UsageError(
+                f"{asked} queries, which are not the {len(chosen)} of {n} that the run was to ask"
+            )
+    elif imported is not None and asked < (n if imported.asked is None else imported.asked):
+        raise UsageError(f"{asked} queries, fewer than the file that was imported had")
+    if (path / "queries.parquet").is_file():
+        table = read_parquet(path / "queries.parquet")
+        check_counts(path, run, table)
+        _times(run, table)
+    return f"{asked} of the {n} queries, counts and times, means, intervals"
+
+
+def _times(run: RunRecord, table: pa.Table) -> None:
+    """Checks the summary of search times in run.json against the times of the queries."""
+    stated = run.measured.search_ms if run.measured else None
+    times = table["seconds"].drop_null().to_numpy() * 1000
+    if stated is None or not run.executed:
+        return
+    found = [times.mean(), *np.percentile(times, [50, 95, 99])] if len(times) else [np.nan] * 4
+    if not np.allclose([stated.mean, stated.p50, stated.p95, stated.p99], found, rtol=1e-6, atol=0):
+        raise UsageError("search_ms in run.json is not that of the times in queries.parquet")
+
+
+def _rescored(folder: Folder, dataset: Dataset, rescore: Rescore) -> str:
+    """Compares flags, warnings and all numbers with what the scorer writes here."""
+    published = folder.report
+    if published.harness != harness.__version__:
+        return f"not compared: of version {published.harness}, and this is {harness.__version__}"
+    one, other = _tree(published), _tree(rescore(folder.path, dataset))
+    for tree in (one, other):
+        for name in ("checksums", "inputs", "semantic"):  # the last needs a model
+            tree.pop(name, None)
+        for protocol in tree["protocols"]:
+            protocol.pop("interval_bases", None)  # each result has its own
+    if where := next(_differing(one, other), ""):
+        raise UsageError(f"{where} in scores.json is not what the scorer writes for these rankings")
+    return "flags, warnings and numbers are what the scorer writes for these rankings"
+
+
+def _differing(one: Any, other: Any, place: str = "") -> Iterator[str]:
+    """Yields where two JSON values differ, numbers by more than rounding."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in {**one, **other}:
+            yield from _differing(one.get(name), other.get(name), f"{place}.{name}".strip("."))
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        for at, pair in enumerate(zip(one, other, strict=True)):
+            yield from _differing(*pair, f"{place}.{at}")
+    elif isinstance(one, float) and isinstance(other, int | float):
+        if not math.isclose(one, other, rel_tol=1e-9, abs_tol=1e-9):
+            yield place
+    elif one != other:
+        yield place
 
 
 def _content(folder: Folder, inputs: Inputs) -> FolderCheck:
@@ -150,9 +254,15 @@ def _content(folder: Folder, inputs: Inputs) -> FolderCheck:
     content, manifest = verify_content(inputs.dataset)[0], inputs.dataset.manifest
     for name in ("name", "granularity", "text", "split", "fingerprint"):
         published, ours = getattr(folder.report.dataset, name), getattr(manifest, name)
-        if published != ours:
-            found = f"{name} is {published} in scores.json, {ours} in the data"
+        stated = published if folder.run is None else getattr(folder.run.dataset, name)
+        if published != ours or stated != ours:
+            found = (
+                f"{name} is {published} in scores.json, {stated} in run.json, {ours} in the data"
+            )
             return FolderCheck("dataset", False, found)
+    if folder.report.dataset.published_files and not manifest.published:
+        found = "published_files is true in scores.json, but these are not the published files"
+        return FolderCheck("dataset", False, found)
     found = f"{manifest.name}, content as its fingerprint {manifest.fingerprint[:8]} says"
     return FolderCheck("dataset", content.ok, found if content.ok else content.message)
 

@@ -9,6 +9,10 @@ from typing import Any
 from harness.analysis.verify.verify import TOLERANCE, Difference, Verification
 from harness.scoring.grid import grid
 
+STATED = (
+    "not verifiable from files: that the rankings are the system's, its name, version and "
+    "parameters, times and costs; ask for a re-run"
+)
 _SHOWN = 12
 """Metrics that differ, as text; all of them are in the JSON."""
 
@@ -26,10 +30,11 @@ def lines(verdict: Verification, *, quiet: bool = False) -> list[str]:
     checks = [["ok" if one.ok else "FAIL", one.what, one.message] for one in verdict.checks]
     left = [f"  {n:,}  {kind}" for kind, n in verdict.not_recomputed.items()]
     parts = [
-        grid(rows, ["section", "values of queries", "numbers"]).splitlines(),
         grid(checks, style="plain").splitlines(),
+        grid(rows, ["section", "values of queries", "numbers"]).splitlines(),
         differences,
         ["not recomputed:", *left] if left else [],
+        [STATED],
     ]
     found = [line for part in parts if part for line in (*part, "")]
     return [*found, _conclusion(verdict)]
@@ -96,7 +101,7 @@ def _conclusion(verdict: Verification) -> str:
         said += f" ({verdict.from_table:,} of them from scores.parquet only)"
     said += f", {verdict.numbers - verdict.recomputed:,} not"
     if verdict.agrees:
-        return f"{said}; all agree within {TOLERANCE:.0e}"
+        return f"{said}; those recomputed agree within {TOLERANCE:.0e}"
     wrong = len({(one.section, one.what, one.slice) for one in verdict.differences})
     failed = sum(not check.ok for check in verdict.checks)
     return f"{said}; differences: {wrong:,}, failed checks: {failed}"

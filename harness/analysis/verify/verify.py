@@ -15,7 +15,7 @@ from harness.analysis.verify.columns import PROTOCOLS, SESSIONS, MetricValues, c
 from harness.analysis.verify.inputs import Flags, Floats, Inputs
 from harness.analysis.verify.means import Place, abstention, cell, counts, knowledge_update, mean
 from harness.analysis.verify.metrics import MetricName
-from harness.analysis.verify.published import Folder, FolderCheck, checks
+from harness.analysis.verify.published import Folder, FolderCheck, Rescore, check_sums, checks
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset, open_prepared
 from harness.errors import UsageError
@@ -79,20 +79,25 @@ class Verification:
         return not self.differences and all(check.ok for check in self.checks)
 
 
-def verify(path: Path, *, source: str | None = None) -> Verification:
+def verify(
+    path: Path, *, source: str | None = None, rescore: Rescore | None = None
+) -> Verification:
     """Recomputes what a run folder, or a submission, publishes in scores.json.
 
-    `source`: the raw files of its dataset, where they are not prepared here. Raises UsageError for
-    a folder that publishes nothing, for other data than it names, and without pytrec_eval.
+    `source`: the raw files of its dataset, where they are not prepared here. `rescore`: the scorer,
+    to compare flags, warnings and the numbers that are not recomputed. Raises UsageError for a
+    folder that publishes nothing, for other data than it names, and without pytrec_eval.
     """
     folder = Folder.read(path)
+    sums = check_sums(folder)
     file, skip = folder.rankings()[0], folder.report.missing == "skip"
     inputs = Inputs(path, file, _dataset(folder, source), folder.record.k, skip_missing=skip)
     comparison = Recomputation(folder, inputs)
     for index, protocol in enumerate(folder.report.protocols):
         comparison.protocol(index, protocol)
     comparison.sections()
-    return comparison.verdict()
+    others = checks(folder, inputs, rescore if sums.ok else None)
+    return comparison.verdict([sums, *others])
 
 
 def _dataset(folder: Folder, source: str | None) -> Dataset:
@@ -246,7 +251,7 @@ class Recomputation:
             optional = section == "returned" and report.returned is None
             self._compare(place, value, section, ".".join(rest or place), optional=optional)
 
-    def verdict(self) -> Verification:
+    def verdict(self, checked: list[FolderCheck]) -> Verification:
         """Returns everything that was found."""
         left = Counter(self._kind(p) for p in self._published if p not in self._recomputed)
         return Verification(
@@ -255,7 +260,7 @@ class Recomputation:
             self._from_table,
             self._values,
             self._compared,
-            list(checks(self._folder, self._inputs)),
+            checked,
             self._differences,
             dict(left),
         )

@@ -26,8 +26,10 @@ from harness.io.files import TemporaryFolder, replace_folder
 from harness.io.records import read_json_record
 from harness.records.scores import ScoreReport
 from harness.records.submission import Submission, read_submission
+from harness.runfiles.arrow import read_parquet
 from harness.runfiles.rankings import best_first
 from harness.runfiles.readers import read_rankings
+from harness.runs.folder.consistency import count_queries
 from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.run_folder import RunFolder, write_record
 from harness.runs.folder.scored import score_run
@@ -71,7 +73,8 @@ def add(
         if asked is not None:
             check_answered(made, asked, queries)
             shutil.copy(queries, made / queries.name)
-            write_record(made, RunFolder(made).record)
+            counts = count_queries(read_parquet(queries))
+            write_record(made, replace(RunFolder(made).record, queries=counts))
         _check_claimed(folder, score_run(made, dataset, _requested(folder)).report)
         record = RunFolder(made).record
         record = replace(

@@ -15,7 +15,12 @@ from harness.io.records import read_json_record
 from harness.records.run import RunPlan, RunRecord, RunStart
 from harness.records.scores import ScoreReport
 from harness.runs.folder.checkpoint import CheckpointReader
-from harness.runs.folder.run_folder import RunFolder, read_scores, scores_by_query
+from harness.runs.folder.run_folder import (
+    RunFolder,
+    read_scores,
+    read_scores_by_query,
+    scores_by_query,
+)
 from harness.runs.folder.store import (
     RUN_AGAIN,
     RUN_RECORD,
@@ -264,8 +269,8 @@ def _unfinished(store: RunStore, reader: CheckpointReader) -> ListedRun:
 
 
 def find_damage(folder: Path) -> list[str]:
-    """Return what is wrong with a run's sealed files, a line each; empty where all are as they were
-    written: rankings, queries, hits, answers, scores, and what belongs to them."""
+    """Return what is wrong with a run's files, a line each; empty where all are as they were
+    written and do not contradict each other: rankings, queries, hits, answers, and scores."""
     told = []
 
     def held(check: Callable[[], Any]) -> Any:
@@ -281,8 +286,9 @@ def find_damage(folder: Path) -> list[str]:
     for name in record.checksums.files if record.checksums else ():
         held(partial(check_file, folder / name, record, RUN_AGAIN))
     if (folder / "scores.json").is_file():
-        scores = held(lambda: read_scores(folder))
+        scores = held(lambda: read_scores(folder, check_inputs=False))
         if scores is not None and scores.checksums is not None:
             for name in scores.checksums.files:
                 held(partial(scores_by_query, folder, scores, name))
-    return told
+            held(lambda: read_scores_by_query(folder))
+    return [*dict.fromkeys(told)]

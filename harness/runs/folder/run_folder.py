@@ -43,7 +43,7 @@ from harness.io.checksums import (
     write_with_checksums,
 )
 from harness.io.masking import masked_in
-from harness.io.records import ChecksummedRecord, Checksums, convert, read_json_record, to_plain
+from harness.io.records import ChecksummedRecord, convert, to_plain
 from harness.records.run import DatasetRef, EmptyHaystacks, RunRecord
 from harness.records.scores import ScoreReport
 from harness.runfiles.arrow import read_parquet
@@ -93,9 +93,16 @@ class RunFolder:
 
     @property
     def queries(self) -> pa.Table | None:
-        """queries.parquet; runs from elsewhere have none. Raises UsageError as `rankings`."""
+        """queries.parquet; runs from elsewhere have none. Raises UsageError as `rankings`, and for
+        other queries than run.json counts."""
+        from harness.runs.folder.consistency import check_counts
+
         path = check_file(self.path / "queries.parquet", self.record, RUN_AGAIN)
-        return read_parquet(path) if path.is_file() else None
+        if not path.is_file():
+            return None
+        table = read_parquet(path)
+        check_counts(self.path, self.record, table)
+        return table
 
     @property
     def said(self) -> Path:
@@ -111,39 +118,67 @@ def write_record(folder: Path, record: RunRecord) -> None:
 def write_scores(folder: Path, report: ScoreReport) -> None:
     """Writes scores.json with the checksums of the scores by query that are there by then, and of
     the rankings (or answers) that were scored."""
-    inputs = _inputs(folder, _checksums_of(folder))
+    record = _record_of(folder)
+    if record is None or record.checksums is None:
+        inputs = digests(folder / name for name in BESIDE_RUN)
+    else:
+        inputs = dict(record.checksums.files)
     path = folder / "scores.json"
     write_with_checksums(path, replace(report, inputs=inputs), BESIDE_SCORES, compact=True)
 
 
 def read_scores(folder: Path, *, check_inputs: bool = True) -> ScoreReport:
-    """Reads scores.json. Raises UsageError for a file that was changed since it was written, and
-    for scores of other rankings than those in the folder, unless not `check_inputs`."""
+    """Reads scores.json and verifies the folder: checksums of run.json, scores.json and the files
+    that the scores were computed from, counts of queries, and that means are in their intervals.
+
+    Raises UsageError for a file that was changed since it was written, for scores of other rankings
+    than those in the folder, and for numbers that contradict each other. Without `check_inputs`
+    only scores.json itself is checked.
+    """
     again = f"`harness score {folder}` makes it again"
     report = read_with_checksums(folder / "scores.json", ScoreReport, again, required=True)
-    if not check_inputs:
-        return report
-    checksums = _checksums_of(folder)
-    if checksums is not None:
+    if check_inputs:
+        from harness.runs.folder.consistency import check_report
+
+        record = _record_of(folder)
+        _check_inputs(folder, record, report, again)
+        check_report(folder, record if isinstance(record, RunRecord) else None, report)
+    return report
+
+
+def read_scores_by_query(folder: Path) -> tuple[ScoreReport, pa.Table]:
+    """Reads scores.json and scores.parquet. Raises UsageError as `read_scores`, and where a mean is
+    not that of its queries."""
+    from harness.runs.folder.consistency import check_means
+
+    report = read_scores(folder)
+    table = read_parquet(scores_by_query(folder, report))
+    check_means(folder, report, table)
+    return report, table
+
+
+def _check_inputs(
+    folder: Path, record: ChecksummedRecord | None, report: ScoreReport, again: str
+) -> None:
+    """Checks that the scores are of the files in the folder, and these as they were written."""
+    checksums = None if record is None else record.checksums
+    if record is not None and checksums is not None:
         same = report.inputs == checksums.files
+        for name in checksums.files:
+            check_file(folder / name, record, RUN_AGAIN)
     else:  # another program's record, which has no checksums of the files beside it
         inputs = report.inputs.items()
         same = bool(inputs) and all(has_digest(folder / name, sha) for name, sha in inputs)
     if not same:
         raise UsageError(f"{folder / 'scores.json'}: is of other rankings than those here; {again}")
-    return report
 
 
-def _checksums_of(folder: Path) -> Checksums | None:
-    """Returns the checksums of run.json or answers.json; None where another program wrote it."""
-    path = next((folder / n for n in (RUN_RECORD, "answers.json") if (folder / n).is_file()), None)
-    return None if path is None else read_json_record(path, _AnyRecord).checksums
-
-
-def _inputs(folder: Path, checksums: Checksums | None) -> dict[str, str]:
-    if checksums is not None:
-        return dict(checksums.files)
-    return digests(folder / name for name in BESIDE_RUN)
+def _record_of(folder: Path) -> ChecksummedRecord | None:
+    """Reads run.json, or the checksums of answers.json. Raises UsageError for a changed one."""
+    if (folder / RUN_RECORD).is_file():
+        return read_with_checksums(folder / RUN_RECORD, RunRecord, RUN_AGAIN)
+    path = folder / "answers.json"
+    return read_with_checksums(path, _AnyRecord) if path.is_file() else None
 
 
 def scores_by_query(folder: Path, scores: ScoreReport, name: str = "scores.parquet") -> Path:

@@ -20,7 +20,10 @@ from harness.records.run import MatchingRecord
 from harness.records.scores import ScoreReport
 from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
-from harness.scoring.protocols import Choices
+from harness.runs.folder.store import RUN_AGAIN
+from harness.scoring.metrics import Metric
+from harness.scoring.protocols import PROTOCOLS, Choices
+from harness.scoring.ranks import Ties
 from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
 from harness.scoring.scores import Scores
@@ -76,6 +79,28 @@ def score_run(
         write_json_record(folder / "excluded.json", scores.excluded)
         write_scores(folder, report)
     return scores
+
+
+def rescore(folder: Path, dataset: Dataset) -> ScoreReport:
+    """Scores a run folder as it was scored before, and writes nothing.
+
+    Raises UsageError as `score_run`.
+    """
+    run, earlier = RunFolder(folder), read_scores(folder)
+    asked = earlier.requested
+    ties = [one.ties for one in earlier.protocols if one.ties != PROTOCOLS[one.protocol].ties]
+    choices = Choices(
+        protocols=asked.protocols if asked else (),
+        ks=asked.ks if asked else (),
+        metrics=[*map(Metric.parse, asked.metrics)] if asked else (),
+        ties=Ties(ties[0]) if ties else None,
+        missing=earlier.missing,
+        answers=asked.answers if asked else False,
+    )
+    rankings, record = read_run_rankings(run.rankings), run.record
+    known = query_outcomes(run, dataset)
+    report = score(dataset, rankings, choices, depth=record.settings.k, answered=known).report
+    return msgspec_replace(report, hits=record.hits)
 
 
 def _earlier(folder: Path) -> ScoreReport | None:
@@ -150,13 +175,21 @@ def _said(matching: MatchingRecord) -> str:
 
 
 def asked_in(run: RunFolder, dataset: Dataset) -> QueryStatus:
-    """Return what queries.parquet says; a run from elsewhere was asked everything."""
+    """Return what queries.parquet says; a run from elsewhere was asked everything.
+
+    Raises UsageError where queries are missing that the run was to ask.
+    """
     table = run.queries
+    n = dataset.n_queries
     if table is None:
-        return QueryStatus.everything(dataset.n_queries)
+        return QueryStatus.everything(n)
+    expected = min(run.record.settings.limit or n, n)
+    if run.record.executed and len(table) != expected:
+        raise UsageError(
+            f"{run.path}: has {len(table)} queries of {expected} that it was to ask; {RUN_AGAIN}"
+        )
     known = {name: i for i, name in enumerate(dataset.query_ids)}
     at = np.array([known[name] for name in table["query"].to_pylist()], np.int64)
-    n = dataset.n_queries
     asked, failed, abstained = (np.zeros(n, bool) for _ in range(3))
     confidence = np.full(n, np.nan)
     asked[at] = True

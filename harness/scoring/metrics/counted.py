@@ -327,7 +327,7 @@ COUNTED = (
         about="of the first k documents, the share that somebody has judged",
         formula="documents of the top k with a judgement of grade 0 or more / documents returned "
         "there; 0 where nothing was",
-        source="ir_measures `Judged@k`",
+        source="ir_measures `Judged@k`, which counts documents of grades below 0 as judged too",
         elsewhere="judged@k; where it is low, other metrics undercount",
         function=_judged,
         of_judged=True,

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+from graded import graded
 
 from harness.analysis.verify import metrics
 from harness.analysis.verify.render import lines
@@ -23,7 +24,7 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.published import import_published, open_published
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.scored import rescore, score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.protocols import Choices
@@ -55,7 +56,7 @@ class Texts(BM25):
 
 
 def assert_accepted(folder: Path) -> None:
-    verdict = verify(folder)
+    verdict = verify(folder, rescore=rescore)
     assert verdict.agrees, "\n".join(lines(verdict, quiet=True))
 
 
@@ -73,23 +74,6 @@ def accept(dataset: Dataset, system: BM25 | str, settings: Settings, out: Path) 
 def test_a_run_of_a_few_queries_is_accepted(tmp_path: Path, granularity: str, limit: int) -> None:
     """No two queries share a haystack there, so that intervals have no clusters."""
     accept(open_dataset("sample", granularity=granularity), "bm25", Settings(10, limit), tmp_path)
-
-
-def graded(folder: Path, grades: Callable[[int], Sequence[int]], n: int = 40) -> Dataset:
-    """A dataset of n queries; `grades` gives those of the documents judged for each."""
-    (folder / "qrels").mkdir(parents=True)
-    words = ["harbour", "ferry", "noon", "bread", "night", "river", "stone", "glass", "paper"]
-    texts = {f"d{i}": " ".join(words[i % 7 : i % 7 + 4]) for i in range(30)}
-    corpus = [{"_id": id_, "title": "", "text": text} for id_, text in texts.items()]
-    queries = [{"_id": f"q{i}", "text": words[i % 9]} for i in range(n)]
-    for name, rows in (("corpus", corpus), ("queries", queries)):
-        (folder / f"{name}.jsonl").write_bytes(b"\n".join(map(orjson.dumps, rows)))
-    judged = [
-        f"q{i}\td{(i + j) % 30}\t{grade}" for i in range(n) for j, grade in enumerate(grades(i))
-    ]
-    header = "query-id\tcorpus-id\tscore"
-    (folder / "qrels" / "test.tsv").write_text("\n".join([header, *judged]) + "\n")
-    return open_dataset("beir/scifact", source=folder)
 
 
 def test_queries_with_negative_grades_alone_are_not_passed_to_pytrec_eval(

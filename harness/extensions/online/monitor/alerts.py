@@ -378,15 +378,14 @@ def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:
 
     Raises UsageError where the run has no score at all.
     """
-    from harness.runfiles.arrow import read_parquet
-    from harness.runs.folder.run_folder import RunFolder, read_scores, scores_by_query
+    from harness.runs.folder.run_folder import RunFolder, read_scores_by_query
 
     record = RunFolder(folder).record
     if labels is None or record.dataset.fingerprint != labels.identity:
         raise UsageError(f"[[change]] reference {folder}: was run on other labels")
     if not (folder / "scores.json").is_file():
         raise UsageError(f"[[change]] reference {folder}: is not scored; see `harness score`")
-    table = read_parquet(scores_by_query(folder, read_scores(folder))).to_pylist()
+    table = read_scores_by_query(folder)[1].to_pylist()
     found = np.full(len(labels), np.nan)
     for protocol in ("memory", "trec"):
         rows = [r for r in table if r["protocol"] == protocol and r["level"] != "turn>session"]

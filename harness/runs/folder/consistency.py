@@ -1,0 +1,125 @@
+"""Checks that the files of a run folder do not contradict each other.
+
+Checksums show that files are those that were written together. They do not show that what was
+written is true: whoever alters a file can compute them again. These checks need no dataset. All
+raise UsageError, with the numbers that contradict each other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harness.errors import UsageError
+from harness.records.run import QueryCounts, RunRecord
+from harness.records.scores import ProtocolResult, ScoreReport, SliceColumns
+from harness.schema import Ability
+
+Floats = npt.NDArray[np.float64]
+
+_TOLERANCE = 1e-9
+_CATEGORY = "category:"
+
+
+def count_queries(table: pa.Table) -> QueryCounts:
+    """Counts the rows of queries.parquet by what became of them."""
+    n = len(table)
+    failed, abstained = (pc.sum(table[name]).as_py() or 0 for name in ("failed", "abstained"))
+    return QueryCounts(asked=n, answered=n - failed, failed=failed, abstained=abstained)
+
+
+def check_counts(folder: Path, record: RunRecord, table: pa.Table) -> None:
+    """Checks that queries.parquet has the queries that run.json counts."""
+    counted, stated = count_queries(table), record.queries
+    for name in ("asked", "failed", "abstained"):
+        found, expected = getattr(counted, name), getattr(stated, name)
+        if found != expected:
+            raise UsageError(
+                f"{folder / 'queries.parquet'}: has {found} queries {name}, but run.json says "
+                f"{expected}"
+            )
+
+
+def check_report(folder: Path, record: RunRecord | None, report: ScoreReport) -> None:
+    """Checks that scores.json is of the queries of run.json, and each mean in its interval."""
+    path, queries = folder / "scores.json", report.queries
+    if record is not None:
+        mark, stated = report.dataset.published_files, record.dataset.published_files
+        for name, found, expected in (
+            ("queries asked", queries.asked, record.queries.asked),
+            ("queries failed", queries.failed, record.queries.failed),
+            ("published_files", mark, stated),
+        ):
+            if found != expected:
+                raise UsageError(f"{path}: {name} is {found}, but {expected} in run.json")
+    for protocol in report.protocols:
+        for name, part in protocol.columns.items():
+            low, value, high = (_floats(part, field) for field in ("low", "value", "high"))
+            outside = (value < low - _TOLERANCE) | (value > high + _TOLERANCE)
+            for at in np.flatnonzero(outside)[:1]:
+                raise UsageError(
+                    f"{path}: {_metrics(protocol, part)[at]} ({protocol.name}, {name}) is "
+                    f"{value[at]:.4f}, outside its own interval {low[at]:.4f} to {high[at]:.4f}"
+                )
+
+
+def check_means(folder: Path, report: ScoreReport, table: pa.Table) -> None:
+    """Checks that each mean of scores.json is the mean of its queries in scores.parquet."""
+    path = folder / "scores.json"
+    for protocol in report.protocols:
+        mine = pc.and_(
+            pc.equal(table["protocol"], protocol.protocol), pc.equal(table["level"], protocol.level)
+        )
+        all_metrics = list(
+            dict.fromkeys(m for part in protocol.columns.values() for m in _metrics(protocol, part))
+        )
+        means, n = _means(table.filter(mine), [*protocol.columns], all_metrics)
+        for row, (name, part) in enumerate(protocol.columns.items()):
+            metrics, published = _metrics(protocol, part), _floats(part, "value")
+            at = [all_metrics.index(metric) for metric in metrics]
+            wrong = ~np.isnan(published) & ~(np.abs(published - means[row, at]) <= _TOLERANCE)
+            for i in np.flatnonzero(wrong)[:1]:
+                raise UsageError(
+                    f"{path}: {metrics[i]} ({protocol.name}, {name}) is {published[i]:.6f}, but "
+                    f"the mean of {n[row, at[i]]:.0f} queries in scores.parquet is "
+                    f"{means[row, at[i]]:.6f}"
+                )
+
+
+def _means(rows: pa.Table, slices: list[str], metrics: list[str]) -> tuple[Floats, Floats]:
+    """Returns the mean of each metric over each slice, and of how many queries; NaN of none."""
+    masks = np.array([_mask(rows, name) for name in slices], float)
+    values = np.full((len(rows), len(metrics)), np.nan)
+    for at, metric in enumerate(metrics):
+        if metric in rows.column_names:
+            values[:, at] = rows[metric].to_numpy()
+    scored = ~np.isnan(values)
+    n = masks @ scored
+    return np.where(n, masks @ np.where(scored, values, 0) / np.maximum(n, 1), np.nan), n
+
+
+def _mask(rows: pa.Table, slice_: str) -> npt.NDArray[np.bool_]:
+    """Finds the queries of a slice."""
+    found: npt.NDArray[np.bool_] = np.ones(len(rows), bool)
+    if slice_.startswith(_CATEGORY):
+        found = pc.equal(rows["category"], slice_.removeprefix(_CATEGORY)).to_numpy()
+    elif slice_ == "answerable":
+        found = pc.not_equal(rows["ability"], str(Ability.ABSTENTION)).to_numpy()
+    elif slice_ != "all":
+        found = pc.equal(rows["ability"], slice_).to_numpy()
+    return found
+
+
+def _metrics(protocol: ProtocolResult, part: SliceColumns) -> list[str]:
+    return protocol.metrics if part.metrics is None else part.metrics
+
+
+def _floats(part: SliceColumns, field: str) -> Floats:
+    """Returns a column with an entry for each metric; NaN for None."""
+    column = getattr(part, field)
+    entries = column if isinstance(column, list) else [column] * len(part.value)
+    return np.array([np.nan if one is None else one for one in entries], float)
