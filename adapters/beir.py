@@ -219,6 +219,8 @@ def _folder_files(folder: Path, split: str) -> dict[str, Path]:
     files = {}
     for name in _names(split):
         found = _plain_or_gz(folder / name)
+        if found is None and name == "qrels/dev.tsv":
+            found = _plain_or_gz(folder / "qrels" / "validation.tsv")
         if found is None:
             splits = sorted(path.name.partition(".")[0] for path in folder.glob("qrels/*.tsv*"))
             there = f" (there is: {', '.join(splits)})" if splits and "qrels" in name else ""

@@ -17,16 +17,23 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
 from harness.datasets.adapters import labelled_fields, labelled_files
 from harness.datasets.adapters.formats.jsonl import optional_string, string
 from harness.datasets.adapters.formats.text import TextFile
 from harness.datasets.adapters.labelled_fields import LabelledQrel
-from harness.datasets.adapters.one_corpus import HAYSTACK, progress, refuse_repeated
+from harness.datasets.adapters.labelled_files import Records
+from harness.datasets.adapters.one_corpus import (
+    HAYSTACK,
+    drop_repeated,
+    progress,
+    without_unknown_queries,
+)
 from harness.datasets.registry import register_adapter
-from harness.datasets.writer import Repeated
+from harness.datasets.writer import NOT_HELD, Repeated
 from harness.errors import UsageError
-from harness.runfiles.fields import DOCUMENTS
 from harness.schema import Ability, Change
 
 if TYPE_CHECKING:
@@ -38,7 +45,7 @@ _VARIANT = Variant(
     "your own documents, queries and judgements (BEIR, JSONL, CSV, Parquet or TREC files)",
     "yours",
     granularities=("document",),
-    splits=("test", "dev", "train", "all"),
+    splits=("test", "dev", "validation", "train", "all"),
     needs_source=True,
     unknown_documents="refuse",
 )
@@ -74,13 +81,23 @@ class Labelled:
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
         """Everything in the files; queries of other splits than the one chosen are left out."""
-        key = _read_qrels(raw.files, needed=self.needs_qrels)
+        unread: dict[str, set[str]] = {role: set() for role in labelled_files.FIELDS}
+        key = _read_qrels(raw.files, unread["qrels"], needed=self.needs_qrels)
         splits = {role.partition("/")[2] for role in raw.files} - {""}
-        haystacks = _write_queries(raw.files["queries"], key, out, splits)
-        places = _write_documents(raw.files["documents"], key, haystacks, out, quiet=raw.quiet)
+        queries = labelled_files.records("queries", raw.files["queries"], unread["queries"])
+        haystacks = _write_queries(raw.files["queries"], queries, key, out, splits)
+        documents = labelled_files.records("documents", raw.files["documents"], unread["documents"])
+        places = _write_documents(
+            raw.files["documents"], documents, key, haystacks, out, quiet=raw.quiet
+        )
         _write_qrels(key, haystacks, places, out)
         if "changes" in raw.files:
-            _write_changes(raw.files["changes"], out, of_all=None in haystacks.values())
+            _write_changes(
+                raw.files["changes"], unread["changes"], out, of_all=None in haystacks.values()
+            )
+        for role, names in unread.items():
+            for name in sorted(names):
+                out.repair(f"fields of {role} that are not known: passed over", name)
 
 
 @dataclass
@@ -125,10 +142,10 @@ class _Contents:
         self.own_times = self.own_times or said is not None
 
 
-def _read_qrels(files: Mapping[str, Path], *, needed: bool) -> _Key:
+def _read_qrels(files: Mapping[str, Path], unread: set[str], *, needed: bool) -> _Key:
     """Reads the judgements. Raises UsageError without any, where some are `needed`."""
     key = _Key()
-    for one in labelled_fields.qrels(files, needed=needed):
+    for one in labelled_fields.qrels(files, unread, needed=needed):
         of_query = key.qrels.setdefault((one.query, one.qrels_set), {})
         before = of_query.setdefault((one.document, one.evidence_id), one)
         if before.grade != one.grade:
@@ -142,7 +159,7 @@ def _read_qrels(files: Mapping[str, Path], *, needed: bool) -> _Key:
 
 
 def _write_queries(
-    path: Path, key: _Key, out: DatasetWriter, splits: Collection[str]
+    path: Path, records: Records, key: _Key, out: DatasetWriter, splits: Collection[str]
 ) -> dict[str, str | None]:
     """Write the queries; returns the haystack that each one names.
 
@@ -152,7 +169,7 @@ def _write_queries(
     file, judged = labelled_files.opened(path), key.queries
     lines: dict[str, int] = {}
     haystacks: dict[str, str | None] = {}
-    for line, record in labelled_files.records("queries", path):
+    for line, record in records:
         id_ = string(file, line, record, "id")
         if id_ in lines:
             raise file.error(
@@ -179,32 +196,35 @@ def _write_queries(
         )
     if not lines:
         raise UsageError(f"{file}: holds no queries")
-    for (query, _), of_query in key.qrels.items():
-        if query not in lines:
-            first = next(iter(of_query.values()))
-            raise first.file.error(
-                first.line, f"the query {query!r} is not in {file}; add it, or take this line out"
-            )
+    if key.qrels:
+        first = next(iter(next(iter(key.qrels.values())).values()))
+        known = without_unknown_queries(
+            dict.fromkeys(query for query, _ in key.qrels), lines, file, first.file, out
+        )
+        key.qrels = {(q, name): of for (q, name), of in key.qrels.items() if q in {*known}}
     return haystacks
 
 
 def _write_documents(
-    path: Path, key: _Key, wanted: dict[str, str | None], out: DatasetWriter, *, quiet: bool
+    path: Path,
+    records: Records,
+    key: _Key,
+    wanted: dict[str, str | None],
+    out: DatasetWriter,
+    *,
+    quiet: bool,
 ) -> dict[str, list[_Place]]:
     """Write documents and haystacks; returns where the judged documents are."""
     file, judged = labelled_files.opened(path), key.documents
-    known, passed = {*DOCUMENTS.names, *DOCUMENTS.passed}, set[str]()
     places: dict[str, list[_Place]] = {}
     contents: dict[str, _Contents] = {}
     repeated, n = Repeated(), 0
     with progress(quiet=quiet) as bar:
-        for line, record in labelled_files.records("documents", path):
+        for line, record in records:
             id_ = string(file, line, record, "id")
             haystacks = labelled_fields.haystacks(file, line, record)
             repeated.add((name, id_) for name in haystacks or (HAYSTACK,))
             stamp = labelled_fields.timestamp(file, line, record.get("timestamp"))
-            if not record.keys() <= known:
-                passed |= record.keys() - known
             row = out.document(
                 id_,
                 string(file, line, record, "text"),
@@ -222,12 +242,30 @@ def _write_documents(
             bar.update(1)
     if not n:
         raise UsageError(f"{file}: holds no documents")
-    for name in sorted(passed):
-        out.repair("fields of documents that are not known: passed over", name)
     if candidates := repeated.candidates():
-        refuse_repeated(_keys(path, file), candidates, file, "the haystack and document id")
+        what = "the haystack and document id"
+        gone = drop_repeated(_keys(path, file), candidates, file, what, out)
+        _move_up(gone, n, places, contents)
     _write_haystacks(contents, wanted, path, out)
     return places
+
+
+def _move_up(
+    gone: Collection[int],
+    n: int,
+    places: dict[str, list[_Place]],
+    contents: Mapping[str, _Contents],
+) -> None:
+    """Give places and haystacks the rows that documents have without those that are `gone`."""
+    if not gone:
+        return
+    rows = (np.cumsum(~np.isin(np.arange(n), list(gone))) - 1).tolist()
+    for id_, at in places.items():
+        places[id_] = [replace(one, row=rows[one.row]) for one in at if one.row not in gone]
+    for of in contents.values():
+        kept = [i for i, row in enumerate(of.rows) if row not in gone]
+        of.rows = [rows[of.rows[i]] for i in kept]
+        of.stamps = [of.stamps[i] for i in kept]
 
 
 def _write_haystacks(
@@ -260,6 +298,14 @@ def _write_qrels(
     places: Mapping[str, list[_Place]],
     out: DatasetWriter,
 ) -> None:
+    if key.documents and not places:
+        first = next(iter(next(iter(key.qrels.values())).values()))
+        if not first.missing:
+            raise first.file.error(
+                first.line,
+                f"the document {first.document!r} is not in the documents, nor is any other that "
+                "is judged; are the ids the same?",
+            )
     for (query, name), of_query in key.qrels.items():
         haystack = haystacks[query]
         for one in of_query.values():
@@ -268,13 +314,14 @@ def _write_qrels(
                 for place in places.get(one.document, ())
                 if haystack is None or haystack in (place.haystacks or ())
             ]
-            if not fitting and not one.missing:
-                where = f"the haystack {haystack!r}" if haystack else "the documents"
+            if not fitting and one.document in places:
                 raise one.file.error(
                     one.line,
-                    f"the document {one.document!r} is not in {where}; add it, or take this line "
-                    "out",
+                    f"the document {one.document!r} is not in the haystack {haystack!r}; add it, "
+                    "or take this line out",
                 )
+            if not fitting and not one.missing:
+                out.repair(NOT_HELD, f"{query} {one.document}")
             row = fitting[0] if fitting else -1
             out.qrel(
                 query,
@@ -286,10 +333,10 @@ def _write_qrels(
             )
 
 
-def _write_changes(path: Path, out: DatasetWriter, *, of_all: bool) -> None:
+def _write_changes(path: Path, unread: set[str], out: DatasetWriter, *, of_all: bool) -> None:
     """`of_all`: there is a haystack of all documents, which is meant where a change names none."""
     file = labelled_files.opened(path)
-    for line, record in labelled_files.records("changes", path):
+    for line, record in labelled_files.records("changes", path, unread):
         haystack = optional_string(file, line, record, "haystack")
         if haystack is None and not of_all:
             raise file.error(line, "names no haystack, but the queries do; name that of the change")
@@ -306,9 +353,9 @@ def _write_changes(path: Path, out: DatasetWriter, *, of_all: bool) -> None:
         out.change(change, file.place(line))
 
 
-def _keys(path: Path, file: TextFile) -> Iterator[tuple[int, tuple[str, str]]]:
-    """What must be unique of every document: its haystack (one of them) and its id."""
+def _keys(path: Path, file: TextFile) -> Iterator[tuple[int, list[tuple[str, str]], object]]:
+    """Line, what must be unique (haystack and id, of each haystack), and content of documents."""
     for line, record in labelled_files.records("documents", path):
         id_ = string(file, line, record, "id")
-        for name in labelled_fields.haystacks(file, line, record) or (HAYSTACK,):
-            yield line, (name, id_)
+        names = labelled_fields.haystacks(file, line, record) or (HAYSTACK,)
+        yield line, [(name, id_) for name in names], record

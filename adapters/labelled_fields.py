@@ -17,7 +17,7 @@ from harness.datasets.adapters.formats.jsonl import optional_string, string
 from harness.datasets.adapters.formats.text import TextFile
 from harness.datasets.adapters.labelled_files import ACCEPTED, opened, records
 from harness.errors import UsageError
-from harness.runfiles.fields import FieldError, grade_of
+from harness.runfiles.fields import QRELS, FieldError, grade_of
 from harness.schema import Ability
 
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
@@ -41,17 +41,19 @@ class LabelledQrel:
     split: str = ""
 
 
-def qrels(files: Mapping[str, Path], *, needed: bool = True) -> Iterator[LabelledQrel]:
+def qrels(
+    files: Mapping[str, Path], unread: set[str] | None = None, *, needed: bool = True
+) -> Iterator[LabelledQrel]:
     """Every judgement of a folder's files: those of their own, then those that queries hold.
 
-    Raises UsageError for one that cannot be read, a file without any, and, where some are `needed`,
-    if there is none.
+    `unread` takes the names of fields that nobody knows. Raises UsageError for one that cannot be
+    read, a file without any, and, where some are `needed`, if there is none.
     """
     n = 0
     for role, path in files.items():
         if role.startswith("qrels"):
             before = n
-            for one in _of_file(path, role.partition("/")[2]):
+            for one in _of_file(path, role.partition("/")[2], unread):
                 n += 1
                 yield one
             if n == before:
@@ -68,9 +70,15 @@ def qrels(files: Mapping[str, Path], *, needed: bool = True) -> Iterator[Labelle
         raise UsageError(f"{folder}: no file with the judgements; accepted are {ACCEPTED}")
 
 
-def _of_file(path: Path, split: str) -> Iterator[LabelledQrel]:
+def _of_file(path: Path, split: str, unread: set[str] | None) -> Iterator[LabelledQrel]:
     file = opened(path)
-    for line, record in records("qrels", path):
+    for line, record in records("qrels", path, unread):
+        try:
+            if "grade" not in record:
+                unknown = QRELS.unread(record)
+                QRELS.refuse_numbers(record, (one for one in unknown if _is_number(record[one])))
+        except FieldError as error:
+            raise file.error(line, str(error)) from None
         yield LabelledQrel(
             file,
             line,
@@ -124,6 +132,13 @@ def _parsed(file: TextFile, line: int, text: str) -> Any:
         raise file.error(
             line, f'relevant is {text!r:.60}, which is no list; write it as ["d1", "d2"]'
         ) from None
+
+
+def _is_number(value: object) -> bool:
+    try:
+        return not isinstance(value, bool) and float(str(value)) is not None
+    except ValueError:
+        return False
 
 
 def _flag(file: TextFile, line: int, record: Mapping[str, object], name: str) -> bool:

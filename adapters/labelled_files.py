@@ -14,6 +14,7 @@ A file `labelled.toml` beside them declares further fields, which are passed ove
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -83,23 +84,25 @@ def opened(path: Path) -> TextFile:
     return TextFile(path, unit="record" if form_of(path) in (".json", ".parquet") else "line")
 
 
-def records(role: str, path: Path) -> Records:
-    """The records of a file in its role. Raises UsageError for what cannot be read as one."""
-    fields, passed = FIELDS[role], _ignored(role, path)
-    file, form = opened(path), form_of(path)
+def records(role: str, path: Path, unread: set[str] | None = None) -> Records:
+    """The records of a file in its role; `unread` takes the names of fields that nobody knows.
+
+    Raises UsageError for what cannot be read as one.
+    """
+    fields, file, form = FIELDS[role], opened(path), form_of(path)
+    names = _Names(file, fields, _ignored(role, path), set() if unread is None else unread)
     if form == ".jsonl":
-        return _named(file, jsonl.checked(file), fields, passed)
+        return _named(names, jsonl.checked(file))
     if form == ".json":
-        return _named(file, _from_json(file, role), fields, passed)
+        return _named(names, _from_json(file, role))
     if form == ".parquet":
-        records = ((number, _without_nulls(one)) for number, one in parquet.records(file))
-        return _named(file, records, fields, passed)
+        return _named(names, ((n, _without_nulls(one)) for n, one in parquet.records(file)))
     if (
         form == ".csv"
         or role == "changes"
         or (_may_have_header(role, form) and has_header(path, fields, spoilt=role != "qrels"))
     ):
-        return _from_delimited(file, fields, passed, form)
+        return _from_delimited(names, form)
     return _headerless(file, role)
 
 
@@ -180,38 +183,44 @@ def _ignored(role: str, path: Path) -> Sequence[str]:
 # -- Forms -----------------------------------------------------------------------------------------
 
 
-def _named(
-    file: TextFile, given: Iterable[tuple[int, Any]], fields: Fields, passed: Sequence[str]
-) -> Records:
+@dataclass(frozen=True)
+class _Names:
+    """The names of a file's fields: which stand for ours, are `passed` over, or nobody knows."""
+
+    file: TextFile
+    fields: Fields
+    passed: Sequence[str]
+    unread: set[str]
+
+    def plan(self, number: int, names: Sequence[str]) -> list[tuple[str, str]] | None:
+        """(field or name, name as given) of what a record keeps; None: all, as it is.
+
+        What nobody knows comes along. Raises UsageError.
+        """
+        role = next(role for role, one in FIELDS.items() if one is self.fields)
+        remedy = f" (to pass one over, name it in {SETTINGS} under [ignore] {role})"
+        try:
+            found = self.fields.read(names, self.passed, remedy)
+        except FieldError as error:
+            raise self.file.error(number, str(error)) from None
+        self.unread.update(self.fields.unread(names, self.passed))
+        used = {*found.values(), *self.passed}
+        rest = [(name, name) for name in names if name not in used | self.fields.names.keys()]
+        plan = [*found.items(), *rest]
+        return None if len(plan) == len(names) and all(to == of for to, of in plan) else plan
+
+
+def _named(names: _Names, given: Iterable[tuple[int, Any]]) -> Records:
     """The records under the fields' own names; others, which are passed over, come along."""
     shapes: dict[tuple[str, ...], list[tuple[str, str]] | None] = {}
     for number, record in given:
         if not isinstance(record, dict):
-            raise file.error(number, "not an object with fields; one record is needed")
+            raise names.file.error(number, "not an object with fields; one record is needed")
         shape = tuple(record)
         if shape not in shapes:
-            shapes[shape] = _plan(file, number, shape, fields, passed)
+            shapes[shape] = names.plan(number, shape)
         plan = shapes[shape]
         yield number, record if plan is None else {to: record[of] for to, of in plan}
-
-
-def _plan(
-    file: TextFile, number: int, names: Sequence[str], fields: Fields, passed: Sequence[str]
-) -> list[tuple[str, str]] | None:
-    """(field or name, name as given) of what a record keeps; None: all, as it is."""
-    try:
-        found = fields.read(names, passed, _remedy(fields))
-    except FieldError as error:
-        raise file.error(number, str(error)) from None
-    used = {*found.values(), *passed}
-    rest = [(name, name) for name in names if name not in used and name not in fields.names]
-    plan = [*found.items(), *rest]
-    return None if len(plan) == len(names) and all(to == of for to, of in plan) else plan
-
-
-def _remedy(fields: Fields) -> str:
-    role = next(role for role, one in FIELDS.items() if one is fields)
-    return f" (to pass one over, name it in {SETTINGS} under [ignore] {role})"
 
 
 def _from_json(file: TextFile, role: str) -> Iterator[tuple[int, Any]]:
@@ -256,16 +265,20 @@ def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _from_delimited(file: TextFile, fields: Fields, passed: Sequence[str], form: str) -> Records:
+def _from_delimited(names: _Names, form: str) -> Records:
     """A table with a header line; an empty cell says nothing, except that a grade is none."""
+    file = names.file
     first = next((lines[0] for _, lines in file.blocks()), b"")
     cells, delimiter = header(first)
     if not first.strip():
-        raise UsageError(f"{file}: empty; a header line with {', '.join(fields.needed)} is needed")
-    plan = _plan(file, 1, cells, fields, passed)
+        needed = ", ".join(names.fields.needed)
+        raise UsageError(f"{file}: empty; a header line with {needed} is needed")
+    plan = names.plan(1, cells)
     places = [(to, cells.index(of)) for to, of in plan or zip(cells, cells, strict=True)]
     for number, row in csv_rows(file, delimiter, one_line=form != ".csv"):
         if number > 1:
+            if delimiter == "\t" and len(row) == len(cells) + 1 and not row[-1]:
+                row.pop()  # a tab at the end
             if len(row) != len(cells):
                 raise file.error(
                     number, f"{len(row)} cells where the header has {len(cells)}; quote the commas"

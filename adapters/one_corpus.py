@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from harness.datasets.adapters.formats.text import DocumentBatch, TextFile
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 HAYSTACK = "corpus"
 """Id of the one haystack."""
+_TWICE = "documents that stand twice, word for word: kept once"
+_NO_QUERY = "judgements of queries that are not there: left out"
 
 
 def progress(*, quiet: bool) -> Any:
@@ -36,8 +38,9 @@ def write_documents(
 ) -> int:
     """Write a corpus, and the haystack of all its documents; returns how many there are.
 
-    `again` reads the same batches a second time; it is used only to find the lines of an id that
-    stands twice. Raises UsageError for that, and for an empty corpus.
+    `again` reads the same batches a second time; it is used only where an id stands twice. A
+    document that stands twice is kept once; two of one id are a UsageError, and so is an empty
+    corpus.
     """
     n = 0
     with progress(quiet=quiet) as bar:
@@ -48,26 +51,50 @@ def write_documents(
     if not n:
         raise UsageError(f"{file}: holds no documents; is it the right file?")
     if candidates := out.repeated_ids():
-        lines = ((line, id_) for b in again for line, id_ in zip(b.lines, b.ids, strict=True))
-        refuse_repeated(lines, candidates, file, "the document id")
+        documents = (
+            (line, [id_], (text, title or None))
+            for b in again
+            for line, id_, text, title in zip(
+                b.lines, b.ids, b.texts, b.titles or [None] * len(b.ids), strict=True
+            )
+        )
+        n -= len(drop_repeated(documents, candidates, file, "the document id", out))
     out.haystack(HAYSTACK)
     return n
 
 
-def refuse_repeated(
-    keys: Iterable[tuple[int, Hashable]], candidates: set[int], file: TextFile, what: str
-) -> None:
-    """Raise UsageError for the first key that stands on two lines; `what` says what it is."""
-    seen: dict[Hashable, int] = {}
-    for line, key in keys:
-        if hash(key) in candidates:
-            if key in seen:
+def drop_repeated(
+    documents: Iterable[tuple[int, Sequence[Hashable], object]],
+    candidates: set[int],
+    file: TextFile,
+    what: str,
+    out: DatasetWriter,
+) -> list[int]:
+    """Take out the documents that stand above already, word for word; returns their rows.
+
+    `documents`: line, keys that must be unique and content of each row; `candidates`: hashes of
+    keys that may stand twice; `what` says what a key is. Raises UsageError where the content of two
+    differs.
+    """
+    seen: dict[Hashable, tuple[int, object]] = {}
+    rows: list[int] = []
+    for row, (line, keys, content) in enumerate(documents):
+        for key in keys:
+            if hash(key) not in candidates:
+                continue
+            at, other = seen.setdefault(key, (line, content))
+            if at != line and other != content:
                 raise file.error(
                     line,
-                    f"{what} {key!r} stands on {file.at(seen[key])} already; ids must be unique, "
-                    "take one out or rename it",
+                    f"{what} {key!r} stands on {file.at(at)} already, with another content; ids "
+                    "must be unique, take one out or rename it",
                 )
-            seen[key] = line
+            if at != line and row not in rows[-1:]:
+                rows.append(row)
+                out.repair(_TWICE, f"{file.path.name}:{line} {keys[0]}")
+    if rows:
+        out.drop_documents(rows)
+    return rows
 
 
 def judged(
@@ -105,7 +132,7 @@ def write_judged_queries(
 ) -> None:
     """Write the queries that have a judgement, and the judgements; the others are recorded.
 
-    Raises UsageError for a query id that stands twice and for judgements of unknown queries.
+    Raises UsageError for a query id that stands twice, and where no query is judged.
     """
     seen: dict[str, int] = {}
     for line, id_, text in unique(queries, file, seen):
@@ -113,10 +140,10 @@ def write_judged_queries(
             out.query(id_, text, HAYSTACK, ability=ability)
         else:
             out.repair("queries without a judgement: left out", f"{file.path.name}:{line} {id_}")
-    refuse_unknown_queries(key, key_file, seen, file)
-    for of_query in key.values():
-        for qrel in of_query:
-            out.qrel(qrel.query, qrel.document, qrel.grade)
+    known = without_unknown_queries(key, seen, file, key_file, out)
+    for query in known:
+        for qrel in key[query]:
+            out.qrel(query, qrel.document, qrel.grade)
 
 
 def unique(
@@ -132,14 +159,23 @@ def unique(
         yield line, id_, text
 
 
-def refuse_unknown_queries(
-    key: dict[str, list[QrelLine]], key_file: TextFile, known: Collection[str], file: TextFile
-) -> None:
-    """Raise UsageError at the first judgement of a query that is not there."""
-    unknown = [of_query[0] for query, of_query in key.items() if query not in known]
-    if unknown:
-        raise key_file.error(
-            unknown[0].line,
-            f"the query {unknown[0].query!r} is not in {file} (nor are {len(unknown) - 1} others); "
-            "add it, or take its judgements out",
-        )
+def without_unknown_queries(
+    judged: Iterable[str],
+    known: Collection[str],
+    file: TextFile,
+    qrels: object,
+    out: DatasetWriter,
+) -> list[str]:
+    """The judged queries that `file` has; the others are recorded.
+
+    Raises UsageError where it has none of them.
+    """
+    there = []
+    for query in judged:
+        if query in known:
+            there.append(query)
+        else:
+            out.repair(_NO_QUERY, query)
+    if not there:
+        raise UsageError(f"{qrels}: judges none of the queries of {file}; are the ids the same?")
+    return there

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from harness.datasets.adapters.formats.text import DocumentBatch, TextFile
 from harness.errors import UsageError
+from harness.runfiles.raw import BYTE_ORDER_MARK, MARKED
 
 _DOCUMENT = ("document id", "text")
 
@@ -36,7 +37,10 @@ def tsv_documents(file: TextFile) -> Iterator[DocumentBatch]:
     """Documents of `id<TAB>text` lines, in batches. Raises UsageError as `tsv` does."""
     for first, lines in file.blocks():
         try:
-            rows = [line.decode().removesuffix("\r").split("\t", 1) for line in lines]
+            rows = [
+                line.decode().removeprefix("\ufeff").removesuffix("\r").split("\t", 1)
+                for line in lines
+            ]
             ids, texts = map(list, zip(*rows, strict=True))
             yield DocumentBatch(range(first, first + len(rows)), ids, texts)
         except ValueError:  # a blank line, a broken one, or bytes that are not UTF-8
@@ -99,4 +103,6 @@ def _with_line_ends(file: TextFile) -> Iterator[str]:
     """Every line, blank ones too: a quoted cell may hold them."""
     for first, lines in file.blocks():
         for number, line in enumerate(lines, first):
+            if line.startswith(BYTE_ORDER_MARK):
+                raise file.error(number, f"the line {MARKED}")
             yield file.decode(number, line) + "\n"

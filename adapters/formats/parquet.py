@@ -7,7 +7,7 @@ from typing import Any
 
 from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError
-from harness.runfiles.tables import parquet_errors
+from harness.runfiles.tables import parquet_errors, parquet_source
 
 
 def records(file: TextFile, rows: int = 1 << 13) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -19,7 +19,7 @@ def records(file: TextFile, rows: int = 1 << 13) -> Iterator[tuple[int, dict[str
 
     number = 0
     with parquet_errors(file):
-        table = pq.ParquetFile(file.path)
+        table = pq.ParquetFile(parquet_source(file.path))
     with table:
         with parquet_errors(file):
             names = table.schema_arrow.names

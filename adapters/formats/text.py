@@ -87,10 +87,13 @@ class TextFile:
             yield first, [whole]
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """The decoded lines with their numbers, without line ends; blank ones are left out."""
+        """The decoded lines with their numbers, without line ends; blank ones are left out.
+
+        A byte-order mark at the beginning of a line is one of another file that was joined on.
+        """
         for first, lines in self.blocks():
             for number, line in enumerate(lines, first):
-                text = self.decode(number, line)
+                text = self.decode(number, line.removeprefix(BYTE_ORDER_MARK))
                 if text:
                     yield number, text
 

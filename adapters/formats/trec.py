@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -12,6 +13,9 @@ from harness.runfiles.fields import QRELS, FieldError, grade_of
 
 _ORDER = ["query", "document", "grade"]
 _LABEL = re.compile(r"(?:Number|Topic):\s*", re.IGNORECASE)  # <num> Number: 301
+_XML_TOPIC = re.compile(r"<topic\s", re.IGNORECASE)
+_NUMBER = re.compile(r"\b(?:number|id)\s*=\s*([\"'])(.+?)\1", re.IGNORECASE)
+_TEXTS = ("query", "title")
 _TAG = re.compile(r"</?[A-Za-z][^>]*>")
 
 
@@ -46,6 +50,8 @@ def qrels(file: TextFile) -> Iterator[QrelLine]:
         if line.lstrip().startswith("#") and not beir:
             continue
         cells = line.split("\t") if "\t" in line else line.split()
+        if not cells[-1] and len(cells) == (4 if beir or number == 1 else 5):
+            cells.pop()  # a tab at the end
         if len(cells) not in (3, 4):
             raise file.error(
                 number,
@@ -65,13 +71,16 @@ def qrels(file: TextFile) -> Iterator[QrelLine]:
 
 
 def topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
-    """Line, id and text of each topic: `id<TAB>text` lines, or TREC's <top> blocks (the title).
+    """Line, id and text of each topic: `id<TAB>text` lines, or tags of TREC.
 
-    Raises UsageError for a line without a tab and for a <top> without a number or a title.
+    These are <top> blocks (the title), or XML as TREC-COVID and the Web track have it: the query of
+    each <topic number="1">, or its title, or whatever text it has. Raises UsageError for a line
+    without a tab and for a topic without a number or a text.
     """
     first = next((line for _, line in file.lines() if line.strip()), "")
     if first.lstrip().startswith("<"):
-        yield from _tagged_topics(file)
+        xml = any(_XML_TOPIC.search(line) for _, line in file.lines())
+        yield from _xml_topics(file) if xml else _tagged_topics(file)
         return
     for number, (id_, text) in tsv(file, ("query id", "query")):
         yield number, id_, text
@@ -125,6 +134,19 @@ def _untagged(text: str) -> str:
     return (_TAG.sub(" ", text[:last]) + text[last:]).strip()
 
 
+def _xml_topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
+    for number, block in _blocks(file, "topic"):
+        mark, _, inside = block.partition(">")
+        named = _NUMBER.search(mark)
+        if named is None:
+            raise file.error(number, 'this <topic> has no number="..."; add it')
+        texts = next(filter(None, (_between(file, number, inside, t) for t in _TEXTS)), [inside])
+        text = " ".join(html.unescape(_untagged(texts[0])).split())
+        if not text:
+            raise file.error(number, f"the topic {named[2]!r} has no <query>; add it")
+        yield number, named[2].strip(), text
+
+
 def _tagged_topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
     for number, block in _blocks(file, "top"):
         ids, titles = _after(block, "num"), _after(block, "title")
@@ -148,9 +170,10 @@ def _after(block: str, tag: str) -> list[str]:
 def _blocks(file: TextFile, tag: str) -> Iterator[tuple[int, str]]:
     """What stands between <tag> and </tag>, with the line of the former.
 
-    Raises UsageError for one of them without the other.
+    Before it stand the attributes of a tag that has some, and a >. Raises UsageError for one of
+    them without the other.
     """
-    mark = re.compile(rf"<(/?){tag}>", re.IGNORECASE)
+    mark = re.compile(rf"<(/?){tag}(?:>|(?=\s))", re.IGNORECASE)
     opening, closing = f"<{tag}>", f"</{tag}>"
     start, held = 0, list[str]()
     for number, line in file.lines():

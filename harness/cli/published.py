@@ -97,6 +97,7 @@ def import_options(options: argparse.Namespace, path: Path) -> ImportOptions:
         k=options.k,
         strict=options.strict,
         matching=matching(options),
+        score_column=getattr(options, "score_column", None) or "",
     )
 
 

@@ -80,6 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_options(parser, PublishedOptions, DatasetOptions, MatchingOptions, ScoringOptions)
     parser.add_argument("--name", metavar="SYSTEM", help="what to call the system (the file)")
+    parser.add_argument(
+        "--score-column", metavar="NAME", help="the column of a run file that holds the scores"
+    )
     parser.add_argument("--k", type=int, help="how deep the system was asked to rank")
     parser.add_argument("--out", metavar="FOLDER", help="where run folders are kept (results)")
     parser.add_argument(
@@ -119,7 +122,14 @@ def _refuse_unused(options: argparse.Namespace, path: Path) -> None:
     elif path.is_dir():
         own = ("name", "k", "out", "strict", "granularity", "text", "split", "as_of", "rebuild")
         refuse(
-            options, "for a run, which says it itself", *own, "format", "ranking", "repeats", "cut"
+            options,
+            "for a run, which says it itself",
+            *own,
+            "format",
+            "ranking",
+            "repeats",
+            "cut",
+            "score_column",
         )
 
 
@@ -142,6 +152,7 @@ def _of_file(options: argparse.Namespace, path: Path) -> tuple[Path, Dataset]:
         raise UsageError("--dataset (or --qrels) is missing; see `harness datasets`")
     form = form_of(options, path)
     if form is not None:
+        refuse(options, f"for a file of the form {form}", "score_column")
         return folder_of_published(options, path, form)
     refuse(options, "for a run file of a usual form", "repeats", "ranking", "cut")
     dataset = fitting_dataset(options)
@@ -211,6 +222,7 @@ def _suggesting_source(options: argparse.Namespace, path: Path) -> Iterator[None
 
 def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     """trec_eval's table, from two files."""
+    from harness.runfiles.readers import read_rankings
     from harness.scoring.evaluate import evaluate
     from harness.scoring.ranks import Ties
     from harness.scoring.results import counted
@@ -219,9 +231,10 @@ def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     if options.ties is not None and options.ties not in list(Ties):
         raise UsageError(f"unknown tie rule {options.ties!r}; known: {', '.join(Ties)}")
     with _suggesting_source(options, path):
+        column = options.score_column
         result = evaluate(
             Path(options.qrels),
-            path,
+            read_rankings(path, score_column=column) if column else path,
             metrics,
             ties=Ties(options.ties or "trec"),
             missing=options.missing or "zero",

@@ -78,6 +78,9 @@ def build(request: PrepareRequest) -> Path:
     require_names(*files.values())
     raw = SourceFiles(files, variant, request.downloads, request.quiet)
     manifest = _convert(request, raw, source or request.downloads)
+    if variant.needs_source:
+        for one in manifest.repairs:
+            _log.warning(f"note: {source}: {one.count} x {one.kind} (first {one.examples[0]})")
     if request.path is not None and not variant.needs_source:
         if manifest.official:
             # With the published hashes a local copy is the official dataset: kept under that name.
@@ -205,6 +208,12 @@ class AsOfWriter(DatasetWriter):
         self._said += [None] * len(ids)
         self._ids += ids
         super().documents(ids, texts, titles)
+
+    def drop_documents(self, rows: Sequence[int]) -> None:
+        """Take documents out again."""
+        super().drop_documents(rows)
+        for row in sorted(rows, reverse=True):
+            del self._said[row], self._ids[row]
 
     def finish(self) -> None:
         """As a writer does; raises UsageError where no question is dated, or nothing was said."""

@@ -32,6 +32,11 @@ _BATCH_DOCUMENTS = 1 << 13
 _BATCH_CHARACTERS = 1 << 18  # small enough for the cache, and for the heap to be used again
 _EXAMPLES = 20
 
+NOT_HELD = (
+    "judgements of documents that the corpus does not hold: kept; they count as relevant and "
+    "cannot be found"
+)
+
 
 class DatasetWriter:
     """What an adapter writes to.
@@ -129,6 +134,24 @@ class DatasetWriter:
         self._document_count += n
         if self._bar is not None:
             self._bar.update(n)
+
+    def drop_documents(self, rows: Sequence[int]) -> None:
+        """Take documents out again; the rows of those behind them become less."""
+        self._flush_documents()
+        self._tables["documents.arrow"].close()
+        written = self._folder / "documents.arrow"
+        before = written.rename(self._folder / "documents.before")
+        kept, start = np.ones(self._document_count, bool), 0
+        kept[rows] = False
+        table = self._tables["documents.arrow"] = TableFile(written, DOCUMENTS)
+        with pa.memory_map(str(before)) as source:
+            reader = pa.ipc.open_file(source)
+            for i in range(reader.num_record_batches):
+                batch = reader.get_batch(i)
+                table.write(batch.filter(pa.array(kept[start : start + len(batch)])))
+                start += len(batch)
+        before.unlink()
+        self._document_count = table.rows
 
     def repeated_ids(self) -> set[int]:
         """Hashes of the document ids that stand more than once so far (see Repeated)."""
@@ -306,11 +329,7 @@ class DatasetWriter:
                 f"{absent[0]!r}: add the documents or take the judgements out"
             )
         for name in absent:
-            self.repair(
-                "judgements of documents that the corpus does not hold: kept; they count as "
-                "relevant and cannot be found",
-                name,
-            )
+            self.repair(NOT_HELD, name)
         self._tables["qrels.arrow"].write_table(table)
 
     def _write_changes(self) -> None:

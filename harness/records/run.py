@@ -230,13 +230,17 @@ class GitState(Record):
 
 
 class ImportedFile(Record, tag="rankings", tag_field="kind"):
-    """A run file that another system wrote; `asked` of `queries`, where it names those asked."""
+    """A run file that another system wrote; `asked` of `queries`, where it names those asked.
+
+    `score_column`: the column of the scores, where it was named.
+    """
 
     file: str
     sha256: str
     notes: list[str] = msgspec.field(default_factory=list)
     asked: int | None = None
     queries: int | None = None
+    score_column: str = ""
 
 
 class PublishedFile(Record, tag="published", tag_field="kind"):

@@ -1,17 +1,17 @@
 """The names that people give to the fields of runs and of labelled data: one table.
 
 Names are compared by their letters and digits alone, so `query_id`, `query-id` and `Query ID` are
-one. A field that nobody knows is never taken for one that is not there: in queries, judgements and
-changes it is refused unless it was declared to be passed over; documents and runs carry much that
-is nobody's business, and there only what is nearly the name of a missing field is refused.
+one. An unknown field is skipped with a note, but refused where it could be a missing field of ours:
+a name that is nearly one, or numbers where nothing else orders a run or grades a judgement.
 """
 
 from __future__ import annotations
 
+import logging
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 _NEAR = 0.8
@@ -23,10 +23,16 @@ _LONGEST = 1000
 _SAID = 20
 """How many of a record's fields are named in an error."""
 
-
+_LEFTOVER = re.compile(r"|__index_level_\d+__|Unnamed: \d+(\.\d+)*")
+"""What pandas calls an index that it wrote as a column."""
+_PYTERRIER = ("docid", "docno")
+"""A document's row in its index, and its id."""
+_DISTANCE = re.compile(r".*distances?|dists?|l2")
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
 _DIGITS = 40  # more are beyond 32 bits in any case
 _TRUTH = {"true": 1, "false": 0}
+
+_log = logging.getLogger(__name__)
 
 
 class FieldError(ValueError):
@@ -38,16 +44,15 @@ class Fields:
     """The fields of one kind of record.
 
     `names`: of each field, what it may be called, its own name first. `needed` must be there.
-    `passed`: known, and of no use here. `strict`: any other field is refused. `distances`: what
-    must not be all that a row has of an order, since less of it is better. `bare`: names that are
-    of a text where a column of ids stands beside it, as `query` beside `query_id`.
+    `passed`: known, and of no use here. `numbers`: without one of these fields no other may hold
+    numbers, since it could be the one that counts. `bare`: names that are of a text where a column
+    of ids stands beside it, as `query` beside `query_id`.
     """
 
     names: Mapping[str, tuple[str, ...]]
     needed: tuple[str, ...]
     passed: tuple[str, ...] = ()
-    strict: bool = False
-    distances: tuple[str, ...] = ()
+    numbers: tuple[str, ...] = ()
     bare: tuple[str, ...] = ()
 
     def read(
@@ -57,38 +62,74 @@ class Fields:
 
         Those `ignored` are passed over. `remedy` is what else an unknown field's error advises.
         Raises FieldError for a name that stands twice, two that mean the same, a needed field that
-        is missing, and an unknown one that cannot be passed over.
+        is missing, and an unknown one that is nearly the name of a missing field.
         """
         found: dict[str, str] = {}
-        unknown = []
         times = Counter(given)
         for name in given:
             if len(name) > _LONGEST:
                 raise FieldError(
                     f"{name[:40]!r}... is no name of a field, of {len(name):,} letters"
                 )
-            if times[name] > 1:
+            if times[name] > 1 and not _LEFTOVER.fullmatch(name):
                 raise FieldError(f"{name!r} stands {times[name]} times; keep one")
-            if name in ignored:
+            if name in ignored or (field := self.field(name)) is None:
                 continue
-            field = self.field(name)
-            if field in found and (plain(name) in self.bare) != (plain(found[field]) in self.bare):
-                found[field] = found[field] if plain(name) in self.bare else name
-                continue
-            if field in found:
+            if field not in found or self._gives_way(found[field], name):
+                found[field] = name
+            elif not self._gives_way(name, found[field]):
                 raise FieldError(
                     f"{found[field]!r} and {name!r} both mean {field}; take one out{remedy}"
                 )
-            if field is not None:
-                found[field] = name
-            elif plain(name) not in self._passed:
-                unknown.append(name)
+        unread = self.unread(given, ignored)
         for field in self.needed:
             if field not in found:
-                raise FieldError(self._missing(field, given, unknown))
-        for name in unknown:
-            self._refuse(name, found, remedy)
+                raise FieldError(self._missing(field, given, unread))
+        absent = {name: field for field in self.names.keys() - found for name in self.names[field]}
+        for name in unread:
+            if (near := _nearest(name, absent)) is not None:
+                raise FieldError(f"unknown field {name!r}; did you mean {absent[near]}?{remedy}")
         return found
+
+    def unread(self, given: Iterable[str], ignored: Collection[str] = ()) -> list[str]:
+        """The names that stand for nothing here, and are not known to be of no use."""
+        return [
+            name
+            for name in given
+            if not (name in ignored or _LEFTOVER.fullmatch(name) or plain(name) in self._passed)
+            and self.field(name) is None
+        ]
+
+    def refuse_numbers(self, found: Collection[str], numbers: Iterable[str]) -> None:
+        """Raises FieldError for unread columns of `numbers` where no field says what they say."""
+        if not self.numbers or set(self.numbers) & set(found):
+            return
+        for name in numbers:
+            wanted = " or ".join(self.numbers)
+            if self.numbers == ("grade",):
+                advice = "call it grade, or take it out"
+            elif _DISTANCE.fullmatch(plain(name)):
+                advice = "of a distance less is better: give a score, or the rank"
+            else:
+                advice = (
+                    f"if more of it is better, add --score-column {name} (score_column= of "
+                    "read_rankings), else take it out"
+                )
+            raise FieldError(f"{name!r} holds numbers, and there is no {wanted}: {advice}")
+
+    def scored_by(self, column: str) -> Fields:
+        """The fields of rows whose score is called `column`. Raises FieldError for a known name."""
+        score = self.numbers[0]
+        meant = self.field(column)
+        if meant not in (None, score) or _DISTANCE.fullmatch(plain(column)):
+            raise FieldError(f"{column!r} is {meant or 'a distance'}, which is no score")
+        names = {**self.names, score: (column,)}
+        return replace(self, names=names, needed=(*self.needed, score))
+
+    def _gives_way(self, name: str, other: str) -> bool:
+        """Whether a column is none of ids, since the other one of the same meaning is."""
+        pair = plain(name), plain(other)
+        return (pair[0] in self.bare and pair[1] not in self.bare) or pair == _PYTERRIER
 
     def field(self, name: str) -> str | None:
         """The field that a name stands for."""
@@ -118,8 +159,9 @@ class Fields:
             name for name in unknown if get_close_matches(plain(name), self._of(field), 1, 0.7)
         ]
         advice = f"; did you mean {close[0]!r} for it?" if close else ""
+        also = f" (or {', '.join(self.names[field][1:])})" if self.names[field][1:] else ""
         return (
-            f"no field {field!r} (or {', '.join(self.names[field][1:])}); it has "
+            f"no field {field!r}{also}; it has "
             f"{', '.join(given[:_SAID]) or 'none'}"
             f"{f' and {len(given) - _SAID} more' if len(given) > _SAID else ''}{advice}"
         )
@@ -127,22 +169,14 @@ class Fields:
     def _of(self, field: str) -> list[str]:
         return [plain(name) for name in self.names[field]]
 
-    def _refuse(self, name: str, found: Mapping[str, str], remedy: str) -> None:
-        if plain(name) in self.distances and not {"score", "rank"} & set(found):
-            raise FieldError(
-                f"of a {name} less is better, and of a score more: give a score, or the rank"
-            )
-        from difflib import get_close_matches
 
-        absent = [field for field in self.names if field not in found]
-        if self.strict:
-            every = [plain(one) for field in absent for one in self.names[field]]
-            close = get_close_matches(plain(name), every, 1, 0.6)
-            meant = self.field(close[0]) if close else None
-            advice = f"did you mean {meant}?" if meant else f"known: {', '.join(self.names)}"
-            raise FieldError(f"unknown field {name!r}; {advice}{remedy}")
-        if (field := _nearest(name, absent)) is not None:
-            raise FieldError(f"unknown field {name!r}; did you mean {field}?{remedy}")
+def note_unread(where: str, names: Collection[str]) -> None:
+    """Says in a line which fields of a file are not read."""
+    if names:
+        more = f" and {len(names) - _SAID} more" if len(names) > _SAID else ""
+        _log.warning(
+            f"note: {where}: fields that are not read: {', '.join([*names][:_SAID])}{more}"
+        )
 
 
 def grade_of(value: object) -> int:
@@ -198,7 +232,7 @@ RUN = Fields(
         "rank": ("rank",),
     },
     needed=("query", "document"),
-    distances=("distance", "dist"),
+    numbers=("score", "rank"),
     bare=_BARE,
 )
 """A row of a run: a document that was returned."""
@@ -210,16 +244,29 @@ RUN_LISTS = Fields(
         "scores": ("scores", "similarities"),
     },
     needed=("query", "documents"),
+    numbers=("scores",),
     bare=_BARE,
 )
 """A query of a run, with all that was returned."""
 
-HITS = Fields(
-    {name: (name,) for name in ("id", "sources", "text", "score")},
-    needed=(),
-    distances=RUN.distances,
+HIT_LISTS = Fields(
+    {"query": RUN.names["query"], "hits": ("hits", "candidates")},
+    needed=("query", "hits"),
+    bare=_BARE,
 )
-"""A hit of a run whose documents are named by their sources."""
+"""A query of a run, with an object for each document or text that was returned."""
+
+HITS = Fields(
+    {
+        "id": ("id", *RUN.names["document"]),
+        "sources": ("sources",),
+        "text": ("text", "content", "contents"),
+        "score": ("score",),
+    },
+    needed=(),
+    bare=_BARE,
+)
+"""A hit: a document, or a text of the system's own with the documents that are its sources."""
 
 QRELS = Fields(
     {
@@ -232,7 +279,7 @@ QRELS = Fields(
     },
     needed=("query", "document"),
     passed=("q0", "iter", "iteration"),  # TREC's second column
-    strict=True,
+    numbers=("grade",),
     bare=_BARE,
 )
 
@@ -253,7 +300,6 @@ QUERIES = Fields(
     },
     needed=("id", "text"),
     passed=("metadata",),  # where BEIR's files keep what its tools do not use
-    strict=True,
 )
 
 DOCUMENTS = Fields(
@@ -280,6 +326,5 @@ CHANGES = Fields(
         "haystack": _HAYSTACKS,
     },
     needed=("kind", "document", "timestamp"),
-    strict=True,
 )
 """What became of a document that was said."""

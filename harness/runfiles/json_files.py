@@ -1,7 +1,8 @@
 """JSON files of runs and judgements: records, lines of them, or one object of queries.
 
-A run has records {query, document, score?} or {query, documents, scores?}, or is one object
-{query: {document: score}} or {query: [document, ...]}.
+A run has records {query, document, score?}, {query, documents, scores?} or
+{query, hits: [{document, score?}, ...]}, or is one object {query: {document: score}} or
+{query: [document, ...]}.
 """
 
 from __future__ import annotations
@@ -16,9 +17,17 @@ import orjson
 import pyarrow as pa
 
 from harness.errors import UsageError
-from harness.runfiles.fields import RUN, RUN_LISTS, FieldError, Fields
+from harness.runfiles.fields import (
+    HIT_LISTS,
+    HITS,
+    RUN,
+    RUN_LISTS,
+    FieldError,
+    Fields,
+    note_unread,
+)
 from harness.runfiles.raw import doubled_key, read_bytes, read_lines
-from harness.runfiles.tables import Columns
+from harness.runfiles.tables import Columns, holds_numbers
 
 _LINE = '{"query": id, "document": id, "score": number}'
 _OBJECT = '{"query": {"document": score, ...}, ...} or {"query": ["document", ...], ...}'
@@ -85,16 +94,20 @@ class Answers:
         self.documents += documents
 
 
-def read_run(path: Path, *, lines: bool) -> Answers:
+def read_run(path: Path, *, lines: bool, score_column: str = "") -> Answers:
     """A run file of JSON. A query whose documents are an empty list was answered with nothing.
 
     Raises UsageError, naming file and record, for what cannot be read, and for scores that only
     some records have.
     """
     value, unit = load_json(path, lines=lines)
-    if isinstance(value, dict) and {*map(type, value.values())} in ({dict}, {list}, {dict, list}):
+    if (
+        not score_column
+        and isinstance(value, dict)
+        and {*map(type, value.values())} in ({dict}, {list}, {dict, list})
+    ):
         return _of_object(path, value)
-    found = _Records(path, unit)
+    found = _Records(path, unit, score_column)
     for number, record in enumerate(value if isinstance(value, list) else [value], 1):
         if record is None and unit == "line":
             continue
@@ -113,7 +126,7 @@ def holds_queries(path: Path) -> bool:
     return bool(head and RUN_LISTS.field(head[1].decode(errors="replace")) is None)
 
 
-def rows_of_lines(path: Path) -> pa.Table | None:
+def rows_of_lines(path: Path, fields: Fields) -> pa.Table | None:
     """A JSONL run file that is a row a line, as Arrow's own reader sees it, with its own names.
 
     None for any other form and for whatever is odd: then `read_run` says what it is.
@@ -123,7 +136,7 @@ def rows_of_lines(path: Path) -> pa.Table | None:
     data = read_bytes(path)
     try:
         record = orjson.loads(data[: data.find(b"\n") + 1] or data)
-        names = RUN.read([*record]) if isinstance(record, dict) else {}
+        names = fields.read([*record]) if isinstance(record, dict) else {}
         types = {"query": pa.string(), "document": pa.string()}
         types |= {"score": pa.float64(), "rank": pa.float64()}
         schema = pa.schema([(name, types[field]) for field, name in names.items()])
@@ -132,25 +145,32 @@ def rows_of_lines(path: Path) -> pa.Table | None:
         table = arrow_json.read_json(
             pa.py_buffer(data), parse_options=arrow_json.ParseOptions(explicit_schema=schema)
         )
-        if RUN.read(table.column_names) != names:
+        unread = fields.unread(table.column_names)
+        if fields.read(table.column_names) != names:
             return None
+        fields.refuse_numbers(names, (one for one in unread if holds_numbers(table[one])))
         table = table.select(list(names.values())).rename_columns(list(names))
         table.validate(full=True)
     except (FieldError, ValueError, pa.ArrowException):
         return None
     lines = data.count(b"\n") + (not data.endswith(b"\n"))
-    odd = len(table) != lines or any(column.null_count for column in table.columns)
-    return None if odd else table
+    if len(table) != lines or any(column.null_count for column in table.columns):
+        return None
+    note_unread(str(path), unread)
+    return table
 
 
 class _Records:
     """Gathers records of a file, which are counted as `unit`: lines or records."""
 
-    def __init__(self, path: Path, unit: str) -> None:
+    def __init__(self, path: Path, unit: str, score_column: str = "") -> None:
         self._path, self._unit = path, unit
+        self._forms: tuple[Fields, ...] = (RUN_LISTS, HIT_LISTS, RUN)
+        if score_column:
+            self._forms = (RUN_LISTS.scored_by(score_column), RUN.scored_by(score_column))
         self._answers = Answers()
         self._first: dict[str, dict[bool, int]] = {"score": {}, "rank": {}}
-        self._shapes: dict[tuple[str, ...], tuple[bool, dict[str, str]]] = {}
+        self._shapes: dict[tuple[str, ...], tuple[Fields, dict[str, str], list[str]]] = {}
 
     def take(self, number: int, record: Any) -> None:
         """One record. Raises FieldError, TypeError and ValueError."""
@@ -158,13 +178,21 @@ class _Records:
             raise TypeError("not an object")
         shape = tuple(record)
         if shape not in self._shapes:
-            listed = RUN_LISTS.heads(shape)
-            self._shapes[shape] = listed, (RUN_LISTS if listed else RUN).read(shape)
-        listed, names = self._shapes[shape]
-        if listed:
+            form = next((one for one in self._forms if one.heads(shape)), self._forms[-1])
+            self._shapes[shape] = form, form.read(shape), form.unread(shape)
+        form, names, unread = self._shapes[shape]
+        form.refuse_numbers(names, (name for name in unread if _is_number(record[name])))
+        query, scores, ranks = record[names["query"]], None, None
+        if form is HIT_LISTS:
+            query, hits = hits_of(record)
+            if not all("id" in hit for hit in hits):
+                raise TypeError("a hit names no document; texts are scored on a --dataset")
+            found = [hit["id"] for hit in hits]
+            if any("score" in hit for hit in hits):
+                scores = [hit.get("score") for hit in hits]
+        elif "documents" in names:
             found = record[names["documents"]]
-            scores = record[names["scores"]] if "scores" in names else None
-            ranks = None
+            scores = record[names["scores"]] if "scores" in names else scores
         else:
             found = [record[names["document"]]]
             scores, ranks = (_alone(record, names, name) for name in ("score", "rank"))
@@ -173,7 +201,7 @@ class _Records:
         if scores is not None and len(scores) != len(found):
             raise ValueError(f"{len(found)} documents, {len(scores)} scores")
         answers = self._answers
-        answers.add(_id(record[names["query"]]), _ids(found))
+        answers.add(_id(query), _ids(found))
         for name, given, values in (
             ("score", scores, answers.scores),
             ("rank", ranks, answers.ranks),
@@ -192,9 +220,36 @@ class _Records:
                     f"{self._path}, {self._unit} {first[False]}: no {name}, but {self._unit} "
                     f"{first[True]} has one; give all or none"
                 )
+        unread = dict.fromkeys(name for *_, names in self._shapes.values() for name in names)
+        note_unread(str(self._path), unread)
         if not self._answers.ids:
             raise UsageError(f"{self._path}: empty; a run has {self._unit}s {_LINE}")
         return self._answers
+
+
+def hits_of(record: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+    """The query's id of a record with hits, and the hits, each under the names of HITS.
+
+    The id may stand in the hits, or in an object beside the query's text, as RankLLM has them.
+    Raises FieldError and TypeError.
+    """
+    names = HIT_LISTS.read([*record])
+    query, hits = record[names["query"]], record[names["hits"]]
+    if not isinstance(hits, list) or not all(isinstance(one, dict) for one in hits):
+        raise TypeError("hits must be a list of objects")
+    for one in [query] if isinstance(query, dict) else hits[: names["query"] == "query"]:
+        query = next((one[name] for name in ("qid", "query_id") if name in one), query)
+    found = [{field: one[name] for field, name in HITS.read([*one]).items()} for one in hits]
+    for hit in found:
+        if "id" in hit:
+            hit["id"] = _id(hit["id"])
+    return _id(query), found
+
+
+def _is_number(value: Any) -> bool:
+    """Whether a value is a number, or a list of them."""
+    values = value if isinstance(value, list) else [value]
+    return bool(values) and {*map(type, values)} <= _NUMBERS
 
 
 def _alone(record: dict[str, object], names: dict[str, str], name: str) -> list[Any] | None:
@@ -256,7 +311,7 @@ def of_json(path: Path, fields: Fields, *, lines: bool) -> Columns:
         ]
     elif not isinstance(value, list):
         raise UsageError(f"{path}: holds neither a list of records nor an object of queries")
-    shapes: dict[tuple[str, ...], dict[str, str]] = {}
+    shapes: dict[tuple[str, ...], tuple[dict[str, str], list[str]]] = {}
     for number, record in enumerate(value, 1):
         if record is None and unit == "line":
             continue
@@ -265,14 +320,17 @@ def of_json(path: Path, fields: Fields, *, lines: bool) -> Columns:
                 raise FieldError("not an object")
             shape = tuple(record)
             if shape not in shapes:
-                shapes[shape] = fields.read(shape)
+                shapes[shape] = fields.read(shape), fields.unread(shape)
+            names, unread = shapes[shape]
+            fields.refuse_numbers(names, (name for name in unread if _is_number(record[name])))
         except FieldError as error:
             raise UsageError(f"{path}, {unit} {number}: {error}") from None
-        for name in (*fields.needed, *shapes[shape]):
+        for name in (*fields.needed, *names):
             rows.setdefault(name, [None] * len(places))
         for name, values in rows.items():
-            values.append(record[shapes[shape][name]] if name in shapes[shape] else None)
+            values.append(record[names[name]] if name in names else None)
         places.append(number)
+    note_unread(str(path), dict.fromkeys(name for _, unread in shapes.values() for name in unread))
     if not places:
         raise UsageError(f"{path}: holds no records")
     return Columns(

@@ -20,6 +20,7 @@ from harness.errors import UsageError, require_names
 LONGEST_LINE = 1 << 28
 """Bytes of one line; what has no line ends must fill neither the memory nor the time."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+MARKED = "begins with a byte-order mark: were two files joined? take the mark out"
 BOMB_BYTES, BOMB_RATIO = 1 << 30, 200
 """No text of more bytes than the one shrinks further than the other when it is packed."""
 

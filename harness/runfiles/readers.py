@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from harness.errors import UsageError
 from harness.runfiles.arrow import take, to_numpy
-from harness.runfiles.fields import RUN
+from harness.runfiles.fields import RUN, FieldError, Fields
 from harness.runfiles.rankings import (
     Rankings,
     Run,
@@ -21,6 +21,7 @@ from harness.runfiles.rankings import (
     from_dict,
     grouped_rankings,
 )
+from harness.runfiles.raw import MARKED
 from harness.runfiles.tables import (
     Columns,
     Frame,
@@ -37,21 +38,29 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+_MS_MARCO = ("query", "document", "rank")
+"""Columns of a run of three, as MS MARCO's evaluation takes them."""
 
-def read_rankings(source: str | Path | Run | Frame | Rankings) -> Rankings:
+
+def read_rankings(
+    source: str | Path | Run | Frame | Rankings, *, score_column: str = ""
+) -> Rankings:
     """Rankings from a file, a dict, or a frame of pandas, polars, Arrow or Hugging Face.
 
-    A file is read by its ending: .jsonl, .json, .parquet, .csv, .tsv with a header line, else TREC;
-    .gz too. Columns may have any usual name (see the reference on rankings).
+    A file is read by its ending: .jsonl, .json, .parquet, .csv, .tsv with a header line, else TREC
+    or `query document rank`; .gz too. Columns may have any usual name (see the reference on
+    rankings); `score_column` names that of the scores if it is another.
 
-    Raises UsageError, naming file and line, for what cannot be read and for scores that are NaN.
+    Raises UsageError, naming file and line, for what cannot be read, for scores that are NaN, and
+    where numbers are not read though nothing else orders the rows.
     """
     if isinstance(source, Rankings):
         return source
     if isinstance(source, Mapping):
         return from_dict(source)
+    fields = _fields(score_column)
     if is_frame(source):
-        return _of_columns(of_frame(source, RUN, "the run"))
+        return _of_columns(of_frame(source, fields, "the run"))
     if not isinstance(source, str | PathLike):
         raise UsageError(
             f"the run must be a file, {{query: {{document: score}}}} or a frame, not {source!r:.60}"
@@ -59,18 +68,33 @@ def read_rankings(source: str | Path | Run | Frame | Rankings) -> Rankings:
     path = Path(source)
     if not path.is_file():
         raise UsageError(f"{path}: no such run file")
-    if is_trec(path):
-        return _read_trec(path)
     form = form_of(path)
     if form in (".jsonl", ".json"):
-        return _read_json(path, form)
-    return _of_columns((of_parquet if form == ".parquet" else of_delimited)(path, RUN))
+        return _read_json(path, form, score_column)
+    if form in (".parquet", ".csv") or (form == ".tsv" and has_header(path, fields)):
+        return _of_columns((of_parquet if form == ".parquet" else of_delimited)(path, fields))
+    if score_column:
+        raise UsageError(f"{path}: has no names of columns, so leave out --score-column")
+    if is_trec(path):
+        return _read_trec(path)
+    return _of_columns(of_delimited(path, RUN, _MS_MARCO))
 
 
 def is_trec(path: Path) -> bool:
-    """True for a file whose ending says nothing else, and for .tsv without a header line."""
+    """Whether a file has no header line, and not three columns: query, document and rank."""
+    from harness.runfiles.trec import has_three_columns
+
     form = form_of(path)
-    return not form or (form == ".tsv" and not has_header(path, RUN))
+    if form and (form != ".tsv" or has_header(path, RUN)):
+        return False
+    return not has_three_columns(path)
+
+
+def _fields(score_column: str) -> Fields:
+    try:
+        return RUN.scored_by(score_column) if score_column else RUN
+    except FieldError as error:
+        raise UsageError(f"--score-column {error}") from None
 
 
 def _read_trec(path: Path) -> Rankings:
@@ -78,19 +102,22 @@ def _read_trec(path: Path) -> Rankings:
 
     table = pa.concat_tables(map_blocks(path, lambda block: block))
     queries = table["query"].unify_dictionaries().combine_chunks()
+    names = _unmarked(queries.dictionary.to_pylist(), path)
     scores = to_numpy(table["score"])
     if np.isnan(scores).any():
         raise UsageError(
             f"{path}, line {nan_line(path)}: the score is NaN, which has no place in an order; "
             "mend the system that wrote it"
         )
-    return checked_rankings(
-        queries.dictionary.to_pylist(),
-        to_numpy(queries.indices),
-        table["document"],
-        scores,
-        str(path),
-    )
+    return checked_rankings(names, to_numpy(queries.indices), table["document"], scores, str(path))
+
+
+def _unmarked(queries: list[str], path: Path) -> list[str]:
+    """The ids of queries. Raises UsageError for one that a mark in the middle of a file spoils."""
+    for query in queries:
+        if query.startswith("\ufeff"):
+            raise UsageError(f"{path}: the query {query!r} {MARKED}")
+    return queries
 
 
 def map_trec(path: Path, work: Callable[[Rankings], T]) -> Iterator[T]:
@@ -106,7 +133,7 @@ def map_trec(path: Path, work: Callable[[Rankings], T]) -> Iterator[T]:
         queries = block["query"].chunk(0)
         return work(
             grouped_rankings(
-                queries.dictionary.to_pylist(),
+                _unmarked(queries.dictionary.to_pylist(), path),
                 to_numpy(queries.indices),
                 block["document"],
                 to_numpy(block["score"]),
@@ -116,13 +143,14 @@ def map_trec(path: Path, work: Callable[[Rankings], T]) -> Iterator[T]:
     return map_blocks(path, call)
 
 
-def _read_json(path: Path, form: str) -> Rankings:
+def _read_json(path: Path, form: str, score_column: str) -> Rankings:
     from harness.runfiles.json_files import read_run, rows_of_lines
 
-    table = rows_of_lines(path) if form == ".jsonl" else None
+    table = rows_of_lines(path, _fields(score_column)) if form == ".jsonl" else None
     if table is not None:
         return _of_columns(Columns(table, str(path), lambda row: f"line {row + 1}"))
-    return _of_answers(read_run(path, lines=form == ".jsonl"), str(path))
+    answers = read_run(path, lines=form == ".jsonl", score_column=score_column)
+    return _of_answers(answers, str(path))
 
 
 def _of_answers(answers: Answers, where: str) -> Rankings:

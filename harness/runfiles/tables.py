@@ -7,7 +7,8 @@ of Hugging Face by `with_format("arrow")`. None of them is imported here.
 from __future__ import annotations
 
 import csv
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,11 +21,13 @@ import pyarrow.compute as pc
 
 from harness.errors import UsageError
 from harness.runfiles.arrow import to_numpy
-from harness.runfiles.fields import FieldError, Fields, grade_of
-from harness.runfiles.raw import read_bytes
+from harness.runfiles.fields import FieldError, Fields, grade_of, note_unread
+from harness.runfiles.raw import BYTE_ORDER_MARK, MARKED, read_bytes
 
-_INDEX = "__index_level_"  # what pandas calls the index of a frame that was filtered
+_BYTE_ORDER_MARK = BYTE_ORDER_MARK.decode()
 _SAMPLE = 1 << 16
+_LOOKED_AT = 1000  # values of a column of texts, to see whether they are numbers
+_TAB_AT_END = re.compile(rb"\t(?=\r?\n|\r?\Z)")
 _ROW = 1 << 20  # the longest that Arrow's reader of CSV is sure to take
 
 
@@ -43,6 +46,9 @@ class Formats(Protocol):
         """The same rows, in another library's form."""
         ...
 
+
+_Chosen = tuple[dict[str, str], list[str]]
+"""The column of each field, and unread columns that must not hold numbers."""
 
 Frame = Streams | Formats
 """A table in memory: columns by name."""
@@ -155,7 +161,7 @@ def as_table(frame: Frame, what: str) -> pa.Table:
     for i, field in enumerate(table.schema):
         if pa.types.is_dictionary(field.type):  # polars' have values that Arrow itself cannot take
             table = table.set_column(i, field.name, _decoded(table.column(i)))
-    return table.select([i for i, name in enumerate(table.column_names) if _INDEX not in name])
+    return table
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -171,7 +177,9 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def of_frame(frame: Frame, fields: Fields, what: str) -> Columns:
     """The fields of a frame. Raises UsageError, which calls it `what`."""
-    return _named(as_table(frame, what), fields, what, lambda row: f"row {row}")
+    table = as_table(frame, what)
+    named = _named(table, fields, _chosen(fields, table.column_names, what), what)
+    return Columns(named, what, lambda row: f"row {row}")
 
 
 @contextmanager
@@ -189,48 +197,66 @@ def of_parquet(path: Path, fields: Fields) -> Columns:
     """The fields of a Parquet file. Raises UsageError for anything else."""
     import pyarrow.parquet as pq
 
-    with parquet_errors(path):
-        names = pq.read_schema(path).names
-        found = _read(fields, names, str(path))
-        table = pq.read_table(path, columns=list(found.values())).select(list(found.values()))
+    with parquet_errors(path), pq.ParquetFile(parquet_source(path)) as file:
+        chosen = _chosen(fields, file.schema_arrow.names, str(path))
+        table = file.read([*chosen[0].values(), *chosen[1]])
         table.validate(full=True)  # texts are UTF-8
-    return Columns(table.rename_columns(list(found)), str(path), lambda row: f"row {row}")
+    return Columns(_named(table, fields, chosen, str(path)), str(path), lambda row: f"row {row}")
 
 
-def of_delimited(path: Path, fields: Fields) -> Columns:
+def parquet_source(path: Path) -> str | pa.BufferReader:
+    """A Parquet file as Arrow reads one: by its name, or unpacked, where it is packed."""
+    packed = path.suffix.lower() != ".parquet"
+    return pa.BufferReader(read_bytes(path)) if packed else str(path)
+
+
+def of_delimited(path: Path, fields: Fields, names: Sequence[str] = ()) -> Columns:
     """The fields of a CSV or TSV file, as texts; empty cells are null.
 
-    Raises UsageError, naming the line, for anything else.
+    `names` are those of the columns where the file has no header line. Raises UsageError, naming
+    the line, for anything else.
     """
-    from pyarrow import csv as arrow_csv
-
     data = read_bytes(path)
     head, _, body = data.partition(b"\n")
     cells, delimiter = header(head)
-    found = _read(fields, cells, f"{path}, line 1")
-    types = {name: pa.string() for name in cells}
-    if not body.strip():
-        table = pa.schema(types.items()).empty_table()
-    else:
+    if names:
+        cells, body, delimiter = [*names], data, "\t" if b"\t" in head else " "
+    chosen = _chosen(fields, cells, f"{path}, line 1")
+    try:
         try:
-            table = arrow_csv.read_csv(
-                pa.py_buffer(body),
-                read_options=arrow_csv.ReadOptions(column_names=cells),
-                parse_options=arrow_csv.ParseOptions(
-                    delimiter=delimiter, newlines_in_values=b'"' in body
-                ),
-                convert_options=arrow_csv.ConvertOptions(
-                    include_columns=list(found.values()),
-                    column_types=types,
-                    null_values=[""],
-                    strings_can_be_null=True,
-                    quoted_strings_can_be_null=True,
-                ),
-            )
-        except pa.ArrowInvalid as error:
-            raise _broken(path, data, len(cells), delimiter, str(error)) from None
-    named = table.select(list(found.values())).rename_columns(list(found))
-    return Columns(named, str(path), lambda row: f"line {_line(data, delimiter, row)}")
+            table = _table(body, cells, delimiter, chosen)
+        except pa.ArrowInvalid:  # a tab at the end of lines ends their last cell
+            table = _table(_TAB_AT_END.sub(b"", body), cells, delimiter, chosen)
+    except pa.ArrowInvalid as error:
+        raise _broken(path, data, len(cells), delimiter, str(error)) from None
+    first = 0 if names else 1
+    named = _named(table, fields, chosen, str(path))
+    columns = Columns(named, str(path), lambda row: f"line {_line(data, delimiter, row, first)}")
+    if table.column_names[:1] == cells[:1]:
+        marked = pc.starts_with(table.column(0), _BYTE_ORDER_MARK)
+        if pc.any(marked).as_py():
+            raise columns.error(pc.index(marked, True).as_py(), f"the line {MARKED}")
+    return columns
+
+
+def _table(body: bytes, cells: list[str], delimiter: str, chosen: _Chosen) -> pa.Table:
+    from pyarrow import csv as arrow_csv
+
+    types = dict.fromkeys(cells, pa.string())
+    if not body.strip():
+        return pa.schema(types.items()).empty_table()
+    return arrow_csv.read_csv(
+        pa.py_buffer(body),
+        read_options=arrow_csv.ReadOptions(column_names=cells),
+        parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in body),
+        convert_options=arrow_csv.ConvertOptions(
+            include_columns=[*chosen[0].values(), *chosen[1]],
+            column_types=types,
+            null_values=[""],
+            strings_can_be_null=True,
+            quoted_strings_can_be_null=True,
+        ),
+    )
 
 
 FORMS = (".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".tsv")
@@ -264,16 +290,41 @@ def has_header(path: Path, fields: Fields, *, spoilt: bool = False) -> bool:
     return fields.heads(cells) or (spoilt and fields.resembles(cells))
 
 
-def _read(fields: Fields, names: list[str], where: str) -> dict[str, str]:
+def _chosen(fields: Fields, names: list[str], where: str) -> _Chosen:
     try:
-        return fields.read(names)
+        found = fields.read(names)
     except FieldError as error:
         raise UsageError(f"{where}: {error}") from None
+    unread = fields.unread(names)
+    note_unread(where, unread)
+    return found, [] if {*fields.numbers} & {*found} else unread
 
 
-def _named(table: pa.Table, fields: Fields, what: str, place: Callable[[int], str]) -> Columns:
-    found = _read(fields, table.column_names, what)
-    return Columns(table.select(list(found.values())).rename_columns(list(found)), what, place)
+def _named(table: pa.Table, fields: Fields, chosen: _Chosen, where: str) -> pa.Table:
+    """The chosen columns under their fields' names."""
+    found, suspects = chosen
+    try:
+        fields.refuse_numbers(found, (name for name in suspects if holds_numbers(table[name])))
+    except FieldError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return table.select(list(found.values())).rename_columns(list(found))
+
+
+def holds_numbers(column: pa.ChunkedArray) -> bool:
+    """Whether a column holds numbers, also as texts, or lists of them."""
+    type_ = column.type
+    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+        type_ = type_.value_type
+    if not _is_text(type_):
+        return bool(
+            pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
+        )
+    texts = column.drop_null().slice(0, _LOOKED_AT) if _is_text(column.type) else column[:0]
+    try:
+        texts.cast(pa.float64())
+    except pa.ArrowException:
+        return False
+    return len(texts) > 0
 
 
 def _is_text(type_: pa.DataType) -> bool:
@@ -288,22 +339,22 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _rows(data: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of each row below the header; blank lines are none, as Arrow has it."""
+def _rows(data: bytes, delimiter: str, first: int = 1) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of each row below line `first`; blank lines are none, as Arrow has it."""
     lines = data.split(b"\n")
     reader = csv.reader((f"{line.decode()}\n" for line in lines), delimiter=delimiter, strict=True)
     start = 1
     for cells in reader:
-        if cells and start > 1:
+        if cells and start > first:
             yield start, cells
         start = reader.line_num + 1
 
 
-def _line(data: bytes, delimiter: str, row: int) -> int:
+def _line(data: bytes, delimiter: str, row: int, first: int) -> int:
     """The line on which a row begins; the last that could be read, if Arrow reads it otherwise."""
     found = 1
     try:
-        for at, (number, _) in enumerate(_rows(data, delimiter)):
+        for at, (number, _) in enumerate(_rows(data, delimiter, first)):
             found = number
             if at == row:
                 break

@@ -87,6 +87,12 @@ def map_blocks(path: Path, work: Callable[[pa.Table], T]) -> Iterator[T]:
                 future.cancel()
 
 
+def has_three_columns(path: Path) -> bool:
+    """Whether the first line is `query document rank`, as MS MARCO's evaluation takes runs."""
+    fields = _first_line(path)[1].split() if path.is_file() else []
+    return len(fields) == 3 and fields[-1].isdigit()
+
+
 def _form(path: Path) -> _Form:
     if not path.is_file():
         raise UsageError(f"{path}: no such run file")

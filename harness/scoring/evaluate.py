@@ -23,7 +23,7 @@ from harness.runfiles.arrow import strings
 from harness.runfiles.fields import QRELS, grade_of
 from harness.runfiles.pairs import RankedPairs
 from harness.runfiles.rankings import Rankings, Run, best_first, without
-from harness.runfiles.raw import read_lines
+from harness.runfiles.raw import BYTE_ORDER_MARK, read_lines
 from harness.runfiles.readers import is_trec, map_trec, read_rankings
 from harness.runfiles.tables import (
     Columns,
@@ -317,7 +317,7 @@ def _of_lines(path: Path) -> Qrels:
     qrels: dict[str, dict[str, int]] = {}
     beir = False
     for number, line in enumerate(read_lines(path), 1):
-        fields = line.split()
+        fields = line.removeprefix(BYTE_ORDER_MARK).split()
         if number == 1 and (beir := _heads(path, fields)):
             continue
         if not fields or (fields[0].startswith(b"#") and not beir):

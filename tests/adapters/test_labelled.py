@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from harness.datasets.columns import verify
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
@@ -213,8 +214,8 @@ def test_a_grade_of_nothing_is_none_by_whatever_name(
     assert contents(open_dataset("labelled", source=write(tmp_path / "b", files)))[2] == [("d1", 0)]
 
 
-def test_what_documents_carry_besides_is_passed_over_and_said_and_what_is_declared_is_not_said(
-    home: Path, tmp_path: Path
+def test_what_files_carry_besides_is_passed_over_and_said_and_what_is_declared_is_not_said(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     documents = [{**d, "url": "x", "author": "y", "metadata": {"a": 1}} for d in DOCUMENTS]
     judgements = [{**JUDGEMENTS[0], "annotator": "ann"}]
@@ -232,8 +233,52 @@ def test_what_documents_carry_besides_is_passed_over_and_said_and_what_is_declar
         ["url"],
     )
     (folder / "labelled.toml").write_text("[ignore]\nqueries = ['source']\n")
-    with pytest.raises(UsageError, match="unknown field 'annotator'"):
-        open_dataset("labelled", source=folder)
+    again = open_dataset("labelled", source=folder, rebuild=True)
+    assert [(r.kind, r.examples) for r in again.manifest.repairs] == [
+        ("fields of documents that are not known: passed over", ["author", "url"]),
+        ("fields of qrels that are not known: passed over", ["annotator"]),
+    ]
+    assert "2 x fields of documents that are not known" in capsys.readouterr().err
+
+
+def test_judgements_of_what_is_not_there_are_counted_and_said(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gone = [{"query": "q1", "document": "d9"}, {"query": "q9", "document": "d1"}]
+    folder = write(tmp_path / "mine", jsonl(queries=QUERIES[:1], qrels=[*JUDGEMENTS, *gone]))
+    dataset = open_dataset("labelled", source=folder)
+    assert dataset.query_ids == ["q1"]
+    assert dataset.qrels().document_id.to_pylist() == ["d1", "d9"]
+    assert dataset.qrels().document.tolist() == [0, -1]
+    assert [(r.kind.partition(":")[0], r.examples) for r in dataset.manifest.repairs] == [
+        ("judgements of queries that are not there", ["q9"]),
+        ("judgements of documents that the corpus does not hold", ["q1 d9"]),
+    ]
+    assert capsys.readouterr().err.count("note: ") == 2
+
+
+def test_a_document_that_stands_twice_is_kept_once_and_the_rows_behind_it_move_up(
+    home: Path, tmp_path: Path
+) -> None:
+    one, two = {"haystack": ["a", "b"]}, {"haystack": {"b": "2024-01-02"}}
+    documents = [
+        {"id": "t1", "text": "Hello", "timestamp": "2024-01-01", **one},
+        {"id": "t1", "text": "Hello", "timestamp": "2024-01-01", **one},
+        {"id": "t2", "text": "Again", **two},
+        {"id": "t1", "text": "Hello", "timestamp": "2024-01-01", **one},
+        {"id": "t3", "text": "Bye", "timestamp": "2024-01-03", **one},
+    ]
+    queries = [{"id": f"q{h}", "text": "Who?", "haystack": h} for h in "ab"]
+    judgements = [{"query": "qa", "document": "t3"}, {"query": "qb", "document": "t2"}]
+    files = jsonl(documents=documents, queries=queries, qrels=judgements)
+    dataset = open_dataset("labelled", source=write(tmp_path / "mine", files))
+    assert [one.id for one in dataset.documents] == ["t1", "t2", "t3"]
+    assert [dataset.haystack_rows(h).tolist() for h in range(2)] == [[0, 2], [0, 1, 2]]
+    assert dataset.qrels().document.tolist() == [2, 1]
+    assert [(r.count, r.examples) for r in dataset.manifest.repairs] == [
+        (2, ["documents.jsonl:2 ('a', 't1')", "documents.jsonl:4 ('a', 't1')"])
+    ]
+    assert not verify(dataset)[0].message.count("not")
 
 
 @pytest.mark.parametrize("held", [["d1", "d2"], {"d1": 1, "d2": 1}, '["d1", "d2"]', "['d1', 'd2']"])
@@ -290,16 +335,15 @@ CSV = {
     ("files", "says"),
     [
         (jsonl(qrels=[{"query": "q1", "document": "d9"}]),
-         "qrels.jsonl:1: the document 'd9' is not in the documents; add it"),
-        (jsonl(qrels=[*JUDGEMENTS, {"query": "q9", "document": "d1"}]),
-         "qrels.jsonl:2: the query 'q9' is not in"),
+         "qrels.jsonl:1: the document 'd9' is not in the documents, nor is any other that is judg"),
+        (jsonl(qrels=[{"query": "q9", "document": "d1"}]), "qrels.jsonl: judges none of the quer"),
         (jsonl(qrels=[{"query": "q1", "document": "d1", "grade": 1.5}]),
          "qrels.jsonl:1: the grade '1.5' is not an integer"),
         (jsonl(qrels=[*JUDGEMENTS, {"query": "q1", "document": "d1", "grade": 1}]),
          "qrels.jsonl:2: the document 'd1' has the grade 1 here and 2 on line 1"),
         (jsonl(qrels=[{"query": "q1"}]), "qrels.jsonl:1: no field 'document' (or"),
         (jsonl(qrels=[]), "qrels.jsonl: holds no qrels"),
-        (jsonl(documents=[*DOCUMENTS, DOCUMENTS[0]]),
+        (jsonl(documents=[*DOCUMENTS, {**DOCUMENTS[0], "text": "other"}]),
          "documents.jsonl:3: the haystack and document id ('corpus', 'd1') stands on line 1"),
         (jsonl(documents=[]), "documents.jsonl: holds no documents"),
         (jsonl(documents=[{**DOCUMENTS[0], "timestamp": "last May"}]),
@@ -324,7 +368,8 @@ CSV = {
         ({**CSV, "queries.csv": "id,text,abilty\nq1,a,temporal\n"},
          "queries.csv:1: unknown field 'abilty'; did you mean ability? (to pass one over, name it "
          "in labelled.toml under [ignore] queries)"),
-        ({**CSV, "queries.csv": "id,text,source\nq1,a,b\n"}, "unknown field 'source'; known: id,"),
+        ({**CSV, "judgements.csv": "query,document,gain\nq1,d1,0\n"},
+         "judgements.csv:2: 'gain' holds numbers, and there is no grade: call it grade"),
         ({**CSV, "judgements.csv": "query,document,grad\nq1,d1,0\n"},
          "judgements.csv:1: unknown field 'grad'; did you mean grade?"),
         ({**CSV, "judgements.csv": "query,document,grade,grade\nq1,d1,0,1\n"},

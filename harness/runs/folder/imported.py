@@ -33,8 +33,7 @@ from harness.records.run import (
     RunRecord,
     RunSettings,
 )
-from harness.runfiles.fields import HITS
-from harness.runfiles.json_files import holds_queries
+from harness.runfiles.json_files import hits_of, holds_queries
 from harness.runfiles.rankings import Rankings
 from harness.runfiles.raw import read_bytes, read_lines
 from harness.runfiles.readers import read_rankings
@@ -149,6 +148,7 @@ class ImportOptions:
 
     `k` None: as deep as they are. `strict`: what is odd about them is an error. `matching`: how
     texts of the system's own are resolved to documents. `quiet`: what is odd is not said.
+    `score_column`: the file's name for the scores, if no usual one.
     """
 
     out: Path
@@ -157,6 +157,7 @@ class ImportOptions:
     strict: bool = False
     matching: Matching | None = None
     quiet: bool = False
+    score_column: str = ""
 
     def folder(self, dataset: Dataset, identity: object) -> Path:
         """Return the run folder of rankings that `identity` tells from others."""
@@ -184,9 +185,9 @@ def import_rankings(
     Raises UsageError for a file that cannot be read, one without any query of the dataset, and,
     when `strict`, for repeated documents and unknown queries.
     """
-    if is_hits_file(source):
+    if is_hits_file(source) and not options.score_column:
         return _import_hits(source, dataset, options)
-    rankings = read_rankings(source)
+    rankings = read_rankings(source, score_column=options.score_column)
     rankings, notes = known_queries(rankings, dataset, source)
     say(source, notes, options.strict, quiet=options.quiet)
     deepest = int(np.diff(rankings.starts).max(initial=0))
@@ -194,7 +195,12 @@ def import_rankings(
         raise UsageError(
             f"{source}: holds rankings of {deepest} documents, more than --k {options.k}"
         )
-    about = ImportedFile(file=source.name, sha256=digest(source), notes=notes)
+    about = ImportedFile(
+        file=source.name,
+        sha256=digest(source),
+        notes=notes,
+        score_column=options.score_column,
+    )
     asked = None
     if not unasked and holds_queries(source):
         named = set(rankings.query_ids)
@@ -202,6 +208,8 @@ def import_rankings(
         about = replace(about, asked=len(asked), queries=dataset.n_queries)
     k = options.k or max(deepest, 1)
     identity: dict[str, object] = {"rankings": about.sha256, "k": k}
+    if options.score_column:
+        identity["score_column"] = options.score_column
     if asked is not None and len(asked) < dataset.n_queries:
         identity["asked"] = len(asked)
     folder = options.folder(dataset, identity)
@@ -312,18 +320,18 @@ def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
         if not line.strip():
             continue
         try:
-            record = orjson.loads(line)
-            query = known.get(record["query"])
+            name, hits = hits_of(orjson.loads(line))
+            query = known.get(name)
             if query is None:
-                file.unknown[str(record["query"])] = None
+                file.unknown[str(name)] = None
                 continue
-            if record["query"] in file.queries:
-                raise ValueError(f"the query {record['query']!r} stands on a line above; keep one")
-            file.queries[record["query"]] = None
+            if name in file.queries:
+                raise ValueError(f"the query {name!r} stands on a line above; keep one")
+            file.queries[name] = None
             haystack = int(dataset.query_haystack[query])
             if haystack not in places:
                 places[haystack] = dataset.rows_by_id(haystack)
-            for place, one in enumerate(record["hits"], 1):
+            for place, one in enumerate(hits, 1):
                 file.hits.append(_hit(query, place, one, places[haystack]))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(
@@ -333,10 +341,7 @@ def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
     return file
 
 
-def _hit(query: int, place: int, given: Any, rows: dict[str, int]) -> TextHit:
-    if not isinstance(given, dict):
-        raise TypeError("a hit must be an object")
-    one = {field: given[name] for field, name in HITS.read([*given]).items()}
+def _hit(query: int, place: int, one: dict[str, Any], rows: dict[str, int]) -> TextHit:
     named, score, text = one.get("sources", []), one.get("score"), one.get("text", "")
     if not isinstance(named, list):  # of a text the letters would be taken
         raise TypeError("sources must be a list of ids")

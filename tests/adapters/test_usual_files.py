@@ -1,0 +1,310 @@
+"""Eighty files and folders in the forms that people have: each is read, and as what it says."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.datasets.registry import open_dataset
+from harness.errors import UsageError
+from harness.runfiles.rankings import best_first
+from harness.runfiles.readers import read_rankings
+from harness.scoring.evaluate import read_qrels
+
+Rows = Sequence[Mapping[str, Any]]
+Content = str | bytes | Rows
+
+# -- Runs, whose rows are not in order ---------------------------------------------------------
+
+RUN = [("q1", "d2"), ("q1", "d1"), ("q2", "d3")]
+_RUN = [("q1", "d1", 2, 1.5), ("q2", "d3", 1, 7.0), ("q1", "d2", 1, 2.5)]
+
+
+def _run(*names: str, **more: Any) -> list[dict[str, Any]]:
+    """Rows with the names of query, document and score or rank, and further fields."""
+    found = []
+    for query, document, rank, score in _RUN:
+        order = {name: rank if name.lower() == "rank" else score for name in names[2:]}
+        found.append({names[0]: query, names[1]: document, **order, **more})
+    return found
+
+
+def _lines(rows: Rows) -> str:
+    return "".join(json.dumps(row) + "\n" for row in rows)
+
+
+def _table(rows: Rows, delimiter: str = ",", end: str = "\n") -> str:
+    lines = [rows[0], *(row.values() for row in rows)]
+    return "".join(delimiter.join(map(str, line)) + end for line in lines)
+
+
+def _parquet(rows: Rows) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(list(rows)), buffer)
+    return buffer.getvalue()
+
+
+def _trec(line: str) -> str:
+    return "".join(line.format(q, d, r, s) + "\n" for q, d, r, s in _RUN)
+
+
+_USUAL = _run("query", "document", "score")
+_INDEXED = [{"": n, **row} for n, row in enumerate(_USUAL)]
+_PYTERRIER = [
+    {"qid": q, "docid": 40 + n, "docno": d, "rank": r - 1, "score": s, "query": "who?"}
+    for n, (q, d, r, s) in enumerate(_RUN)
+]
+_HITS = {
+    "q1": [{"docid": "d1", "rank": 2, "score": 1.5}, {"docid": "d2", "rank": 1, "score": 2.5}],
+    "q2": [{"docid": "d3", "rank": 1, "score": 7.0}],
+}
+
+
+def _runs() -> Iterator[tuple[str, Content]]:
+    for line in (
+        "{} Q0 {} {} {} tag",
+        "{}\tQ0\t{}\t{}\t{}\ttag",
+        "{} Q0 {} {} {}",
+        "{}  Q0   {}  {}  {}  a tag of words",
+        "{} 0 {} {} {} tag\r",
+    ):
+        yield "run.trec", _trec(line)
+    yield "run.txt", "# a comment\n" + _trec("{} Q0 {} {} {} tag")
+    yield "run.trec.gz", gzip.compress(_trec("{} Q0 {} {} {} tag").encode())
+    yield "run.tsv", _trec("{}\tQ0\t{}\t{}\t{}\ttag")
+    for name in ("msmarco.tsv", "msmarco.txt", "msmarco"):
+        yield name, _trec("{}\t{}\t{}")
+    yield "msmarco.run", _trec("{} {} {}")
+    yield "msmarco.tsv.gz", gzip.compress(_trec("{}\t{}\t{}").encode())
+    yield "pyterrier.csv", _table(_PYTERRIER)
+    yield "pyterrier.csv", _table([{"": n, **row} for n, row in enumerate(_PYTERRIER)])
+    yield "pyterrier.parquet", _parquet(_PYTERRIER)
+    yield "pandas.csv", _table(_INDEXED)
+    yield "pandas.csv", _table([{"Unnamed: 0": n, **row} for n, row in enumerate(_INDEXED)])
+    yield "pandas.csv", _table([{"": n, **r} for n, r in enumerate(_run("qid", "docno", "rank"))])
+    yield "pandas.parquet", _parquet(_run("qid", "docno", "score", __index_level_0__=3))
+    yield "pandas.parquet", _parquet(_run("qid", "docno", "rank", __index_level_0__=3))
+    yield "run.csv", _table(_run("query_id", "doc_id", "score", comment="fine", lang="en"))
+    yield "run.csv", _table(_run("Query ID", "Doc-ID", "Similarity"), ";")
+    yield "run.csv", _table(_run("qid", "pid", "sim", text="a"), end="\r\n")
+    yield "run.csv", "\ufeff" + _table(_run("query-id", "corpus-id", "score"))
+    yield "run.tsv", _table(_run("query-id", "corpus-id", "score"), "\t")
+    yield "run.tsv", _table(_run("query-id", "corpus-id", "score"), "\t", "\t\n")
+    yield "run.tsv", _table(_USUAL, "\t", "\t\n").replace("\t\n", "\n", 1)
+    yield "run.csv", _table(_run("question_id", "chunk_id", "rank", url="x"))
+    yield "run.parquet", _parquet(_run("query", "document", "score", year=1999, source="x"))
+    yield "run.parquet.gz", gzip.compress(_parquet(_USUAL))
+    yield "run.jsonl", _lines(_run("qid", "docid", "score", text="a", meta={"page": 3}))
+    yield "run.jsonl", _lines(_run("query-id", "passage_id", "rank", title=""))
+    yield "run.jsonl.gz", gzip.compress(_lines(_USUAL).encode())
+    yield "run.json", json.dumps(_run("query_id", "doc_id", "score", comment=None))
+    yield "ranx.json", json.dumps({"q1": {"d1": 1.5, "d2": 2.5}, "q2": {"d3": 7}})
+    yield "lists.json", json.dumps({"q1": ["d2", "d1"], "q2": ["d3"]})
+    lists = [{"query": "q1", "docs": ["d1", "d2"], "scores": [1.5, 2.5]}]
+    yield "lists.jsonl", _lines([*lists, {"query": "q2", "docs": ["d3"], "scores": [7]}])
+    yield "pyserini.jsonl", _lines([{"qid": q, "hits": hits} for q, hits in _HITS.items()])
+    yield "pyserini.json", json.dumps([{"query": q, "hits": hits} for q, hits in _HITS.items()])
+    rank_gpt = [
+        {"query": "who?", "hits": [{"content": "a", "qid": q, **hit} for hit in hits]}
+        for q, hits in _HITS.items()
+    ]
+    yield "rank_gpt.json", json.dumps(rank_gpt)
+    rank_llm = [
+        {"query": {"text": "who?", "qid": q}, "candidates": [{**hit, "doc": {}} for hit in hits]}
+        for q, hits in _HITS.items()
+    ]
+    yield "rank_llm.jsonl", _lines(rank_llm)
+
+
+# -- Judgements --------------------------------------------------------------------------------
+
+QRELS = {("q1", "d1", 2), ("q1", "d2", 0), ("q2", "d3", 1)}
+_QRELS = sorted(QRELS)
+
+
+def _judged(*names: str, **more: Any) -> list[dict[str, Any]]:
+    return [dict(zip(names, row, strict=True)) | more for row in _QRELS]
+
+
+def _judgements() -> Iterator[tuple[str, Content]]:
+    usual = _judged("query-id", "corpus-id", "score")
+    yield "qrels.txt", "".join(f"{q} 0 {d} {g}\n" for q, d, g in _QRELS)
+    yield "qrels.trec", "".join(f"{q}\tQ0\t{d}\t{g}\t\n" for q, d, g in _QRELS)
+    yield "test.tsv", _table(usual, "\t")
+    yield "test.tsv", _table(usual, "\t", "\t\n")
+    yield "test.tsv", _table(usual, "\t", "\t\n").replace("\t\n", "\n", 1)
+    yield "test.tsv.gz", gzip.compress(_table(usual, "\t").encode())
+    yield "qrels.csv", _table(_judged("qid", "docno", "label", iteration="0"))
+    yield "qrels.csv", _table(_judged("query_id", "doc_id", "relevance", comment="sure"))
+    yield "qrels.csv", _table([{"": n, **row} for n, row in enumerate(usual)])
+    yield "qrels.jsonl", _lines(_judged("query", "document", "grade", annotator="a", seconds=3))
+    yield "qrels.json", json.dumps({"q1": {"d1": 2, "d2": 0}, "q2": {"d3": 1}})
+    yield "qrels.parquet", _parquet(_judged("query-id", "corpus-id", "score", subset="a"))
+    indexed = _judged("qid", "docid", "rel", __index_level_0__=7)
+    yield "qrels.parquet.gz", gzip.compress(_parquet(indexed))
+
+
+# -- Folders -----------------------------------------------------------------------------------
+
+DATASET = ([("d1", "Ferries leave at noon."), ("d2", "Bread rises.")], {("q1", "d1", 1)})
+_CORPUS = [{"_id": id_, "title": "", "text": text} for id_, text in DATASET[0]]
+_ASKED = [{"_id": "q1", "text": "when do ferries leave?"}]
+_KEY = "query-id\tcorpus-id\tscore\nq1\td1\t1\n"
+Folder = dict[str, Content]
+
+
+def _beir(**files: Content) -> Folder:
+    found: Folder = {"corpus": _CORPUS, "queries": _ASKED, "qrels/test": _KEY} | files
+    endings = {"corpus": ".jsonl", "queries": ".jsonl"}
+    return {name + endings.get(name, ".tsv"): content for name, content in found.items()}
+
+
+def _both() -> Iterator[tuple[str, Folder]]:
+    """Folders in BEIR's form, with what the hub's have besides."""
+    for field in ({"query_type": "what"}, {"instruction": "find"}, {"lang": "en"}, {"title": ""},
+                  {"metadata": {}}, {"comment": None, "domain": "sea", "year": 3}):  # fmt: skip
+        yield "test", _beir(queries=[_ASKED[0] | field])
+    yield "test", _beir(corpus=[{**one, "lang": "en", "url": "x", "n": 3} for one in _CORPUS])
+    yield "test", _beir(corpus=[{"_id": one["_id"], "text": one["text"]} for one in _CORPUS])
+    yield "test", _beir(corpus=[{**one, "title": None} for one in _CORPUS])
+    yield "test", _beir(corpus=[_CORPUS[0], _CORPUS[0], _CORPUS[1]])
+    yield "test", _beir(corpus=[*_CORPUS, _CORPUS[0]])
+    yield "test", _beir(**{"qrels/test": _KEY.replace("\n", "\t\n")})
+    yield "test", _beir(**{"qrels/test": _KEY.replace("1\n", "1\t\n")})
+    yield "test", _beir(**{"qrels/test": _KEY.replace("\n", "\r\n")})
+    yield "test", _beir(**{"qrels/test": "q1\td1\t1\n"})
+    yield "test", _beir(**{"qrels/test": _KEY + "q9\td1\t1\n"})
+    yield "validation", {**_beir(), "qrels/validation.tsv": _KEY, "qrels/test.tsv": "q2\td2\t1\n"}
+
+
+def _own() -> Iterator[tuple[str, Folder]]:
+    """Folders in other forms."""
+    xml = '<?xml version="1.0"?>\n<topics task="x">\n{}\n</topics>\n'
+    topic = '<topic number="q1"{}>{}</topic>'
+    text = "when do\nferries leave?"
+    covid = f"\n<query>{text}</query>\n<question>Which hour?</question>\n<narrative>n</narrative>\n"
+    web = (
+        f"\n<query> {text} </query>\n<description>d</description>\n"
+        '<subtopic number="1" type="nav">a page</subtopic>\n'
+    )
+    tagged = "<top>\n<num> Number: q1\n<title> when do ferries\nleave?\n<desc> d\n</top>\n"
+    texts = (
+        xml.format(topic.format("", covid)),
+        xml.replace("topics", "webtrack2009").format(topic.format(' type="faceted"', web)),
+        xml.format(topic.format("", f"<title>{text}</title><desc>d</desc>")),
+        xml.format(topic.format("", text)),
+        tagged,
+        "q1\twhen do ferries leave?\n",
+    )
+    beside: Folder = {"docs.jsonl": _CORPUS, "qrels.txt": "q1 0 d1 1\n"}
+    for number, content in enumerate(texts):
+        yield "test", {f"topics.{'xml' if number < 4 else 'txt'}": content, **beside}
+    tables: dict[str, Rows] = {
+        "corpus": [{"doc_id": one["_id"], "text": one["text"]} for one in _CORPUS],
+        "queries": [{"query_id": "q1", "query": _ASKED[0]["text"], "difficulty": "easy"}],
+        "qrels": [{"query_id": "q1", "doc_id": "d1", "relevance": 1, "comment": "sure"}],
+    }
+    yield "test", {f"{name}.parquet": rows for name, rows in tables.items()}
+    packed = {n: gzip.compress(_parquet(rows)) for n, rows in tables.items()}
+    yield "test", {f"{name}.parquet.gz": rows for name, rows in packed.items()}
+    for delimiter, ending in ((",", "csv"), ("\t", "tsv")):
+        yield "test", {f"{n}.{ending}": _table(rows, delimiter) for n, rows in tables.items()}
+    yield "test", {f"{n}.csv": _table([{"": 0, **r} for r in rows]) for n, rows in tables.items()}
+
+
+# -- The test ----------------------------------------------------------------------------------
+
+CASES: list[tuple[str, str, Any]] = [
+    *(("run", name, content) for name, content in _runs()),
+    *(("qrels", name, content) for name, content in _judgements()),
+    *(("beir/fiqa", split, files) for split, files in _both()),
+    *(("labelled", split, files) for split, files in (*_both(), *_own())),
+]
+
+
+def _write(path: Path, content: Content) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if isinstance(content, str):
+        content = content.encode()
+    if not isinstance(content, bytes):
+        content = _parquet(content) if path.suffix == ".parquet" else _lines(content).encode()
+    path.write_bytes(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "content"),
+    CASES,
+    ids=[f"{kind}-{name}-{n}" for n, (kind, name, _) in enumerate(CASES)],
+)
+def test_a_file_in_a_usual_form_is_read_as_what_it_says(
+    kind: str, name: str, content: Any, tmp_path: Path, home: Path
+) -> None:
+    if kind == "run":
+        run = best_first(read_rankings(_write(tmp_path / name, content)))
+        queries = [run.query_ids[query] for query in run.query.tolist()]
+        assert sorted(queries) == queries
+        assert list(zip(queries, run.document.to_pylist(), strict=True)) == RUN
+    elif kind == "qrels":
+        found = read_qrels(_write(tmp_path / name, content))
+        queries = [found.query_ids[query] for query in found.query.tolist()]
+        judged = zip(queries, found.document.to_pylist(), found.grade.tolist(), strict=True)
+        assert {*judged} == QRELS
+    else:
+        for file, data in content.items():
+            _write(tmp_path / "mine" / file, data)
+        split = "dev" if kind == "beir/fiqa" and name == "validation" else name
+        dataset = open_dataset(kind, source=tmp_path / "mine", split=split)
+        key = dataset.qrels()
+        documents = [(one.id, one.text) for one in dataset.documents]
+        judged = zip(
+            key.query.tolist(), key.document_id.to_pylist(), key.grade.tolist(), strict=True
+        )
+        found = {(dataset.query_ids[query], document, grade) for query, document, grade in judged}
+        assert (documents, found) == DATASET
+        assert dataset.query(0).text == "when do ferries leave?"
+
+
+def test_there_are_eighty_of_them() -> None:
+    assert len(CASES) >= 80
+
+
+@pytest.mark.parametrize(
+    "name", ["bm25_score", "relevance", "cosine", "rrf", "logit", "prob", "l2"]
+)
+def test_numbers_that_nothing_reads_are_never_ignored_where_nothing_orders_the_rows(
+    name: str, tmp_path: Path
+) -> None:
+    rows = _run("query", "document", name)
+    lists = [{"query": "q1", "documents": ["d1", "d2"], name: [1.5, 2.5]}]
+    files: dict[str, Content] = {
+        "a.csv": _table(rows),
+        "a.jsonl": _lines(rows),
+        "b.jsonl": _lines([{**row, "n": "x"} if n else row for n, row in enumerate(rows)]),
+        "c.jsonl": _lines(lists),
+        "a.json": json.dumps(rows),
+        "a.parquet": rows,
+        "b.parquet": [{**row, name: str(row[name])} for row in rows],
+    }
+    for file, content in files.items():
+        path = _write(tmp_path / file, content)
+        with pytest.raises(UsageError, match=f"{name}' holds numbers") as error:
+            read_rankings(path)
+        if name == "l2":
+            assert "of a distance less is better" in str(error.value)
+            continue
+        assert f"--score-column {name}" in str(error.value)
+        found = best_first(read_rankings(path, score_column=name))
+        assert found.document.to_pylist()[:2] == ["d2", "d1"]
+    graded = tmp_path / "gain.csv"
+    graded.write_text("query,document,gain\nq1,d1,0\n")
+    with pytest.raises(UsageError, match="'gain' holds numbers, and there is no grade"):
+        read_qrels(graded)
