@@ -187,7 +187,8 @@ def import_rankings(
     """
     if is_hits_file(source) and not options.score_column:
         return _import_hits(source, dataset, options)
-    rankings = read_rankings(source, score_column=options.score_column)
+    column = options.score_column
+    rankings = read_rankings(source, score_column=column)
     rankings, notes = known_queries(rankings, dataset, source)
     say(source, notes, options.strict, quiet=options.quiet)
     deepest = int(np.diff(rankings.starts).max(initial=0))
@@ -195,12 +196,7 @@ def import_rankings(
         raise UsageError(
             f"{source}: holds rankings of {deepest} documents, more than --k {options.k}"
         )
-    about = ImportedFile(
-        file=source.name,
-        sha256=digest(source),
-        notes=notes,
-        score_column=options.score_column,
-    )
+    about = ImportedFile(source.name, digest(source), notes, score_column=column)
     asked = None
     if not unasked and holds_queries(source):
         named = set(rankings.query_ids)
@@ -208,8 +204,7 @@ def import_rankings(
         about = replace(about, asked=len(asked), queries=dataset.n_queries)
     k = options.k or max(deepest, 1)
     identity: dict[str, object] = {"rankings": about.sha256, "k": k}
-    if options.score_column:
-        identity["score_column"] = options.score_column
+    identity |= {"score_column": column} if column else {}
     if asked is not None and len(asked) < dataset.n_queries:
         identity["asked"] = len(asked)
     folder = options.folder(dataset, identity)
