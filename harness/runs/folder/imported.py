@@ -196,7 +196,8 @@ def import_rankings(
         raise UsageError(
             f"{source}: holds rankings of {deepest} documents, more than --k {options.k}"
         )
-    about = ImportedFile(source.name, digest(source), notes, score_column=column)
+    sha256 = digest(source)
+    about = ImportedFile(file=source.name, sha256=sha256, notes=notes, score_column=column)
     asked = None
     if not unasked and holds_queries(source):
         named = set(rankings.query_ids)
