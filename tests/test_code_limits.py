@@ -15,7 +15,7 @@ LINES = {
     "adapters": 5_850,
     "harness/analysis": 7_300,
     "harness/cli": 5_250,
-    "harness/datasets": 3_630,
+    "harness/datasets": 3_650,
     "harness/extensions/answers": 5_690,
     "harness/extensions/cluster": 800,
     "harness/extensions/dense": 1_680,
