@@ -3,8 +3,9 @@
 Two ways. Where the judge's errors are known, by how often it calls right answers right and wrong
 ones wrong, its rate is corrected for them (`corrected_rate`). Where people judged a random sample
 of the very answers, the judge's rate over all is moved by what it missed in the sample
-(`prediction_powered`), which assumes nothing of its errors. `corrected_difference` and
-`prediction_powered_difference` do the same for two systems that were asked the same questions.
+(`prediction_powered`), which assumes nothing of its errors; `prediction_powered_difference` does so
+for two systems that were asked the same questions. A difference is not corrected for errors: a
+judge that favours one of the systems would go unseen.
 
 Of the two, report that with people, whatever the numbers are: it assumes less, has the smaller
 error, and its interval is no wider than that of the people's labels alone with the same additions.
@@ -94,7 +95,7 @@ def corrected_rate(
     """
     units = to_clusters(np.asarray(judged, float), clusters)
     n, people = int(units.n[0]), errors.right + errors.wrong
-    if refused := _refused(n, 1, errors):
+    if refused := _refused(n, errors):
         return refused
     right, wrong = errors.right, errors.wrong
     q = float(units.means[0])
@@ -147,10 +148,10 @@ def _told(
     return JudgedRate(value, low, high, n, people, note, weight)
 
 
-def _refused(n: int, least: int, errors: Errors) -> JudgedRate | None:
+def _refused(n: int, errors: Errors) -> JudgedRate | None:
     """Says why too little is known to correct a judge; None where it can be."""
     note = ""
-    if n < least or not errors.right or not errors.wrong:
+    if not n or not errors.right or not errors.wrong:
         note = "people judged no right, or no wrong answer"
     elif errors.sensitivity + errors.specificity - 1 < _WORTHLESS:
         note = "the judge tells right from wrong hardly at all"
@@ -186,41 +187,6 @@ def prediction_powered_difference(
     ValueError for other shapes.
     """
     return _with_people(judged, people, clusters, _OF_DIFFERENCES, -1.0)
-
-
-def corrected_difference(
-    judged: npt.ArrayLike, errors: Errors, clusters: npt.ArrayLike | None = None
-) -> JudgedRate:
-    """The mean difference between two systems behind the judge's, and its 95% interval.
-
-    `judged` (n,) is the judge's difference by question, NaN where there is none; `errors` are what
-    it got wrong of both systems' answers together. A judge that errs alike on both shrinks every
-    difference by sensitivity + specificity - 1, so the mean is divided by that; the interval is by
-    the delta method, with two answers added to the counts of errors, and to the questions one that
-    each system wins (Agresti & Min 2005), by `clusters` where there are any. A judge that favours
-    one of the systems is not corrected for by this. Raises ValueError for other shapes.
-    """
-    d = np.asarray(judged, float)
-    codes = np.arange(len(d))
-    if clusters is not None:
-        codes, _ = cluster_codes(clusters, len(d))
-    d, codes = d[~np.isnan(d)], codes[~np.isnan(d)]
-    right, wrong = errors.right, errors.wrong
-    n, people = len(d), right + wrong
-    if refused := _refused(n, 2, errors):
-        return refused
-    value = float(d.mean()) / (errors.sensitivity + errors.specificity - 1)
-    alone = to_clusters(d, codes)
-    if alone.clustered and len(alone.sums) < 2:
-        return JudgedRate(_clipped(value, -1), None, None, n, people, _SINGLE)
-    se, sp = (errors.hits + 1) / (right + 2), (errors.rejections + 1) / (wrong + 2)
-    slope = se + sp - 1
-    of_slope = se * (1 - se) / (right + 2) + sp * (1 - sp) / (wrong + 2)
-    units = to_clusters(np.append(d, [1.0, -1.0]), np.append(codes, codes.max() + np.array([1, 2])))
-    mean, error = float(units.means[0]) / slope, float(units.standard_errors[0])
-    t = t_quantile(0.5 + LEVEL / 2, float(units.degrees[0]))
-    half = t * math.sqrt(error**2 + mean**2 * of_slope) / slope
-    return _told(value, (mean - half, mean + half), n, people, _note(errors, alone), least=-1)
 
 
 def _with_people(

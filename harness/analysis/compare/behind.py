@@ -5,22 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 
 from harness.analysis.compare.scored import Block, ScoredRun
-from harness.io.records import convert
 from harness.runs.folder.answers_folder import AnswersFolder
 from harness.scoring.arrays import Flags
 from harness.scoring.grid import grid
-from harness.scoring.judge_agreement import ConfusionCounts
 from harness.scoring.results import counted
-from harness.stats.judged import (
-    Errors,
-    JudgedRate,
-    corrected_difference,
-    prediction_powered_difference,
-)
+from harness.stats.judged import JudgedRate, prediction_powered_difference
 
 ACCURACY = "accuracy"
 HUMAN = ("human", "answer")
@@ -32,8 +24,7 @@ class Behind:
     both answered: a failed answer is wrong whoever judges, and says nothing of the judge's errors.
 
     `failed` counts the questions that one of them failed on. `judged` is the judge's own
-    difference. `with_people` and `corrected` are those of harness/stats/judged.py, with the
-    errors of the judge on both runs' answers together.
+    difference, `with_people` that of harness/stats/judged.py.
     """
 
     a: int
@@ -41,7 +32,6 @@ class Behind:
     failed: int
     judged: float
     with_people: JudgedRate
-    corrected: JudgedRate
 
 
 def behind(
@@ -60,8 +50,7 @@ def behind(
     found = []
     order = runs[0].rows(block).queries
     for a, b in pairs:
-        errors = [_errors(runs[at], judge) for at in (a, b)]
-        if any(HUMAN not in runs[at].blocks for at in (a, b)) or None in errors:
+        if any(HUMAN not in runs[at].blocks for at in (a, b)):
             continue
         judged, people = (
             runs[b].rows(of).values(ACCURACY, order) - runs[a].rows(of).values(ACCURACY, order)
@@ -71,7 +60,6 @@ def behind(
         judged[~answered] = people[~answered] = np.nan
         if np.isnan(judged).all():
             continue
-        together = Errors(*np.sum([one for one in errors if one], axis=0).tolist())
         found.append(
             Behind(
                 a,
@@ -79,7 +67,6 @@ def behind(
                 int(np.count_nonzero(~answered)),
                 float(np.nanmean(judged)),
                 prediction_powered_difference(judged, people, clusters),
-                corrected_difference(judged, together, clusters),
             )
         )
     return tuple(found)
@@ -95,18 +82,16 @@ def render_behind(found: Sequence[Behind], letters: Sequence[str], style: str) -
             f"{one.judged:+.4f}",
             _said(one.with_people),
             str(one.with_people.people),
-            _said(one.corrected),
             "; ".join(dict.fromkeys(filter(None, _notes(one)))),
         ]
         for one in found
     ]
-    heads = ["pair", "judge alone", "judge and people", "people", "corrected", ""]
+    heads = ["pair", "judge alone", "judge and people", "people", ""]
     return (
         f"accuracy over all, behind the judge\n\n{grid(rows, heads, style=style)}\n\n"
         "judge and people: the judge's difference, moved by what it missed where people judged "
         "both answers to a random sample of the questions; it assumes nothing of how the judge "
-        "errs. corrected: divided by sensitivity + specificity - 1, for a judge that errs alike on "
-        "both; one that favours a system is not corrected for"
+        "errs"
     )
 
 
@@ -114,7 +99,6 @@ def _notes(one: Behind) -> Iterator[str]:
     if one.failed:
         yield f"without {counted(one.failed, 'questions')} that one of the two failed on"
     yield one.with_people.note
-    yield one.corrected.note
 
 
 def _answered(run: ScoredRun, queries: Sequence[str]) -> Flags:
@@ -124,15 +108,6 @@ def _answered(run: ScoredRun, queries: Sequence[str]) -> Flags:
     table = AnswersFolder(run.folder).table
     failed = {*table.filter(table["answer"].is_null())["query"].to_pylist()}
     return np.array([query not in failed for query in queries])
-
-
-def _errors(run: ScoredRun, judge: str) -> tuple[int, ...] | None:
-    """Returns the confusion counts of one judge on this run's answers, in the order of Errors."""
-    agreement = (run.scores.judge_agreement or {}).get(judge)
-    if agreement is None:
-        return None
-    counts = convert(agreement["confusion"], ConfusionCounts, str(run.folder))
-    return msgspec.structs.astuple(counts)
 
 
 def _said(rate: JudgedRate) -> str:
