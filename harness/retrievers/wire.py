@@ -178,6 +178,13 @@ class ReplyHeader(Record, forbid_unknown_fields=False):
             "reset or index for the haystack."
         ),
     ] = None
+    usage: Annotated[
+        Counts | None,
+        Meta(
+            description="Cost of this message: counts such as calls, prompt_tokens, "
+            "completion_tokens, embedded_tokens, usd; those of each model below models."
+        ),
+    ] = None
 
 
 class Reply(ReplyHeader, forbid_unknown_fields=False):
@@ -209,13 +216,6 @@ class Reply(ReplyHeader, forbid_unknown_fields=False):
     ] = True
     results: Annotated[
         list[WireResult] | None, Meta(description="To search: one a question, in their order.")
-    ] = None
-    usage: Annotated[
-        Counts | None,
-        Meta(
-            description="Cost of this message: counts such as calls, prompt_tokens, "
-            "completion_tokens, embedded_tokens, usd; those of each model below models."
-        ),
     ] = None
 
 
@@ -371,9 +371,8 @@ class WireRetriever:
         raise NotImplementedError
 
     def _checked(self, content: object, message: Message) -> Reply:
-        reply = self._messages.checked(content, message)
-        self._usage.add(reply)
-        return reply
+        self._usage.add(_converted(content, ReplyHeader))  # what fails may have cost too
+        return self._messages.checked(content, message)
 
     def _own_key(self, corpus: Corpus) -> str:
         """Computes the key of a haystack's index, of the corpus and the system."""
@@ -391,7 +390,7 @@ class UsageTotals:
     def __init__(self) -> None:
         self.counts: Counts = {}
 
-    def add(self, reply: Reply) -> None:
+    def add(self, reply: ReplyHeader) -> None:
         """Adds a reply's `usage`."""
         for name, value in (reply.usage or {}).items():
             before = self.counts.get(name)

@@ -200,6 +200,20 @@ def test_what_a_service_says_its_replies_cost_is_in_the_record(home: Path, tmp_p
     assert record.measured.ingestion == Usage(calls=taken_in, prompt_tokens=7 * taken_in)
 
 
+def test_a_reply_that_is_an_error_costs_what_it_says() -> None:
+    def fails(message: Message) -> Reply:
+        status, reply = first(message)
+        wrong = {"error": "no"} if message["type"] == "search" else {}
+        return status, {**reply, **wrong, "usage": {"calls": 1}}
+
+    with serving(fails) as (url, _):
+        service = Http(url)
+        service.index(corpus(["a"]))
+        with pytest.raises(ValueError, match="no"):
+            service.search([Question("a")], 1)
+        assert service.report()["calls"] == 3  # reset and index too
+
+
 @pytest.mark.parametrize("url", ["http://me:secret@127.0.0.1:9", "http://127.0.0.1:9/?key=secret"])
 def test_an_address_that_may_hold_a_secret_is_refused(url: str) -> None:
     with pytest.raises(UsageError, match=TOKEN) as error:
