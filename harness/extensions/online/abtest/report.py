@@ -235,7 +235,7 @@ def _note(fixed: UnpairedComparison, a: Values, b: Values, bounds: Bounds) -> st
     if bounds is None:
         notes.append(
             "no bounds in the plan, so nothing is valid at any time: one value could outweigh all "
-            "before it"
+            "before it; give (lowest, highest) in metrics= of a new test"
         )
     return "; ".join(filter(None, notes))
 
