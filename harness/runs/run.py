@@ -150,9 +150,9 @@ def _work(request: RunRequest, checkpoint: Checkpoint, quiet: bool) -> Execution
         progress(request.plan.queries, "queries", "search", quiet=quiet, leave=True) as bar,
     ):
         bar.update(resumed)
-        budget = Budget(settings.max_usd)
+        budget, at_once = Budget(settings.max_usd), (execution.workers, settings.concurrency)
         usage = RunUsage(
-            budget, settings.prices, checkpoint.done, rest, execution.workers, checkpoint.cut_off
+            budget, settings.prices, checkpoint.done, rest, at_once, checkpoint.cut_off
         )
 
         def take(result: WorkResult) -> None:

@@ -248,13 +248,17 @@ class RunUsage:
         prices: Prices,
         done: Sequence[WorkResult],
         rest: Sequence[WorkItem],
-        workers: int,
+        at_once: tuple[int, int],
         cut_off: int,
     ) -> None:
         """`done`: results of earlier attempts, of which `cut_off` may have ended in the midst of a
-        step; `rest`: the items left, for so many workers."""
+        step; `rest`: the items left; `at_once`: workers, and calls in each of them."""
         self._budget, self._prices = budget, prices
-        self._workers, self._cut_off = workers, cut_off
+        self._workers, concurrency = at_once
+        # Calls that are under way while others are reported, in each process.
+        self._under_way = concurrency if concurrency > 1 else 0
+        self._searches, self._searched = 0.0, 0  # cost and number of questions
+        self._cut_off = cut_off
         self._counts: Counts | None = None  # None: no report so far
         self._max_ingest = self._max_step = self._max_rise = 0.0
         self._partial: dict[int, float] = {}  # cost of an unfinished ingestion, by process
@@ -287,6 +291,7 @@ class RunUsage:
         ingested = cost_usd(result.ingestion_usage or {}, self._prices) or 0.0
         step = cost_usd(result.usage or {}, self._prices) or 0.0
         self._max_rise = max(self._max_rise, ingested + step)
+        self._searches, self._searched = self._searches + step, self._searched + len(result.queries)
         haystack = self._partial.pop(result.process, 0.0) + ingested
         self._max_ingest = max(self._max_ingest, haystack)
         if result.indexed is not None:
@@ -305,6 +310,7 @@ class RunUsage:
         if lacking:
             raise BudgetExceededError(f"--max-usd cannot be kept: {lacking}")
         step = max(self._max_step, self._max_ingest) if ingests else self._max_step
+        step += self._under_way * self._searches / max(1, self._searched)
         self._budget.require(step * self._workers, self._max_rise * self._workers * self._cut_off)
 
     def _progress(self, result: WorkResult) -> str:

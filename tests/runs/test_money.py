@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
-from corpora import gold_first
+from corpora import gold_first, labelled
 from serving import Message, Reply, serving
 
 from harness.datasets.registry import open_dataset
@@ -280,3 +282,25 @@ def test_questions_alone_are_steps_too_and_a_run_that_is_complete_is_never_refus
     exact = OneEach()
     folder = run(dataset, exact, Settings(k=1, max_usd=10.0), out=tmp_path / "all")
     assert RunFolder(folder).record.measured.searching.usd == 10
+
+
+def test_calls_that_are_under_way_when_a_run_stops_stay_within_the_limit(tmp_path: Path) -> None:
+    class Several(OneEach):
+        thread_safe, lock = True, threading.Lock()
+
+        def search(self, queries: Any, k: int) -> list[list[int]]:
+            time.sleep(0.2)
+            with self.lock:
+                return super().search(queries, k)
+
+    dataset = labelled(
+        tmp_path / "data",
+        [{"id": "d", "text": "note"}],
+        [{"id": f"q{i}", "text": f"ask {i}"} for i in range(60)],
+        {"q0": ["d"]},
+    )
+    several = Several()
+    with pytest.raises(RunError, match=r"--max-usd 23\.5"):
+        run(dataset, several, Settings(k=1, max_usd=23.5, concurrency=8), out=tmp_path)
+    time.sleep(0.3)  # what was begun ends
+    assert 8 <= several.usd <= 23.5
