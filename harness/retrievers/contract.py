@@ -65,10 +65,12 @@ class Result:
     """The result of one question, best first.
 
     `ids` are handles (str) or positions in the corpus (int, or an integer array). `scores`, if any,
-    align with them; where they rise, the harness sorts by them. `confidence` says how sure the
-    system is that there is an answer at all (any scale, higher is surer); `abstain` that it says
-    there is none. A system with texts of its own gives `hits` instead of ids and scores. One that
-    answers the question too gives its `answer`, which `harness answer` takes and judges.
+    align with them; higher is better. If the order contradicts the scores, `ranked_by` says which
+    one counts, `order` or `score`; without it, or that of the retriever, such a result is an error.
+    `confidence` says how sure the system is that there is an answer at all (any scale, higher is
+    surer); `abstain` that it says there is none. A system with texts of its own gives `hits`
+    instead of ids and scores. One that answers the question too gives its `answer`, which `harness
+    answer` takes and judges.
     """
 
     ids: Sequence[str] | Sequence[int] | npt.NDArray[np.integer[Any]] = ()
@@ -77,6 +79,7 @@ class Result:
     abstain: bool = False
     hits: Sequence[Hit] | None = None
     answer: str | None = None
+    ranked_by: str = ""
 
 
 Found = (
@@ -166,6 +169,8 @@ class Capabilities(Protocol):
     """Settings (JSON values) of an object that a program built itself; they identify its runs."""
     batch_size: int
     """The number of questions that `search` takes at once; 1 if absent."""
+    ranked_by: str
+    """Of every result: see `Result`."""
     thread_safe: bool
     """Whether `search` may be called from several threads (`--concurrency N`).
 

@@ -17,9 +17,9 @@ from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
 from harness.retrievers.outputs import (
     NotAnAnswerError,
-    as_result,
     documents_of,
     in_order,
+    ranked,
     scores_of,
     within,
 )
@@ -118,14 +118,14 @@ class CandidateRetriever:
 
     def _ranking(self, found: Found, k: int) -> CandidateRanking:
         """As the harness itself reads an answer: sorted by score, each document once."""
-        result = as_result(found)
+        result = ranked(found, self._retriever)
         ids: Any = result.ids
         scores = result.scores
         if result.hits is not None:
             ids, scores = documents_of(result.hits)
         positions = within(ids, len(self._corpus), self._position)
         known = scores_of(scores, len(positions))
-        positions, known, _, _ = in_order(positions, known)
+        positions, known, _, _ = in_order(positions, known, result.ranked_by)
         return CandidateRanking(
             positions[:k], None if known is None else known[:k], bool(result.abstain)
         )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from harness.errors import UsageError
 from harness.retrievers.contract import Found, Hit, Result
 from harness.retrievers.corpus import is_handle
 
@@ -64,7 +65,10 @@ def as_result(found: Found) -> Result:
     given: Any = found
     if isinstance(given, Mapping):
         # mem0 gives {"results": [...]}.
-        given = given["results"] if isinstance(given.get("results"), list) else given.items()
+        if not isinstance(given.get("results"), list):
+            pairs = as_result([*given.items()])
+            return replace(pairs, ranked_by="score")  # a dict has no order
+        given = given["results"]
     items = list(given)
     # Most answers are thousands of ids.
     plain = items and isinstance(items[0], str | int | np.integer)
@@ -202,16 +206,44 @@ def within(ids: Iterable[Any], n: int, place: Callable[[Any], int]) -> npt.NDArr
     return found
 
 
-def in_order(
-    positions: npt.NDArray[np.int64], scores: npt.NDArray[np.float64] | None
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None, bool, int]:
-    """Positions and scores, sorted by these where they rise, each document once, where it is best.
+def ranked(found: Found, retriever: object) -> Result:
+    """Returns what `search` returned for one question, with what ranks it: what the result itself
+    declares, else its retriever. Raises UsageError for another `ranked_by`, and as `as_result`."""
+    result = as_result(found)
+    by = result.ranked_by or getattr(retriever, "ranked_by", "")
+    if by not in ("", "order", "score"):
+        raise UsageError(f"ranked_by must be 'order' or 'score', not {by!r}")
+    return result if by == result.ranked_by else replace(result, ranked_by=by)
 
-    With them: whether scores rose, and how many documents stood there again.
+
+def _order_of(scores: npt.NDArray[np.float64], by: str) -> npt.NDArray[np.intp] | None:
+    """Returns the order of falling scores; None where they fall. Raises NotAnAnswerError for scores
+    that contradict the order of the result, if nothing says which of them counts."""
+    rises = np.flatnonzero(scores[1:] > scores[:-1])
+    if not len(rises):
+        return None
+    if by != "score":
+        above, below = scores[rises[0] : rises[0] + 2]
+        raise NotAnAnswerError(
+            f"the order of a result contradicts its scores: {above:g} is above {below:g}; are "
+            "these distances? return ids alone, or scores of which higher is better, or declare "
+            "which one counts: ranked_by = 'order' or 'score' in the class"
+        )
+    return np.argsort(-scores, kind="stable")
+
+
+def in_order(
+    positions: npt.NDArray[np.int64], scores: npt.NDArray[np.float64] | None, by: str = ""
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None, bool, int]:
+    """Positions and scores, best first, each document once, where it is best; `by`: see
+    `Result.ranked_by`. Of `order`, no scores are kept.
+
+    With them: whether they were sorted by scores, and how many documents stood there again. Raises
+    NotAnAnswerError for scores that contradict the order.
     """
-    rose = scores is not None and len(scores) > 1 and bool((scores[1:] > scores[:-1]).any())
-    if rose and scores is not None:
-        order = np.argsort(-scores, kind="stable")
+    scores = None if by == "order" else scores
+    order = None if scores is None else _order_of(scores, by)
+    if order is not None and scores is not None:
         positions, scores = positions[order], scores[order]
     repeated = 0
     if (np.diff(np.sort(positions)) == 0).any():
@@ -219,7 +251,7 @@ def in_order(
         repeated = len(positions) - len(first)
         keep = np.sort(first)
         positions, scores = positions[keep], None if scores is None else scores[keep]
-    return positions, scores, rose, repeated
+    return positions, scores, order is not None, repeated
 
 
 def scores_of(given: Scores, n: int) -> npt.NDArray[np.float64] | None:
@@ -235,13 +267,16 @@ def scores_of(given: Scores, n: int) -> npt.NDArray[np.float64] | None:
     return np.clip(scores, -_LARGEST, _LARGEST)
 
 
-def hits_in_order(hits: Sequence[Hit]) -> tuple[list[Hit], bool]:
-    """Return hits, sorted by their scores where these rise, and whether they do."""
+def hits_in_order(hits: Sequence[Hit], by: str = "") -> tuple[list[Hit], bool]:
+    """Return hits, best first, and whether they were sorted by their scores; as `in_order`."""
+    if by == "order":
+        return [replace(hit, score=None) for hit in hits], False
     found = list(hits)
     if all(hit.score is not None for hit in found):
         scores = scores_of([float(hit.score or 0.0) for hit in found], len(found))
-        if scores is not None and (scores[1:] > scores[:-1]).any():
-            return [found[i] for i in np.argsort(-scores, kind="stable")], True
+        order = None if scores is None else _order_of(scores, by)
+        if order is not None:
+            return [found[i] for i in order], True
     return found, False
 
 

@@ -27,12 +27,12 @@ from harness.retrievers.calls import awaited, close
 from harness.retrievers.contract import Hit, Result, Retriever
 from harness.retrievers.outputs import (
     NotAnAnswerError,
-    as_result,
     confidence_of,
     hits_in_order,
     in_order,
     own_answer,
     padding,
+    ranked,
     scores_of,
     well_formed,
 )
@@ -262,7 +262,7 @@ def to_query_result(
     answer = QueryResult(query, seconds=seconds)
     own = int(bench.dataset.rows_with_query_id[query]) if exclude_self else None
     try:
-        result = as_result(found)
+        result = ranked(found, bench.retriever)
         if result.hits is None:
             _put_documents(bench, answer, result, k, own)
             answer.padding = padding(found)
@@ -301,7 +301,9 @@ def _put_documents(
     ids = _returns_dataset_ids(bench)
     positions = bench.view.positions(result.ids, returns_dataset_ids=ids)
     scores = scores_of(result.scores, len(positions))
-    positions, scores, answer.sorted_by_score, answer.duplicates = in_order(positions, scores)
+    positions, scores, answer.sorted_by_score, answer.duplicates = in_order(
+        positions, scores, result.ranked_by
+    )
     answer.beyond_k = max(0, len(positions) - (k if own is None else k + 1))
     rows = bench.view.rows[positions]
     if own is not None:
@@ -313,7 +315,7 @@ def _put_documents(
 
 def _put_hits(bench: Bench, answer: QueryResult, result: Result, k: int, own: int | None) -> None:
     """Put the texts of a system of its own; documents are looked for after the run."""
-    hits, answer.sorted_by_score = hits_in_order(result.hits or ())
+    hits, answer.sorted_by_score = hits_in_order(result.hits or (), result.ranked_by)
     answer.beyond_k = max(0, len(hits) - k)
     answer.hits = [_hit(bench, hit, own) for hit in hits[:k]]
 

@@ -66,6 +66,7 @@ class RawResult(Record):
     abstain: bool = False
     hits: list[tuple[Any, Any, Any]] | None = None
     answer: Any = None
+    ranked_by: str = ""
     error: str | None = None
 
 

@@ -24,7 +24,13 @@ from harness.io.plugins import provided_or_none
 from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Corpus, Found, Question, Result, Retriever
-from harness.retrievers.outputs import NotAnAnswerError, WrongNumberError, as_result
+from harness.retrievers.outputs import (
+    NotAnAnswerError,
+    WrongNumberError,
+    hits_in_order,
+    in_order,
+    ranked,
+)
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.view import BlindedCorpus
 from harness.scoring.matching.matcher import Matcher
@@ -166,7 +172,7 @@ def ask(retriever: Retriever, notes: Corpus, texts: Sequence[str], k: int) -> li
         except WrongNumberError as error:
             raise AnswerError(str(error)) from None
     place = {handle: i for i, handle in enumerate(notes.handles)}
-    results = [as_result(one) for one in found]
+    results = [ranked(one, retriever) for one in found]
     tells = any(result.hits for result in results)
     matcher = Matcher(notes.contents) if tells else None
     return [_positions(result, matcher, place, k) for result in results]
@@ -177,7 +183,7 @@ def _positions(result: Result, matcher: Matcher | None, place: dict[str, int], k
         if len(result.hits) > k:
             raise AnswerError(f"asked for {k}, returned {len(result.hits)} hits")
         rows: list[int] = []
-        for hit in result.hits:
+        for hit in hits_in_order(result.hits, result.ranked_by)[0]:
             named = [_place(source, place) for source in hit.sources]
             known = [at for at in named if at is not None]
             if not known and matcher is not None:
@@ -202,7 +208,7 @@ def _positions(result: Result, matcher: Matcher | None, place: dict[str, int], k
         scores = np.asarray(result.scores, float)
         if np.isnan(scores).any():
             raise AnswerError("a score is NaN")
-        positions = [positions[i] for i in np.argsort(-scores, kind="stable")]
+        positions = in_order(np.array(positions, np.int64), scores, result.ranked_by)[0].tolist()
     return positions
 
 
@@ -221,7 +227,15 @@ def finds_something(retriever: Retriever, spec: RetrieverSpec) -> str:
     found = ask(retriever, notes, QUESTIONS, 3)
     if not any(found):
         raise AnswerError("returned nothing for any of three easy questions")
-    right = sum(bool(set(f[:1]) & {g}) for f, g in zip(found, (0, 1, 7), strict=True))
+    right, last = (
+        sum(one[place:][:1] == [gold] for one, gold in zip(found, (0, 1, 7), strict=True))
+        for place in (0, -1)
+    )
+    if last > 1 > right:
+        raise AnswerError(
+            f"0 of 3 easy questions answered at rank 1, and {last} at the last rank: are the "
+            "scores distances? the higher must be better"
+        )
     return f"{right} of 3 easy questions answered at rank 1"
 
 

@@ -14,7 +14,7 @@ import pytest
 from corpora import labelled, ranked
 
 from harness.datasets.reader import Dataset
-from harness.errors import RunError, UsageError
+from harness.errors import HarnessError, RunError, UsageError
 from harness.io.records import to_plain
 from harness.records.run import QueryCounts, RunRecord
 from harness.retrievers.contract import Corpus, Hit, Question, Result
@@ -67,11 +67,11 @@ def _errors(folder: Path) -> dict[str, str]:
         lambda h, p: (i for i in p[:3]),
         lambda h, p: [(h[0], 3), (h[1], 2.5), (h[2], np.float32(1))],
         lambda h, p: [[p[0], 3], [p[1], 2], [p[2], 1]],
-        lambda h, p: [(h[2], 1), (h[0], 3), (h[1], 2)],
         lambda h, p: {h[2]: 1.0, h[0]: 3.0, h[1]: 2.0},
         lambda h, p: Result(h[:3]),
         lambda h, p: Result(np.array(p[:3]), np.array([3, 2, 1], np.float32)),
-        lambda h, p: Result([p[1], p[0], p[2]], [2, 3, 1]),
+        lambda h, p: Result([p[1], p[0], p[2]], [2, 3, 1], ranked_by="score"),
+        lambda h, p: Result(h[:3], [0.1, 0.2, 0.9], ranked_by="order"),
         lambda h, p: Result(np.array(p[:3]), [float("inf"), 0, float("-inf")]),
     ],
 )
@@ -119,9 +119,7 @@ class Node:
         lambda h, p: {
             "results": [{"id": "7f", "memory": "a", "metadata": {"handle": i}} for i in h[:3]]
         },
-        lambda h, p: [
-            {"id": i, "score": s} for s, i in zip((1, 2, 3), (h[2], h[1], h[0]), strict=True)
-        ],
+        lambda h, p: [{"id": i, "score": s} for s, i in zip((3, 2, 1), h[:3], strict=True)],
         lambda h, p: [Page("a text", {"source": i}) for i in h[:3]],
         lambda h, p: [Page("a text", {}, id=i) for i in h[:3]],
         lambda h, p: [
@@ -196,12 +194,41 @@ def test_what_is_mended_is_counted(notes: Dataset, tmp_path: Path) -> None:
     assert notes_of(lambda h, p: h[:3]) == {}
     assert notes_of(lambda h, p: h) == {"documents_beyond_k": 4 * 5}
     assert notes_of(lambda h, p: [h[0], h[0], h[1], h[0], h[2]]) == {"duplicate_documents": 4 * 2}
-    assert notes_of(lambda h, p: [(h[2], 1), (h[1], 2), (h[0], 3)]) == {"sorted_by_score": 4}
+    assert notes_of(lambda h, p: {h[2]: 1, h[1]: 2, h[0]: 3}) == {"sorted_by_score": 4}
     # The best score of a repeated document counts, wherever it stands.
-    assert notes_of(lambda h, p: [(h[0], 1), (h[2], 2), (h[1], 3), (h[0], 4)]) == {
+    twice = [(0, 1), (2, 2), (1, 3), (0, 4)]
+    assert notes_of(
+        lambda h, p: Result([h[i] for i, _ in twice], [s for _, s in twice], ranked_by="score")
+    ) == {
         "sorted_by_score": 4,
         "duplicate_documents": 4,
     }
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda h, p: [(h[0], 0.1), (h[1], 0.2), (h[2], 0.9)],
+        lambda h, p: Result(np.array(p[:3]), np.array([1.0, 3.0, 2.0])),
+        lambda h, p: [Hit("note", [one], score) for one, score in zip(h, (0.1, 0.2), strict=False)],
+    ],
+    ids=["pairs", "result", "hits"],
+)
+def test_scores_that_contradict_the_order_are_an_error_unless_one_is_declared(
+    notes: Dataset, tmp_path: Path, make: Callable[..., Any]
+) -> None:
+    with pytest.raises(RunError, match=r"contradicts its scores: .* are these distances"):
+        run(notes, Returns(make), Settings(k=3), out=tmp_path / "none")
+    firsts = []
+    for by in ("order", "score"):
+        retriever = Returns(make)
+        retriever.ranked_by = by  # type: ignore[attr-defined]
+        firsts.append(ranked(run(notes, retriever, Settings(k=3), out=tmp_path / by))["q0"][0])
+    assert firsts[0] == "n0" != firsts[1]
+    retriever = Returns(make)
+    retriever.ranked_by = "distance"  # type: ignore[attr-defined]
+    with pytest.raises(HarnessError, match="must be 'order' or 'score', not 'distance'"):
+        run(notes, retriever, Settings(k=3), out=tmp_path / "wrong")
 
 
 def test_equal_scores_keep_the_order_of_the_answer(notes: Dataset, tmp_path: Path) -> None:

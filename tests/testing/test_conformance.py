@@ -25,6 +25,23 @@ class Honest:
     def rank(self, asked):
         return sorted(range(len(self.words)), key=lambda i: -len(asked & self.words[i]))
 
+class Distances(Honest):
+    def search(self, queries, k):
+        ranked = super().search(queries, k)
+        return [[(i, n / 9) for n, i in enumerate(one)] for one in ranked]
+
+class DistancesByHandle(Distances):
+    def index(self, corpus):
+        super().index(corpus)
+        self.handles = corpus.handles
+
+    def search(self, queries, k):
+        found = super().search(queries, k)
+        return [{self.handles[i]: distance for i, distance in one} for one in found]
+
+class Declared(Distances):
+    ranked_by = "order"
+
 class Greedy(Honest):
     def search(self, queries, k):
         return super().search(queries, k + 1)
@@ -141,6 +158,15 @@ def test_what_breaks_the_contract_fails_the_check_of_that_name(
     plugin: Path, name: str, failing: str
 ) -> None:
     assert states(f"{plugin}:{name}")[failing] == FAILED
+
+
+@pytest.mark.parametrize("name", ["Distances", "DistancesByHandle"])
+def test_distances_as_scores_fail_the_check(plugin: Path, name: str) -> None:
+    first = next(check(RetrieverSpec(f"{plugin}:{name}")))
+    assert (first.name, first.state) == ("finds something", FAILED)
+    assert "distances?" in first.message
+    first = next(check(RetrieverSpec(f"{plugin}:Declared")))
+    assert first.message == "3 of 3 easy questions answered at rank 1"
 
 
 @pytest.mark.extensions

@@ -23,7 +23,7 @@ from harness.records.run import Params
 from harness.retrievers import calls
 from harness.retrievers.contract import Question, Result, Retriever
 from harness.retrievers.corpus import CorpusShard
-from harness.retrievers.outputs import as_result, in_order, scores_of, within
+from harness.retrievers.outputs import in_order, ranked, scores_of, within
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.bench import ToldError, close_quietly, plain_report, trace
 from harness.runs.usage import COUNTS
@@ -133,7 +133,7 @@ class Shard:
         for start in range(0, len(questions), size):
             asked = questions[start : start + size]
             answers = calls.search(retriever, asked, k)
-            found += [self._columns(as_result(answer)) for answer in answers]
+            found += [self._columns(ranked(answer, retriever)) for answer in answers]
         ends = np.cumsum([len(positions) for positions, _ in found])
         positions = np.concatenate([np.zeros(0, np.int32), *(found_at for found_at, _ in found)])
         scores = np.concatenate([np.zeros(0), *(scored for _, scored in found)])
@@ -149,7 +149,7 @@ class Shard:
         scores = scores_of(result.scores, len(own))
         if scores is None:
             raise TypeError("a shard must give a score with each document, to merge them by")
-        own, scores, _, _ = in_order(own, scores)
+        own, scores, _, _ = in_order(own, scores, result.ranked_by)
         assert scores is not None
         return self._piece.positions[own].astype(np.int32), scores
 

@@ -19,7 +19,7 @@ from harness.io.records import convert
 from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Corpus, Question, Retriever
-from harness.retrievers.outputs import as_result
+from harness.retrievers.outputs import ranked
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import rate_limit
 from harness.retrievers.timing import Clock, timed
@@ -93,7 +93,9 @@ class _Bench:
             with timed(Clock()) as clock:
                 found = calls.search(self.retriever, questions, message.k)
             seconds = clock.seconds
-            return SearchReply(results=[_raw(one) for one in found], seconds=seconds)
+            return SearchReply(
+                results=[_raw(one, self.retriever) for one in found], seconds=seconds
+            )
         return Reported(report=plain_report(self.retriever.report))  # type: ignore[attr-defined]
 
     def close(self) -> None:
@@ -116,10 +118,10 @@ def _description(spec: RetrieverSpec, retriever: Retriever) -> RetrieverDescript
     )
 
 
-def _raw(found: Any) -> RawResult:
+def _raw(found: Any, retriever: Retriever) -> RawResult:
     """Converts a question's result to plain values, or to the trace of what it raises."""
     try:
-        result = as_result(found)
+        result = ranked(found, retriever)
         raw = RawResult(
             ids=result.ids,
             scores=result.scores,
@@ -133,6 +135,7 @@ def _raw(found: Any) -> RawResult:
                 for hit in result.hits
             ],
             answer=result.answer,
+            ranked_by=result.ranked_by,
         )
         return convert(json.loads(messages.dump(raw)), RawResult, "a result")
     except FAILURES:  # a result may run the retriever's code: a generator, an array of its own

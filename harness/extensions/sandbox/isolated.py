@@ -128,7 +128,7 @@ def _result(raw: RawResult) -> Result | ToldError:
     if raw.error is not None:
         return ToldError(raw.error)
     hits = None if raw.hits is None else [Hit(*hit) for hit in raw.hits]
-    return Result(raw.ids, raw.scores, raw.confidence, raw.abstain, hits, raw.answer)
+    return Result(raw.ids, raw.scores, raw.confidence, raw.abstain, hits, raw.answer, raw.ranked_by)
 
 
 class Isolated(ProcessRetriever):
