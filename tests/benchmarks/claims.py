@@ -4,7 +4,7 @@
 
 Every case draws data whose truth is known and counts what is wrong: an interval that misses the
 truth, a test that finds what is not there. It writes claims.md beside this file and the same
-table into docs/explanation/measured.md. All cases take about four minutes.
+table into docs/explanation/measured.md. All cases take about five minutes.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from harness.analysis.drops import drops_of
 from harness.analysis.gate import drop_check
+from harness.extensions.online.monitor.period_test import PERIODS, PeriodTest
 from harness.stats.agreement import cohens_kappa, krippendorff_alpha
 from harness.stats.clusters import Clusters, Values
 from harness.stats.correlation import correlations
@@ -35,9 +36,12 @@ from harness.stats.paired import equivalence, paired_t
 from harness.stats.proportions import sample_ratio
 from harness.stats.repeats import variance_components
 from harness.stats.unpaired import compare_unpaired
+from tests.benchmarks.change_detection import DAYS, alarmed
 from tests.benchmarks.gate_alarms import two_runs
 from tests.benchmarks.interval_coverage import RANKS, SIZES, clustered, single
 from tests.benchmarks.rank_coverage import Design, scores, skewed
+from tests.extensions.online.abtest import traffic
+from tests.extensions.online.monitor.streams import A_DAY, KINDS, by_hours
 
 Flags = npt.NDArray[np.bool_]
 Found = tuple[Sequence[bool] | Flags, Sequence[bool] | Flags]
@@ -339,6 +343,46 @@ def split_looked_at(rng: Generator, n: int) -> Found:
     return alarms, np.zeros(n, bool)
 
 
+# -- Systems in use --------------------------------------------------------------------------------
+
+
+def two_arms(rng: Generator, n: int, *, metric: str, split: float) -> Found:
+    """An A/B test of 4,000 units of equal systems, looked at after every unit."""
+    values, in_a = traffic.two_arms(rng, metric, n, 4_000, split, changed=False)
+    return traffic.always_p(values, in_a, split).min(axis=1) <= 0.05, np.zeros(n, bool)
+
+
+def timeouts(rng: Generator, n: int, *, shape: str) -> Found:
+    """Equal means of seconds, of which one arm has rare time-outs."""
+    values, in_a = traffic.timeouts(rng, shape, n, 4_000)
+    p = traffic.always_p(values, in_a, 0.5, traffic.SHAPES[shape][1])
+    return p.min(axis=1) <= 0.05, np.zeros(n, bool)
+
+
+def failures(rng: Generator, n: int, *, more: int) -> Found:
+    """Systems that fail alike, of which users of one make more requests."""
+    wrong = []
+    for _ in range(n):
+        in_a = rng.random(600) < 0.5
+        requests = np.where(in_a, 1, more)
+        p = traffic.always_p(rng.binomial(requests, 0.1) / requests, in_a)
+        wrong.append(bool(p.min() <= 0.05))
+    return wrong, np.zeros(n, bool)
+
+
+def returning(rng: Generator, n: int, *, pattern: str) -> Found:
+    """Users who come back, 5,000 records, looked at twenty times."""
+    found = [traffic.user_test(rng, pattern, "click", 5_000)[3] <= 0.05 for _ in range(n)]
+    return found, np.zeros(n, bool)
+
+
+def monitored(rng: Generator, n: int, *, kind: str) -> Found:
+    """Half a year of traffic without a change, watched by day."""
+    streams = (by_hours(KINDS[kind](rng, DAYS * A_DAY), A_DAY) for _ in range(n))
+    found = [alarmed(PeriodTest(PERIODS["day"], 0.05, True), one) for one in streams]
+    return found, np.zeros(n, bool)
+
+
 ONE_HUGE, PARETO = SIZES["1 of 180, 9 of 5"], SIZES["50, Pareto's"]
 MIXED = SIZES["1 of 180, 2 of 90, 20 of 5"]
 _HAYSTACKS = "a 95% interval over haystacks holds the mean"
@@ -349,7 +393,8 @@ _FAMILIES = "a family of tests finds nothing where nothing differs"
 _BOARDS = "a board of equal systems shows no order"
 _KAPPA = "a 95% interval of agreement holds the true value"
 _JUDGED = "a 95% interval behind a judge holds the true rate, or difference"
-_OTHERS = "other intervals and alarms"
+_IN_USE = "an A/B test looked at all the time, or a monitor, finds nothing where nothing is"
+_OTHERS = "other intervals"
 _FOUND = np.array([0.4, 0.2, 0.12, 0.1, 0.08, 0.1])
 _LONE = [1] * 500
 
@@ -467,8 +512,30 @@ def _cases() -> Iterator[Case]:
     for repeats in (3, 5):
         draw = partial(repeated, repeats=repeats)
         yield Case(_OTHERS, f"{repeats} repetitions again, within what is printed", draw, 2000)
-    name = "the split of an A/B test, looked at after every unit"
-    yield Case(_OTHERS, name, split_looked_at, 2000, "1.95%", 0.1)
+    for metric, split, before in (
+        ("0 or 1, mean 0.5", 0.5, "36.6%"),
+        ("recall in thirds", 0.1, "41.8%"),
+        ("reciprocal ranks", 0.5, "38.4%"),
+    ):
+        draw = partial(two_arms, metric=metric, split=split)
+        yield Case(_IN_USE, f"{metric}, {100 * split:.0f}% in one arm", draw, 250, before)
+    for shape, before in zip(traffic.SHAPES, ("", "", "89.6%"), strict=True):
+        draw = partial(timeouts, shape=shape)
+        yield Case(_IN_USE, f"equal means of seconds, time-outs of {shape}", draw, 250, before)
+    for more, before in ((3, ""), (10, "100.0%")):
+        name = f"equal failure rates, {more} times the requests per user"
+        yield Case(_IN_USE, name, partial(failures, more=more), 250, before)
+    for pattern in ("power law", "rich get richer"):
+        name = f"users who come back, {pattern}"
+        yield Case(_IN_USE, name, partial(returning, pattern=pattern), 250)
+    name = "the split of an A/B test, looked at after every unit: 0.1 claimed"
+    yield Case(_IN_USE, name, split_looked_at, 2000, "1.95%", 0.1)
+    for kind, before in (
+        ("day and night, ±0.05", "94.0%"),
+        ("popularity of the day", "86.0%"),
+        ("drift from hour to hour", "84.0%"),
+    ):
+        yield Case(_IN_USE, f"monitor by day, {kind}", partial(monitored, kind=kind), 50, before)
 
 
 CASES = tuple(_cases())

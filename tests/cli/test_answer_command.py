@@ -573,7 +573,7 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     _judge_as(project, "ada", rule, rows_of, but="")
     _judge_as(project, "ben", rule, rows_of, but=project.queries[0].id)
     told = harness("label", "status", "labels-of-answers")
-    assert "harness judge ANSWERS --human-labels labels-of-answers" in told.out
+    assert "next: harness label adjudicate labels-of-answers" in told.out
     assert "conflicts: 1 open" in told.out
     asked = len(endpoint.calls)
     told = harness("judge", folder, "--human-labels", "labels-of-answers")
