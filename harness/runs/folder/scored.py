@@ -86,9 +86,10 @@ def rescore(folder: Path, dataset: Dataset) -> ScoreReport:
 
     Raises UsageError as `score_run`.
     """
-    run, earlier = RunFolder(folder), read_scores(folder)
+    run, earlier = RunFolder(folder), read_scores(folder, check_inputs=False)
     asked = earlier.requested
-    ties = [one.ties for one in earlier.protocols if one.ties != PROTOCOLS[one.protocol].ties]
+    known = [one for one in earlier.protocols if one.protocol in PROTOCOLS]
+    ties = [one.ties for one in known if one.ties != PROTOCOLS[one.protocol].ties]
     choices = Choices(
         protocols=asked.protocols if asked else (),
         ks=asked.ks if asked else (),
@@ -97,10 +98,10 @@ def rescore(folder: Path, dataset: Dataset) -> ScoreReport:
         missing=earlier.missing,
         answers=asked.answers if asked else False,
     )
-    rankings, record = read_run_rankings(run.rankings), run.record
-    known = query_outcomes(run, dataset)
-    report = score(dataset, rankings, choices, depth=record.settings.k, answered=known).report
-    return msgspec_replace(report, hits=record.hits)
+    rankings, depth = read_run_rankings(run.rankings), run.record.settings.k
+    outcomes = query_outcomes(run, dataset)
+    report = score(dataset, rankings, choices, depth=depth, answered=outcomes).report
+    return msgspec_replace(report, hits=run.record.hits)
 
 
 def _earlier(folder: Path) -> ScoreReport | None:

@@ -57,7 +57,7 @@ def raise_mean_and_interval(folder: Path) -> None:
 
 
 def mark_as_published(folder: Path) -> None:
-    edit_scores(folder, lambda scores: scores["dataset"].update(published_files=False))
+    edit_record(folder, lambda record: record["dataset"].update(published_files=False))
 
 
 def drop_failures(folder: Path) -> None:
@@ -89,7 +89,7 @@ def refused_by_readers(harness: Harness, folder: Path) -> str:
     [
         (raise_mean, "outside its own interval"),
         (raise_mean_and_interval, "but the mean of 3"),
-        (mark_as_published, "published_files is False, but True in run.json"),
+        (mark_as_published, "published_files is True, but False in run.json"),
         (drop_failures, "queries failed is 0, but 1 in run.json"),
     ],
 )

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from resealed import reseal
+from msgspec.structs import replace
 
 from harness import Hit, Result, Settings, open_dataset, run
 from harness.datasets.reader import Dataset
@@ -22,6 +22,8 @@ from harness.extensions.answers.answering.templates import (
 )
 from harness.records.answers import BASELINES
 from harness.runfiles.readers import read_rankings
+from harness.runs.folder.consistency import count_queries
+from harness.runs.folder.run_folder import RunFolder, write_record
 from harness.scoring.tokens import text_tokens
 
 
@@ -133,8 +135,9 @@ def test_a_reader_is_asked_a_question_that_failed_with_nothing_found(
     failed = np.zeros(len(table), bool)
     failed[3] = True
     at = table.column_names.index("failed")
-    pq.write_table(table.set_column(at, "failed", [failed]), folder / "queries.parquet")
-    reseal(folder)
+    table = table.set_column(at, "failed", [failed])
+    pq.write_table(table, folder / "queries.parquet")
+    write_record(folder, replace(RunFolder(folder).record, queries=count_queries(table)))
     contexts = ContextBuilder(sample, ContextLimits()).retrieved(folder)
     assert [one.query for one in contexts] == list(range(len(table)))
     assert [one.query for one in contexts if not one.items] == [3]
