@@ -5,6 +5,7 @@ A check is a function: it returns what was seen, or raises AnswerError or what i
 
 from __future__ import annotations
 
+import logging
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -56,15 +57,16 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
     dataset's own ids, and those that are shown the answer key.
     """
     retriever: Any = spec.build()
-    for trait, reason in (
-        (
-            getattr(retriever, "returns_dataset_ids", False),
-            "it answers with a dataset's own ids, so it has no corpus to be checked on",
-        ),
-        (is_oracle(retriever), "it is shown the answer key"),
-    ):
-        if trait:
-            raise UsageError(f"retriever {spec.name!r} cannot be checked: {reason}")
+    refused = f"retriever {spec.name!r} cannot be checked: it"
+    if getattr(retriever, "returns_dataset_ids", False):
+        raise UsageError(f"{refused} answers with a dataset's own ids, not those of a corpus")
+    if is_oracle(retriever):
+        raise UsageError(f"{refused} is shown the answer key")
+    if callable(getattr(retriever, "report", None)):
+        logging.getLogger(__name__).warning(
+            "note: the checks index thousands of short documents and ask hundreds of questions; "
+            "what that costs has no limit"
+        )
     try:
         for name, function in CHECKS.items():
             outcome, is_answer = _outcome(name, function, retriever, spec)

@@ -237,3 +237,12 @@ def test_the_command_prints_a_line_a_check_and_fails_with_status_1(
 def test_what_cannot_be_checked_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", "oracle"]) == 2
     assert "cannot be checked: it is shown the answer key" in capsys.readouterr().err
+
+
+def test_a_check_says_that_it_costs_where_the_system_counts(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    code = "from harness.retrievers.bm25 import BM25\nclass Counts(BM25):\n    report = dict\n"
+    (tmp_path / "counts.py").write_text(code)
+    next(check(RetrieverSpec(f"{tmp_path / 'counts.py'}:Counts")))
+    assert "what that costs has no limit" in caplog.text
