@@ -33,6 +33,7 @@ def _command(arguments: Sequence[str] | None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     options = argparse.Namespace()
     try:
+        _require_folder()
         options = _parsed(given)
         if "call" not in options:
             sys.stdout.flush()
@@ -55,12 +56,26 @@ def _command(arguments: Sequence[str] | None) -> int:
         return 130
     except BrokenPipeError:  # of something else than what is printed to, and nothing is known of it
         return 128 + signal.SIGPIPE
+    except MemoryError:
+        print(
+            "harness: the memory is used up; give the command more, or fewer --workers",
+            file=sys.stderr,
+        )
+        return 1
     except OSError as error:
         from harness.io.files import OF_THE_DISK
 
         if error.errno not in {*OF_THE_DISK, errno.EBADF}:  # what is printed to was closed
             raise
         return _not_written(error)
+
+
+def _require_folder() -> None:
+    """Raises UsageError where the working directory was removed: nothing works in none."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise UsageError("the working directory was removed; change to another one") from None
 
 
 def _parsed(given: Sequence[str]) -> argparse.Namespace:

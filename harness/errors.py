@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 
 _LONGEST_WORD = 400  # a path may be long
 
@@ -107,6 +108,13 @@ def require_names(*names: object) -> None:
         except UnicodeEncodeError:
             shown = str(name).encode(errors="backslashreplace").decode()
             raise UsageError(f"{shown}: is not a name in UTF-8; rename it") from None
+
+
+def require_regular(*paths: Path) -> None:
+    """Raises UsageError for a pipe or a device, which may have no end."""
+    for path in paths:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise UsageError(f"{path}: is a pipe or a device; save what it gives to a file")
 
 
 def install(extra: str) -> str:

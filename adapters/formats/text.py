@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, cast
 
-from harness.errors import UsageError
+from harness.errors import UsageError, require_regular
 from harness.runfiles.raw import BYTE_ORDER_MARK, refuse_a_bomb, refuse_without_end
 
 _BLOCK_BYTES = 1 << 18
@@ -115,6 +115,7 @@ class TextFile:
             ) from None
 
     def _open(self, stack: ExitStack) -> IO[bytes]:
+        require_regular(self.path)
         if self.member:
             archive = stack.enter_context(zipfile.ZipFile(self.path))
             return stack.enter_context(archive.open(self.member))

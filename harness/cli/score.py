@@ -31,7 +31,7 @@ from harness.cli.options import (
 from harness.cli.output import add_output, emit, refuse
 from harness.cli.published import PublishedOptions, folder_of_published, form_of, import_options
 from harness.cli.settings_options import add_options
-from harness.errors import UsageError
+from harness.errors import UsageError, require_regular
 from harness.io import plugins
 from harness.io.plugins import provided
 from harness.io.records import Output
@@ -181,6 +181,7 @@ def _found(options: argparse.Namespace) -> Path:
     if path.exists() or expected:
         if not path.exists():
             raise UsageError(f"{path}: no such file")
+        require_regular(path)
         return path
     return run_folder(options, options.run, "run file or run folder")
 

@@ -21,7 +21,7 @@ from harness.datasets.manifest import HAYSTACKS, Manifest, RawFile
 from harness.datasets.progress import progress
 from harness.datasets.reader import BETWEEN
 from harness.datasets.writer import DatasetWriter, columns
-from harness.errors import FileUnavailableError, UsageError, require_names
+from harness.errors import FileUnavailableError, UsageError, require_names, require_regular
 from harness.io.files import TemporaryFolder, digest, folder_aside, replace_folder, sweep
 from harness.schema import as_datetime
 
@@ -76,6 +76,7 @@ def build(request: PrepareRequest) -> Path:
             variant = _download(request)
     files = {} if source is None else adapter.find_files(source, variant, request.adapter_config)
     require_names(*files.values())
+    require_regular(*files.values())
     raw = SourceFiles(files, variant, request.downloads, request.quiet)
     manifest = _convert(request, raw, source or request.downloads)
     if variant.needs_source:

@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from harness.errors import UsageError
+from harness.errors import UsageError, require_regular
 
 _NAME = re.compile(
     r"(?:\.(?P<name>.+)\.|harness-[a-z]+-)[a-z0-9_]{8}\.(?P<kind>new|old|gone)", re.DOTALL
@@ -157,10 +157,11 @@ def _lock(path: Path) -> int:
     return handle
 
 
+_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}
 _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
 _NOT_WRITABLE = _DENIED | {errno.EEXIST}
-OF_THE_DISK = _DISK_FULL | _DENIED | {errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
+OF_THE_DISK = _DISK_FULL | _DENIED | _NO_LOCKS | {errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
 """Numbers of errors that speak of files and disks, whatever program meets them."""
 
 
@@ -211,6 +212,7 @@ def read_json(path: Path) -> Any:
     cannot be read."""
     import orjson
 
+    require_regular(path)
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -235,6 +237,7 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
     import tomllib
 
     where = f"{option} {path}".strip()
+    require_regular(path)
     try:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -374,7 +377,7 @@ def disk_errors(folder: Path, remedy: str) -> Iterator[None]:
 
 def _is_of(folder: Path, error: OSError) -> bool:
     """True when an error is that of the disk under `folder`."""
-    if error.errno in _DISK_FULL:  # comes from a write, which names no file
+    if error.errno in _DISK_FULL | _NO_LOCKS:  # comes from a write or a lock, which name no file
         return True
     if not isinstance(error.filename, str):
         return False

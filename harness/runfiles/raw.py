@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from harness.errors import UsageError, require_names
+from harness.errors import UsageError, require_names, require_regular
 
 LONGEST_LINE = 1 << 28
 """Bytes of one line; what has no line ends must fill neither the memory nor the time."""
@@ -83,6 +83,7 @@ def refuse_a_bomb(path: object, unpacked: int, packed: int) -> None:
 def unpacked(path: Path) -> Iterator[Unpacked]:
     """A file to be read. Raises UsageError where it cannot be."""
     require_names(path)
+    require_regular(path)
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
             yield Unpacked(path, stream)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import os
 import pickle
+import signal
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from itertools import groupby
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -108,12 +110,30 @@ def chains(items: Iterable[WorkItem]) -> Iterator[list[WorkItem]]:
 
 def _start(process: BaseProcess) -> None:
     try:
-        process.start()
+        with _interrupts_later():
+            process.start()
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise UsageError(
             f"the retriever cannot be sent to other processes ({error}); name it as file.py:Class, "
             "or take one worker"
         ) from None
+
+
+@contextmanager
+def _interrupts_later() -> Iterator[None]:
+    """Delays Ctrl-C; processes that are started meanwhile do not get it before they ignore it."""
+    late: list[int] = []
+    is_main = threading.current_thread() is threading.main_thread()
+    before = signal.signal(signal.SIGINT, lambda *_: late.append(1)) if is_main else None
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        if is_main:
+            signal.signal(signal.SIGINT, before or signal.SIG_DFL)
+    if late:
+        raise KeyboardInterrupt
 
 
 def _death(crew: list[BaseProcess]) -> str:
@@ -129,9 +149,8 @@ def _death(crew: list[BaseProcess]) -> str:
 
 def _serve(worker: Worker, channel: Connection) -> None:
     """Run items until the channel is closed."""
-    import signal
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _end_with_parent()
     own = os.getpid()
     while True:

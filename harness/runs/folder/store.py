@@ -267,8 +267,22 @@ def is_run(folder: Path) -> bool:
 
 
 def finished_runs(results: Path) -> list[Path]:
-    """Return the folders of finished runs below `results`, sorted by name."""
-    return sorted(path.parent for path in results.glob(f"[!.]*/{RUN_RECORD}"))
+    """Return the folders of finished runs below `results`, sorted by name.
+
+    One that may not be read is among them. Raises UsageError where `results` may not.
+    """
+    try:
+        names = sorted(os.listdir(results)) if results.is_dir() else []
+    except PermissionError:
+        raise UsageError(f"{results}: may not be read; change its permissions") from None
+    return [results / name for name in names if name[0] != "." and _may_be_run(results / name)]
+
+
+def _may_be_run(folder: Path) -> bool:
+    try:
+        return (folder / RUN_RECORD).exists()
+    except PermissionError:
+        return True
 
 
 def unfinished_runs(results: Path) -> list[RunStore]:
