@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -77,8 +78,11 @@ def main(options: argparse.Namespace) -> int:
 
     from harness.cli.tables import show
 
+    started = datetime.now(UTC)
     folder, report, record = run_one(options)
-    show(report, record, folder, shown_first(scoring_choices(options)), options)
+    reused = datetime.fromisoformat(record.finished) < started
+    columns = shown_first(scoring_choices(options))
+    show(report, record, folder, columns, options, reused=reused)
     return _status(options, folder, record)
 
 

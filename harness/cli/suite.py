@@ -14,6 +14,7 @@ import sys
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 class SuiteRun(OutputPart):
     """A run of a suite: `failure` says why it failed, `empty` in which haystacks nothing was found.
 
-    `record` is its run.json, `report` its scores.json.
+    `record` is its run.json, `report` its scores.json; `reused`: it was finished before.
     """
 
     dataset: str
@@ -45,6 +46,7 @@ class SuiteRun(OutputPart):
     folder: str | None = None
     report: ScoreReport | None = None
     record: RunRecord | None = None
+    reused: bool = False
     failure: str = ""
     empty: str = ""
 
@@ -228,6 +230,7 @@ def run_all(
         title = f"[{number}/{len(runs)}] {system} on {dataset}"
         if not options.quiet:
             print(title, file=sys.stderr, flush=True)
+        started = datetime.now(UTC)
         try:
             folder, report, record = run_one(options)
             if night is not None and not options.published:
@@ -255,6 +258,7 @@ def run_all(
                 folder=str(folder),
                 report=report,
                 record=record,
+                reused=datetime.fromisoformat(record.finished) < started,
                 empty=empty,
             )
         )

@@ -35,11 +35,13 @@ Results = dict[str, MetricResult]
 
 
 class RunOutput(Output, tag="harness.run/1"):
-    """harness run, harness score: run.json and scores.json of one run."""
+    """harness run, harness score: run.json and scores.json of one run; `reused`: it was finished
+    before the command began."""
 
     folder: str
     run: RunRecord
     scores: ScoreReport
+    reused: bool
 
 
 def show(
@@ -48,16 +50,21 @@ def show(
     folder: Path,
     columns: list[str],
     options: argparse.Namespace,
+    *,
+    reused: bool = False,
 ) -> None:
-    """Prints what `--protocol`, `--full`, `--json` and `--quiet` leave of a scored run."""
+    """Prints what `--protocol`, `--full`, `--json` and `--quiet` leave of a scored run, below the
+    date of a reused one."""
     wanted = options.protocol
     shown = [one for one in report.protocols if not wanted or one.protocol in wanted]
     report = replace(report, protocols=shown)
     if not options.quiet:
         for note in _without_effect(report, record, options):
             print(f"note: {note}", file=sys.stderr)
+    if reused and not (options.json or options.quiet):
+        print(f"reused run of {record.finished[:16].replace('T', ' ')} UTC")
     if options.json:
-        print_json(RunOutput(folder=str(folder), run=record, scores=report))
+        print_json(RunOutput(folder=str(folder), run=record, scores=report, reused=reused))
     elif options.full:
         from harness.cli.full_tables import print_scores
 

@@ -10,6 +10,7 @@ import orjson
 import pytest
 from output import protocols
 
+from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.store import OURS
 
 pytestmark = pytest.mark.usefixtures("home")
@@ -50,8 +51,12 @@ def test_the_same_command_again_shows_the_finished_run_and_leaves_every_file(
         f"note: results/{finished.name} is finished already; --overwrite runs it again, and keeps "
         "the old one beside it\n"
     )
-    assert said.out.startswith("bm25 on ")
+    date = RunFolder(finished).record.finished[:16].replace("T", " ")
+    assert said.out.startswith(f"reused run of {date} UTC\nbm25 on ")
+    assert orjson.loads(harness(*BM25, "--json").out)["reused"] is True
     assert _bytes(finished) == before
+    new = harness(*BM25, "--overwrite", "--json")
+    assert orjson.loads(new.out)["reused"] is False
 
 
 def test_cut_offs_and_metrics_are_added_to_what_is_there(

@@ -63,7 +63,7 @@ def test_the_full_table_is_by_ability_and_says_where_the_files_are(
 def test_json_is_one_object_and_quiet_is_silence(harness: Callable[..., Any]) -> None:
     said = harness(*BM25, "--json", "--limit", 10)
     values = orjson.loads(said.out)
-    assert set(values) == {"schema", "run", "scores", "folder"}
+    assert set(values) == {"schema", "run", "scores", "folder", "reused"}
     assert values["run"]["settings"]["limit"] == 10
     assert values["scores"]["queries"]["asked"] == 10
     said = harness(*BM25, "--quiet")
