@@ -2,7 +2,7 @@
 
 One family of all that are named, whatever their protocol, metric and slice. They are means over the
 same queries, so that one set of signs is flipped for all of them, and the correction is as strict
-as they are different (`harness.stats.joint`).
+as they are different (`harness.stats.joint`; of fewer than ten haystacks, t tests).
 """
 
 from __future__ import annotations
@@ -24,10 +24,7 @@ from harness.analysis.compare.scored import (
 from harness.analysis.compare.table import clusters_of, slice_masks
 from harness.errors import UsageError
 from harness.stats.joint import joint_tests
-from harness.stats.power import power_of
-
-# Two values that were computed in another order are equal.
-_EQUAL = 1e-12
+from harness.stats.paired import EQUAL
 
 Place = tuple[Block, str, str]
 """Protocol and unit, metric, slice."""
@@ -37,11 +34,10 @@ Place = tuple[Block, str, str]
 class Drop:
     """One number before and now, over the queries that have a value in both runs.
 
-    `p` is two-sided, and corrected for all `tests` drops together; `least` is the smallest that
-    there could be: `clusters` of `cluster_by` (queries, haystacks) that all fell. `detectable`
-    is the smallest drop that would have been shown with 80% power, as strict as the correction
-    is: NaN where all queries differ alike, infinite where none would unless other drops are shown
-    too.
+    `p` is one-sided (did it fall?), and corrected for all `tests` drops together; `least` is the
+    smallest that there could be: `clusters` of `cluster_by` (queries, haystacks) that all fell.
+    `detectable` is the smallest drop that this very test would have shown with 80% power: NaN where
+    all queries differ alike, infinite where none would unless other drops are shown too.
     """
 
     before: float
@@ -66,7 +62,7 @@ class Drop:
 
     @property
     def shown(self) -> bool:
-        """Whether the difference, of either sign, is significant."""
+        """Whether the drop is significant."""
         return self.p <= self.alpha
 
     def __str__(self) -> str:
@@ -123,19 +119,14 @@ def drops_of(
 ) -> list[Drop]:
     """As `drops`, of matrices (queries, numbers), NaN where a query has no value."""
     differences = before - now
-    differences[np.abs(differences) <= _EQUAL] = 0.0
+    differences[np.abs(differences) <= EQUAL] = 0.0
     lacking = np.isnan(differences)
     found = []
-    for at, test in enumerate(joint_tests(differences, clusters, level=1 - alpha)):
-        column, both = differences[:, at], ~lacking[:, at]
-        detectable = math.inf
-        if test.alone > 0:
-            detectable = power_of(column, clusters, level=1 - test.alone)[0].detectable
+    for at, test in enumerate(joint_tests(differences, clusters, one_sided=True, level=1 - alpha)):
+        both = ~lacking[:, at]
         was, now_is = (float(x[both, at].mean()) if both.any() else math.nan for x in (before, now))
-        family = (cluster_by, differences.shape[1])
-        found.append(
-            Drop(was, now_is, test.p, test.least, test.clusters, *family, detectable, alpha)
-        )
+        family = (cluster_by, differences.shape[1], test.detectable, alpha)
+        found.append(Drop(was, now_is, test.p, test.least, test.clusters, *family))
     return found
 
 

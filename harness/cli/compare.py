@@ -141,7 +141,6 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
         *("categories", "tests", "equivalence", "queries", "force"),
         cluster_by="auto",
         average="queries",
-        correction="holm",
         resamples=10_000,
     )
     if options.format not in ("terminal", "json"):

@@ -273,7 +273,7 @@ def pair_result(pair: Pair) -> PairResult:
         high=found.difference.high,
         p=pair.p,
         shown=pair.shown,
-        detectable=found.power.detectable,
+        detectable=pair.detectable,
         effect_size=found.effect_size,
         wins=found.wins,
         losses=found.losses,

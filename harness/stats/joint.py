@@ -1,8 +1,9 @@
-"""Many differences over the same clusters, tested together by flipping signs of whole clusters.
+"""Many differences over the same clusters, tested together.
 
-One set of signs goes over all columns (metrics, slices, pairs of systems), so that what they have
-in common is kept: metrics of one run fall together, and a family of them is corrected for as far as
-they tell different things, not for their number. The statistic of a column is
+From ten clusters on by flipping signs of whole clusters: one set of signs goes over all columns
+(metrics, slices, pairs of systems), so that what they have in common is kept. Metrics of one run
+fall together, and a family of them is corrected for as far as they tell different things, not for
+their number. The statistic of a column is
 
     T = sum over clusters of S_g / sqrt(sum over clusters of S_g^2)
 
@@ -10,10 +11,12 @@ whose denominator no flip changes, and of which Student's t is an increasing fun
 the square root of the number of clusters: a column of few clusters can never raise what the other
 columns have to reach, nor can one cluster that is larger than all others.
 
-* `joint_tests`: is the mean of a column 0?
+Fewer have too few signs: they are tested by t, with Holm's correction.
+
+* `joint_tests`: is the mean of a column 0, or not above 0?
 * `rank_ranges`: which ranks can a system have among others?
 
-Both hold at any size of clusters and any number of them where the differences of columns that are
+Flips hold at any size of clusters and any number of them where the differences of columns that are
 alike are jointly symmetric about 0, and for many clusters where they are not (a wild bootstrap with
 Rademacher weights; Romano and Wolf 2005, Chernozhukov, Chetverikov and Kato 2013). How they err
 below that is simulated in `tests/benchmarks/ranks.md` and `gates.md`.
@@ -22,17 +25,32 @@ below that is simulated in `tests/benchmarks/ranks.md` and `gates.md`.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.stats.clusters import Ints, Values, to_clusters
-from harness.stats.intervals import t_above
-from harness.stats.resampling import all_kept, product, random_kept
+from harness.stats.clusters import Clusters, Ints, Values, to_clusters
+from harness.stats.intervals import t_above, t_quantile
+from harness.stats.power import errors_to_show
+from harness.stats.proportions import holm
+from harness.stats.resampling import (
+    RESAMPLING,
+    Randomisation,
+    Resampling,
+    all_kept,
+    product,
+    random_kept,
+    sign_flip_test,
+)
 
 Flags = npt.NDArray[np.bool_]
+
+FEW = 10
+"""Below so many clusters signs are too few: t needs differences a third smaller."""
+_NUMBERS = 1 << 22  # sums of columns under signs that are held at once
 
 # Sums of the same numbers in another order differ in their last digits: what should be equal to the
 # observed statistic must count as at least as large.
@@ -41,18 +59,18 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class JointTest:
-    """The two-sided test of one column, corrected for the whole family.
+    """The test of one column, corrected for the whole family.
 
     `least` is the smallest p that `clusters` could have given in any family, all of which fell:
-    where it is above 1 - level, nothing could have been shown. `alone` is the level that this
-    column, by itself, would be tested at by what the family asks of it: 1 - level for a family of
-    one, less for more, and 0 where so few clusters cannot reach it. All are NaN for a column
-    without observations.
+    where it is above 1 - level, nothing could have been shown. `detectable` is the smallest true
+    difference that this test, with this correction, shows with the wanted power if the other
+    columns show nothing: infinite where no difference would be, NaN where the column has no spread.
+    p and `least` are NaN for a column without observations.
     """
 
     p: float
     least: float
-    alone: float
+    detectable: float
     clusters: int
 
 
@@ -60,38 +78,106 @@ def joint_tests(
     differences: npt.ArrayLike,
     clusters: npt.ArrayLike | None = None,
     *,
-    level: float = 0.95,
-    resamples: int = 10_000,
-    seed: int = 0,
+    one_sided: bool = False,
+    power: float = 0.8,
+    **resampling: Unpack[Resampling],
 ) -> list[JointTest]:
     """Test that the mean of each column is 0, all columns as one family; one result a column.
 
-    The step-down max-T of Westfall and Young (1993, algorithm 2.8), with signs for their
-    permutations: that one column or more whose mean is 0 gets p <= 1 - level has a chance of at
-    most 1 - level. A family of one gives the p of `sign_flip_test`. Raises ValueError.
+    `one_sided` tests that it is not above 0. That one column or more for which this is true gets
+    p <= 1 - level has a chance of at most 1 - level: by the step-down max-T of Westfall and Young
+    (1993, algorithm 2.8), with signs for their permutations; below `FEW` clusters by Holm's
+    correction of t tests. A family of one gives the p of `mean_tests`. Raises ValueError.
     """
+    options: Resampling = {**RESAMPLING, **resampling}
     grouped = to_clusters(differences, clusters)
-    _check(level, resamples)
+    _check(options["level"], options["resamples"])
     if not grouped.sums.shape[1]:
         return []
-    present = grouped.present.sum(axis=0)
-    scale = np.sqrt((grouped.sums**2).sum(axis=0))
-    order = np.argsort(-np.abs(grouped.sums.sum(axis=0)) * _inverse(scale), kind="stable")
-    sums = grouped.sums[:, order] * _inverse(scale[order])
-    ((flipped, exact),) = flips([sums], resamples, seed)
-    absolute = np.abs(flipped)
-    # A column has to reach the largest of those that are not above it.
-    largest = np.maximum.accumulate(absolute[:, ::-1], axis=1)[:, ::-1]
-    extreme = (largest >= np.abs(sums.sum(axis=0)) * (1 - _ROUNDING)).sum(axis=0)
-    p = np.empty(len(order))
-    p[order] = np.maximum.accumulate((extreme + (not exact)) / (len(flipped) + (not exact)))
-    critical = float(np.quantile(largest[:, 0], level, method="higher"))
+    sides, by_t = 1 if one_sided else 2, few(grouped)
+    if by_t:
+        p = _t_tests(grouped, sides)
+        tested = (grouped.standard_errors > 0) | (np.abs(grouped.means) > 0)  # else all tie
+        p[tested] = holm(p[tested])
+        each = (1 - options["level"]) / max(int(tested.sum()), 1) / sides
+        critical = [t_quantile(1 - each, df) for df in grouped.degrees.tolist()]
+    else:
+        p, reach = _step_down(grouped.sums, options, one_sided=one_sided)
+        critical = [_t_of(reach, g) for g in grouped.effective.tolist()]
+    detectable = _detectable(grouped, critical, power)
     tests = []
-    for at, g in enumerate(present.tolist()):
-        alone = 1 - level if len(order) == 1 else min(1 - level, _level_of(critical, g))
-        found = (float(p[at]), least_p(g, resamples), alone)
-        tests.append(JointTest(*(found if g else (math.nan,) * 3), g))
+    for at, g in enumerate(grouped.present.sum(axis=0).tolist()):
+        least = 0.0 if by_t and g > 1 else least_p(g, options["resamples"], sides)
+        tests.append(JointTest(float(p[at]) if g else math.nan, least, float(detectable[at]), g))
     return tests
+
+
+def _detectable(grouped: Clusters, critical: Sequence[float], power: float) -> Values:
+    """The true difference of each column whose t is above `critical` with that power."""
+    columns = (grouped.standard_errors.tolist(), grouped.degrees.tolist(), critical)
+    return np.array(
+        [
+            error * errors_to_show(t, df, power) if error > 0 else math.nan
+            for error, df, t in zip(*columns, strict=True)
+        ]
+    )
+
+
+def mean_tests(differences: Clusters, resamples: int, seed: int) -> list[Randomisation]:
+    """Test that the mean of each column is 0, each by itself and two-sided.
+
+    By flipping signs (`sign_flip_test`), or by t where the clusters are fewer than `FEW`: 0 is
+    then the smallest p there could be, and no assignments were looked at.
+    """
+    if not few(differences):
+        return sign_flip_test(differences, resamples, seed)
+    some = differences.present.sum(axis=0) > 0
+    return [
+        Randomisation(p, False, 0, 0.0) if known else Randomisation(math.nan, True, 0, math.nan)
+        for p, known in zip(_t_tests(differences, 2).tolist(), some.tolist(), strict=True)
+    ]
+
+
+def few(clusters: Clusters) -> bool:
+    """Whether there are too few clusters to flip their signs."""
+    return bool(clusters.present.any(axis=1).sum() < FEW)
+
+
+def _t_tests(grouped: Clusters, sides: int) -> Values:
+    """p of each column; that of sign flips where clusters of one difference have no spread."""
+    found = []
+    columns = (grouped.means, grouped.standard_errors, grouped.degrees, grouped.present.sum(axis=0))
+    for mean, error, df, g in zip(*(column.tolist() for column in columns), strict=True):
+        size = mean if sides == 1 else abs(mean)
+        if error > 0:
+            found.append(sides * t_above(size / error, df))
+        else:
+            found.append(sides * 2.0**-g if size > 0 else 1.0)
+    return np.array(found)
+
+
+def _step_down(sums: Values, options: Resampling, *, one_sided: bool) -> tuple[Values, float]:
+    """p of each column, and the T that a column has to reach beside all others."""
+    sums = sums * _inverse(np.sqrt((sums**2).sum(axis=0)))
+    observed = sums.sum(axis=0) if one_sided else np.abs(sums.sum(axis=0))
+    order = np.argsort(-observed, kind="stable")
+    limit = (observed - _ROUNDING * np.abs(observed))[order]
+    extreme = np.zeros(len(order), np.int64)
+    highest = []
+    blocks, exact = _flipped(sums[:, order], options["resamples"], options["seed"])
+    for block in blocks:
+        if not one_sided:
+            reached = np.abs(block)
+        else:  # all signs there are come without their mirror images
+            reached = np.concatenate([block, -block]) if exact else block
+        # A column has to reach the largest of those that are not above it.
+        reached = np.maximum.accumulate(reached[:, ::-1], axis=1)[:, ::-1]
+        extreme += (reached >= limit).sum(axis=0)
+        highest.append(reached[:, 0])
+    largest = np.concatenate(highest)
+    p = np.empty(len(order))
+    p[order] = np.maximum.accumulate((extreme + (not exact)) / (len(largest) + (not exact)))
+    return p, float(np.quantile(largest, options["level"], method="higher"))
 
 
 @dataclass(frozen=True)
@@ -204,10 +290,8 @@ def flips(families: Sequence[Values], resamples: int, seed: int) -> list[tuple[V
     """
     found: dict[int, tuple[Values, bool]] = {}
     for at, sums in enumerate(families):
-        moved = sums[(sums != 0).any(axis=1)]
-        if len(moved) - 1 <= math.log2(resamples):
-            kept = all_kept(len(moved)) if len(moved) else [np.ones((1, 0))]
-            found[at] = _under(kept, moved), True
+        if (moved := _moved(sums, resamples)) is not None:
+            found[at] = _under(_all_kept(len(moved)), moved), True
     drawn = [at for at in range(len(families)) if at not in found]
     if drawn:
         sums = np.concatenate([families[at] for at in drawn], axis=1)
@@ -216,6 +300,27 @@ def flips(families: Sequence[Values], resamples: int, seed: int) -> list[tuple[V
         parts = np.split(flipped, ends, axis=1)
         found |= {at: (part, False) for at, part in zip(drawn, parts, strict=True)}
     return [found[at] for at in range(len(families))]
+
+
+def _flipped(sums: Values, resamples: int, seed: int) -> tuple[Iterator[Values], bool]:
+    """As `flips` of one family, in blocks: of many columns all at once would not fit."""
+    moved = _moved(sums, resamples)
+    exact = moved is not None
+    used = sums if moved is None else moved
+    kept = random_kept(len(sums), resamples, seed) if moved is None else _all_kept(len(moved))
+    rows = max(1, _NUMBERS // sums.shape[1])
+    starts = ((block, start) for block in kept for start in range(0, len(block), rows))
+    return (_under([block[start : start + rows]], used) for block, start in starts), exact
+
+
+def _moved(sums: Values, resamples: int) -> Values | None:
+    """The clusters that any flip changes, where all their signs are no more than `resamples`."""
+    moved = sums[(sums != 0).any(axis=1)]
+    return moved if len(moved) - 1 <= math.log2(resamples) else None
+
+
+def _all_kept(n: int) -> Iterable[Values]:
+    return all_kept(n) if n else [np.ones((1, 0))]
 
 
 def _under(kept: Iterable[Values], sums: Values) -> Values:
@@ -232,23 +337,16 @@ def _inverse(scale: Values) -> Values:
     return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
 
 
-def least_p(clusters: int, resamples: int) -> float:
-    """The least p of so many clusters, all of which fell: they and their mirror image, of all
-    assignments. NaN for none."""
-    return max(2.0 ** (1 - clusters), 1 / (resamples + 1)) if clusters else math.nan
+def least_p(clusters: int, resamples: int, sides: int = 2) -> float:
+    """The least p of so many clusters, all of which fell, of all assignments: theirs, and of two
+    sides its mirror image. NaN for none."""
+    return max(sides * 2.0**-clusters, 1 / (resamples + 1)) if clusters else math.nan
 
 
-def _level_of(critical: float, clusters: int) -> float:
-    """The level of a test by itself for which T must reach `critical`, by Student's t.
-
-    t = T sqrt((G - 1) / (G - T^2)), of `clusters` - 1 degrees of freedom. 0 where T cannot reach
-    it, or hardly: 1 less so small a level is 1 to a computer.
-    """
-    room = clusters - critical**2
-    if room <= 0:
-        return 0.0
-    level = 2 * t_above(critical * math.sqrt((clusters - 1) / room), clusters - 1)
-    return level if level > _ROUNDING else 0.0
+def _t_of(reach: float, clusters: float) -> float:
+    """Student's t of a T of so many clusters of equal size; infinite where T cannot be so large."""
+    room = clusters - reach**2
+    return reach * math.sqrt((clusters - 1) / room) if room > _ROUNDING else math.inf
 
 
 def _check(level: float, resamples: int) -> None:

@@ -7,35 +7,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Unpack
 
 import numpy as np
 import numpy.typing as npt
 
-from harness.stats.clusters import Clusters, Values, as_columns, to_clusters
-from harness.stats.intervals import (
-    FEW_UNLIKE,
-    MeanInterval,
-    cluster_intervals,
-    share_interval,
-    t_above,
-    worth_of,
-)
+from harness.stats.clusters import Values, as_columns, to_clusters
+from harness.stats.intervals import MeanInterval, cluster_intervals, mean_intervals, t_above
+from harness.stats.joint import mean_tests
 from harness.stats.power import PairedPower, power_of
-from harness.stats.resampling import (
-    RESAMPLING,
-    Randomisation,
-    Resampling,
-    sign_flip_test,
-)
+from harness.stats.resampling import RESAMPLING, Randomisation, Resampling
 
-# Two values that were computed in another order are equal, not a win.
-_EQUAL = 1e-12
-# Ten clusters of LoCoMo's sizes tell as much as 9.6, and its single categories as 9.3.
-FEW_EFFECTIVE = 9
+EQUAL = 1e-12
+"""Two values that were computed in another order are equal, not a win."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +65,7 @@ def compare_paired(
     first, second, differences = _paired(a, b)
     grouped = to_clusters(differences, clusters)
     intervals = cluster_intervals(grouped, level=options["level"], bounds=bounds)
-    tests = sign_flip_test(grouped, options["resamples"], options["seed"])
+    tests = mean_tests(grouped, options["resamples"], options["seed"])
     powers = power_of(differences, clusters, level=options["level"], power=power)
     both = ~np.isnan(differences)
     one = np.isnan(first) != np.isnan(second)
@@ -108,7 +93,7 @@ def outcomes(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
 
 
 def _outcomes(differences: Values) -> Values:
-    return np.where(np.abs(differences) <= _EQUAL, 0.0, np.sign(differences))
+    return np.where(np.abs(differences) <= EQUAL, 0.0, np.sign(differences))
 
 
 def _paired(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Values, Values, Values]:
@@ -116,7 +101,7 @@ def _paired(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Values, Values, Values]
     if first.shape != second.shape:
         raise ValueError(f"pairs need the same shape, not {first.shape} and {second.shape}")
     differences = second - first
-    return first, second, np.where(np.abs(differences) <= _EQUAL, 0.0, differences)
+    return first, second, np.where(np.abs(differences) <= EQUAL, 0.0, differences)
 
 
 def _mean(values: Values) -> float:
@@ -124,7 +109,7 @@ def _mean(values: Values) -> float:
 
 
 def _effect_size(differences: Values) -> float:
-    if len(differences) < 2 or np.ptp(differences) <= _EQUAL:
+    if len(differences) < 2 or np.ptp(differences) <= EQUAL:
         return math.nan
     return float(differences.mean() / differences.std(ddof=1))
 
@@ -144,9 +129,11 @@ class TestResult:
 class Equivalence:
     """Whether a difference is shown to lie within -`margin` to `margin`.
 
-    `p` is the larger of the two one-sided p values, 0.5 for all that are not below it. `low` and
-    `high` are the interval at 1 - 2 * `alpha`; `equivalent` (p below `alpha`) means that it lies
-    within the margin. `note` says why nothing can be told, where it cannot: p is then NaN.
+    `low` and `high` are the interval at 1 - 2 * `alpha`, `p` is the larger of the two one-sided p
+    values: NaN where the interval is approximate, for the reason in `note`. `share` is an upper
+    bound, at 1 - `alpha`, of the share of pairs that differ. `equivalent`: p is below `alpha`, or
+    `share` below the margin. `here`: `share` is below the margin for pairs of these very clusters,
+    which says nothing of others.
     """
 
     difference: float
@@ -155,7 +142,9 @@ class Equivalence:
     margin: float
     alpha: float
     p: float
+    share: float
     equivalent: bool
+    here: bool
     note: str = ""
 
 
@@ -205,104 +194,49 @@ def equivalence(
     *,
     alpha: float = 0.05,
 ) -> list[Equivalence]:
-    """Two one-sided tests (Schuirmann 1987): is the mean difference smaller than `margin`?
+    """Tests whether the mean difference is smaller than `margin`; one result a metric.
 
-    One result a metric, for differences from -1 to 1. The bounds are not t's: where few pairs
-    differ, nearly all of them in one direction, t took systems that differ by exactly `margin` for
-    equivalent in up to 47.6% of samples (`tests/benchmarks/coverage.md`). What `b` gains and what
-    it loses are two means between 0 and 1, each with its Korn-Graubard bound, and the difference of
-    two has its bound from theirs: the square-and-add method of Newcombe (1998) and Donner and Zou
-    (2012), with their correlation.
+    Two one-sided t tests (Schuirmann 1987), which are the interval of the difference at
+    1 - 2 * `alpha`: where that interval is approximate they cannot tell. Differences are from -1 to
+    1, so that a mean is no larger than the share of pairs that differ, and an upper bound of that
+    share below the margin shows equivalence too: exact over single pairs, Korn and Graubard's over
+    clusters, again unless it is approximate. How both err: `tests/benchmarks/coverage.md`.
 
-    `margin` is the difference that would not matter, chosen beforehand. Where fewer than ten
-    clusters differ at all, or clusters that tell less than nine of equal size, nothing can be told.
-    Raises ValueError for a margin that is not above 0, and for differences beyond -1 to 1.
+    `margin` is the difference that would not matter, chosen beforehand. Raises ValueError for a
+    margin that is not above 0, and for differences beyond -1 to 1.
     """
     if not margin > 0 or not 0 < alpha < 0.5:
         raise ValueError(f"margin {margin} must be above 0 and alpha {alpha} below 0.5")
     differences = _paired(a, b)[2]
-    if (np.abs(differences) > 1 + _EQUAL).any():
+    if (np.abs(differences) > 1 + EQUAL).any():
         raise ValueError("equivalence is for differences from -1 to 1")
-    gained, lost = (
-        to_clusters(
-            np.where(np.isnan(differences), np.nan, np.maximum(sign * differences, 0)), labels
-        )
-        for sign, labels in ((1, clusters), (-1, clusters))
-    )
-    grouped = to_clusters(differences, clusters)
+    differ = np.where(np.isnan(differences), np.nan, differences != 0)
+    level = 1 - 2 * alpha
+    means = mean_intervals(differences, clusters, level=level, bounds=(-1, 1))
+    shares = mean_intervals(differ, clusters, level=level, bounds=(0, 1))
+    own = mean_intervals(differ, level=level, bounds=(0, 1))
+    spread = _spread(b, a, clusters)
     results = []
-    for at, difference in enumerate(grouped.means.tolist()):
-        if unknown := _cannot_tell(gained, lost, at):
-            nothing = (difference, math.nan, math.nan, margin, alpha, math.nan, False)
-            results.append(Equivalence(*nothing, unknown))
-            continue
-
-        def upper(sign: int, confidence: float, at: int = at) -> float:
-            """The bound above the difference, or above its opposite."""
-            more, less = (gained, lost) if sign > 0 else (lost, gained)
-            return _square_and_add(more, less, grouped, at, confidence)
-
-        p = max(_one_sided(partial(upper, sign), margin) for sign in (1, -1))
+    for mean, share, here, (_, error, df) in zip(means, shares, own, spread, strict=True):
+        p = math.nan
+        if not mean.approximate and error > 0:
+            p = t_above((margin - abs(mean.value)) / error, df)
+        most = here.high if share.approximate else share.high
         results.append(
             Equivalence(
-                difference,
-                -upper(-1, 1 - alpha),
-                upper(1, 1 - alpha),
-                margin,
-                alpha,
-                p,
-                bool(p < alpha),
+                difference=mean.value,
+                low=mean.low,
+                high=mean.high,
+                margin=margin,
+                alpha=alpha,
+                p=p,
+                share=most,
+                equivalent=bool(p < alpha or (not share.approximate and most < margin)),
+                here=bool(here.high < margin),
+                note=mean.note,
             )
         )
     return results
-
-
-def _cannot_tell(gained: Clusters, lost: Clusters, at: int) -> str:
-    """Why so few clusters that differ show no equivalence; empty where they are enough."""
-    sums, counts = gained.column(at)
-    differ = (sums != 0) | (lost.column(at)[0] != 0)
-    unlike = int(differ.sum())
-    said = f"{unlike} of {len(sums)} {'clusters' if gained.clustered else 'observations'} differ"
-    if unlike < FEW_UNLIKE:
-        return f"{said}, fewer than {FEW_UNLIKE}: cannot tell"
-    effective = float(counts[differ].sum() ** 2 / (counts[differ] ** 2).sum())
-    if effective < FEW_EFFECTIVE:
-        return f"{said}, so unequal that they tell as much as {effective:.1f}: cannot tell"
-    return ""
-
-
-def _square_and_add(
-    more: Clusters, less: Clusters, both: Clusters, at: int, confidence: float
-) -> float:
-    """The upper bound of mean(more) - mean(less), each between 0 and 1, at one-sided confidence."""
-    level = 2 * confidence - 1
-    means = np.array([part.means[at] for part in (more, less)])
-    errors = np.array([part.standard_errors[at] for part in (more, less)])
-    worth = worth_of(means, errors, both.degrees[at], both.effective[at], level)
-    # A part that is nowhere seen has no spread of its own: what the other says of the clusters
-    # holds for it too.
-    worth = np.where((means == 0) & (means[::-1] > 0), worth[::-1], worth)
-    low, high = share_interval(means, worth, level)
-    over, under = float(high[0] - means[0]), float(means[1] - low[1])
-    shared = 0.0
-    if min(errors) > 0:
-        total = float((errors**2).sum() - both.standard_errors[at] ** 2)
-        shared = min(max(total / (2 * errors[0] * errors[1]), -1.0), 1.0)
-    reach = math.sqrt(max(over**2 + under**2 - 2 * shared * over * under, 0.0))
-    return float(means[0] - means[1]) + reach
-
-
-def _one_sided(upper: Callable[[float], float], margin: float) -> float:
-    """The least p at which the upper bound is below the margin; 0.5 for more than that."""
-    from scipy.optimize import brentq
-
-    def beyond(log_p: float) -> float:
-        return upper(1 - math.exp(log_p)) - margin
-
-    low, high = math.log(1e-15), math.log(0.5 - 1e-9)
-    if beyond(high) >= 0:
-        return 0.5
-    return math.exp(low if beyond(low) < 0 else float(brentq(beyond, low, high, xtol=1e-10)))
 
 
 def _spread(

@@ -1,4 +1,4 @@
-"""Shares against a known chance, the check that a split is as planned, corrections of p values.
+"""Shares against a known chance, the check that a split is as planned, a correction of p values.
 
 A sample-ratio mismatch asks: did as many units come to each arm as the split says? Where they did
 not, something other than chance decides who is seen in which arm (a crash, a slow page, a bot
@@ -7,7 +7,6 @@ filter, a wrong router), and no comparison of the arms means what it seems to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -61,7 +60,7 @@ def sample_ratio(in_a: npt.ArrayLike, split: float = 0.5) -> SampleRatio:
     return SampleRatio(a, len(arms) - a, split, p, anytime_p, anytime_p < MISMATCH_LEVEL)
 
 
-# -- Corrections of p values for how many tests a family holds -------------------------------------
+# -- Correction of p values for how many tests a family holds -------------------------------------
 
 
 def holm(p: npt.ArrayLike) -> Values:
@@ -70,27 +69,6 @@ def holm(p: npt.ArrayLike) -> Values:
     Adjusted p_(i) = max over j <= i of (m - j + 1) p_(j), at most 1 (Holm 1979). Any shape; NaN
     stays NaN and is not counted in m; the order is kept. Raises ValueError for p outside 0 to 1.
     """
-    return _adjusted(p, lambda ordered, m: np.maximum.accumulate(ordered * np.arange(m, 0, -1)))
-
-
-def benjamini_hochberg(p: npt.ArrayLike) -> Values:
-    """Benjamini & Hochberg's step-up adjustment: the share of false findings among the findings.
-
-    Adjusted p_(i) = min over j >= i of m p_(j) / j, at most 1 (1995; for independent or positively
-    dependent tests). NaN, order and errors as in `holm`.
-    """
-    from scipy.stats import false_discovery_control  # takes a second to import
-
-    return _adjusted(p, lambda ordered, m: false_discovery_control(ordered))
-
-
-CORRECTIONS: dict[str, Callable[[npt.ArrayLike], Values]] = {
-    "holm": holm,
-    "benjamini-hochberg": benjamini_hochberg,
-}
-
-
-def _adjusted(p: npt.ArrayLike, step: Callable[[Values, int], Values]) -> Values:
     values = np.asarray(p, np.float64)
     flat = values.ravel()
     known = np.flatnonzero(~np.isnan(flat))
@@ -98,5 +76,6 @@ def _adjusted(p: npt.ArrayLike, step: Callable[[Values, int], Values]) -> Values
         raise ValueError("p values must be from 0 to 1, or NaN where there is none")
     order = known[np.argsort(flat[known], kind="stable")]
     out = np.full(flat.shape, np.nan)
-    out[order] = np.minimum(step(flat[order], len(order)), 1.0)
+    stepped = np.maximum.accumulate(flat[order] * np.arange(len(order), 0, -1))
+    out[order] = np.minimum(stepped, 1.0)
     return out.reshape(values.shape)

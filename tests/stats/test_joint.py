@@ -10,17 +10,21 @@ import numpy as np
 import pytest
 
 from harness.stats.clusters import Values, to_clusters
-from harness.stats.joint import _level_of, joint_tests, rank_ranges
-from harness.stats.resampling import sign_flip_test
+from harness.stats.joint import joint_tests, mean_tests, rank_ranges
+from harness.stats.paired import paired_t
+from harness.stats.power import power_of
+from harness.stats.proportions import holm
 
 UNEQUAL = np.repeat(np.arange(10), [180, *[5] * 9])
 
 
-def by_enumeration(sums: Values) -> list[float]:
+def by_enumeration(sums: Values, *, one_sided: bool = False) -> list[float]:
     """Westfall and Young's p of the columns of (units, columns), from every assignment of signs."""
     signs = np.array(list(product((-1, 1), repeat=len(sums))))
     scale = np.sqrt((sums**2).sum(axis=0))
-    flipped, observed = np.abs(signs @ sums) / scale, np.abs(sums.sum(axis=0)) / scale
+    flipped, observed = signs @ sums / scale, sums.sum(axis=0) / scale
+    if not one_sided:
+        flipped, observed = np.abs(flipped), np.abs(observed)
     p, before = [math.nan] * sums.shape[1], 0.0
     left = list(np.argsort(-observed))
     while left:
@@ -32,25 +36,90 @@ def by_enumeration(sums: Values) -> list[float]:
 
 def test_the_step_down_is_that_of_all_assignments() -> None:
     generator = np.random.default_rng(0)
-    for n in (3, 7, 10):
+    for n in (10, 12):
         values = generator.normal(0.4, 1, (n, 4)) + generator.normal(0, 1, (n, 1))
-        assert [t.p for t in joint_tests(values)] == pytest.approx(by_enumeration(values))
         clusters = np.repeat(np.arange(n), 3)
         whole = np.repeat(values, 3, axis=0)
-        found = joint_tests(whole, clusters)
-        assert [t.p for t in found] == pytest.approx(by_enumeration(values))
-        assert {t.clusters for t in found} == {n}
+        for one_sided in (False, True):
+            expected = pytest.approx(by_enumeration(values, one_sided=one_sided))
+            assert [t.p for t in joint_tests(values, one_sided=one_sided)] == expected
+            found = joint_tests(whole, clusters, one_sided=one_sided)
+            assert [t.p for t in found] == expected
+            assert {t.clusters for t in found} == {n}
 
 
-def test_a_family_of_one_is_the_randomisation_test() -> None:
+def test_fewer_than_ten_clusters_are_tested_by_t_with_holms_correction() -> None:
+    generator = np.random.default_rng(0)
+    clusters = np.repeat(np.arange(6), [30, 10, 12, 8, 20, 15])
+    values = generator.normal(0.4, 1, (95, 4)) + generator.normal(0, 0.3, (6, 4))[clusters]
+    values[:, 3] = 0  # a column that ties everywhere costs the others nothing
+    p = np.array([t.p for t in paired_t(values[:, :3], np.zeros((95, 3)), clusters)])
+    assert [t.p for t in joint_tests(values, clusters)] == pytest.approx([*holm(p), 1])
+    fell = [t.p for t in joint_tests(values, clusters, one_sided=True)]
+    assert fell == pytest.approx([*holm(p / 2), 1])
+    # Clusters without a spread have no t: all that fell alike are as rare as their signs.
+    assert [t.p for t in joint_tests(np.ones(6))] == [2 / 2**6]
+    assert [t.p for t in joint_tests(np.ones(6), one_sided=True)] == [1 / 2**6]
+
+
+def family(generator: np.random.Generator, clusters: Values) -> Values:
+    """Three metrics over all questions and in four slices, most of them ties, shared by users."""
+    n = len(clusters)
+    home = generator.normal(0, 0.2, (int(clusters.max()) + 1, 1))[clusters]
+    differs = generator.random((n, 1)) < 0.4
+    metrics = differs * np.sign(generator.normal(home, 1, (n, 1)) + generator.normal(0, 1, (n, 3)))
+    slices = generator.integers(0, 4, n)
+    parts = [np.ones(n, bool), *(slices == at for at in range(4))]
+    return np.concatenate([np.where(part[:, None], metrics, np.nan) for part in parts], axis=1)
+
+
+@pytest.mark.parametrize("haystacks", [3, 6, 12])
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_five_slices_of_three_metrics_seldom_show_a_false_star(
+    haystacks: int, *, one_sided: bool
+) -> None:
+    """Holm by metric, apart over all questions and by slice, showed one in 13 to 17%."""
+    generator = np.random.default_rng(haystacks)
+    clusters = np.arange(240) % haystacks
+    wrong = 0
+    for _ in range(300):
+        tests = joint_tests(
+            family(generator, clusters), clusters, one_sided=one_sided, resamples=400
+        )
+        wrong += any(t.p <= 0.05 for t in tests)
+    assert wrong / 300 <= 0.05 + 2 * math.sqrt(0.05 * 0.95 / 300)
+
+
+@pytest.mark.parametrize("haystacks", [3, 6, 12])
+@pytest.mark.parametrize("one_sided", [False, True])
+def test_the_detectable_difference_is_found_four_times_of_five_beside_others(
+    haystacks: int, *, one_sided: bool
+) -> None:
+    """As large as its mean square says: of few haystacks the spread itself is a guess."""
+    generator = np.random.default_rng(haystacks)
+    clusters = np.arange(60 * haystacks) % haystacks
+
+    def test(shift: float) -> tuple[float, float]:
+        values = family(generator, clusters)
+        values[:, 0] += shift
+        found = joint_tests(values, clusters, one_sided=one_sided, resamples=400)[0]
+        return found.detectable, found.p
+
+    detectable = math.sqrt(np.mean([test(0.0)[0] ** 2 for _ in range(250)]))
+    power = np.mean([test(detectable)[1] <= 0.05 for _ in range(250)])
+    assert power == pytest.approx(0.8, abs=0.08)  # Monte Carlo error 2.5 points, and of the spread
+
+
+def test_a_family_of_one_is_the_test_of_one() -> None:
     generator = np.random.default_rng(1)
     values = generator.normal(0.2, 1, (120, 1))
     values[5] = math.nan
     for clusters in (None, np.arange(120) // 30, np.arange(120) // 4, UNEQUAL[105:]):
         (found,) = joint_tests(values, clusters)
-        (alone,) = sign_flip_test(to_clusters(values, clusters), 10_000, 0)
+        (alone,) = mean_tests(to_clusters(values, clusters), 10_000, 0)
         assert found.p == alone.p
-        assert found.alone == pytest.approx(0.05)
+    detectable = power_of(values)[0].detectable
+    assert joint_tests(values)[0].detectable == pytest.approx(detectable, rel=0.02)
 
 
 def test_what_says_the_same_twice_costs_nothing_and_what_differs_costs_less_than_holm() -> None:
@@ -59,30 +128,30 @@ def test_what_says_the_same_twice_costs_nothing_and_what_differs_costs_less_than
     (alone,) = joint_tests(values)
     twice = joint_tests(np.repeat(values, 25, axis=1))
     assert {t.p for t in twice} == {alone.p}
+    assert twice[0].detectable == pytest.approx(alone.detectable)
     alike = joint_tests(values + generator.normal(0, 0.3, (80, 25)))
     assert min(t.p for t in alike) < 25 * alone.p / 4
-    assert 0.05 / 25 < alike[0].alone < 0.05
+    assert alone.detectable < alike[0].detectable < 1.3 * alone.detectable
 
 
 def test_no_columns_are_no_tests() -> None:
     assert joint_tests(np.zeros((5, 0))) == []
 
 
-def test_so_few_units_can_show_nothing_and_say_so() -> None:
-    """Five that all fell have p = 2 / 32; six beside many columns cannot reach what those ask."""
-    (five,) = joint_tests(np.ones(5))
-    assert (five.p, five.least) == (0.0625, 0.0625)
+def test_columns_of_too_few_units_can_show_nothing_and_say_so() -> None:
+    """Four of sixty that all fell have p = 2 / 16; six beside many columns are no more."""
     values = np.random.default_rng(3).normal(0, 1, (60, 40))
-    values[6:, 0] = math.nan
+    values[4:, 0] = math.nan
     values[:, 1] = math.nan
+    values[6:, 3] = math.nan
     tests = joint_tests(values)
-    assert tests[0].least == 2 / 2**6
-    assert tests[0].alone == 0 < tests[2].alone
-    assert math.isnan(tests[1].p)
-    assert tests[1].clusters == 0
-    # What seven reach only by falling all alike is a level that no number near 1 can be told from.
-    assert _level_of(math.sqrt(7) * (1 - 1e-16), 7) == 0
-    assert 1 - _level_of(2.6, 7) < 1
+    assert (tests[0].least, tests[3].least) == (2 / 2**4, 2 / 2**6)
+    assert joint_tests(values, one_sided=True)[0].least == 1 / 2**4
+    assert math.isinf(tests[3].detectable)
+    assert tests[2].detectable < 1
+    assert (math.isnan(tests[1].p), tests[1].clusters) == (True, 0)
+    (one,) = joint_tests(np.ones(3), np.zeros(3))
+    assert (one.p, one.least) == (1, 1)
 
 
 @pytest.mark.parametrize("clusters", [None, UNEQUAL[:225] % 10, np.arange(225) // 25])

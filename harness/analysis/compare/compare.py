@@ -31,11 +31,11 @@ from harness.analysis.compare.table import slice_masks, table
 from harness.errors import UsageError, near
 from harness.scoring.grid import grid
 from harness.scoring.results import named
-from harness.stats.proportions import CORRECTIONS, holm
+from harness.stats.proportions import holm
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired
 
 TESTS = ("t", "wilcoxon")
-"""Tests on request, beside the randomisation test."""
+"""Tests on request, beside the one that is corrected."""
 _NOTHING_COMMON = (
     "no query was scored in all of these runs, so there is nothing to pair; two runs on different "
     "queries, as split traffic leaves them, are compared by `harness compare A B --unpaired`"
@@ -154,9 +154,6 @@ def _check_metrics(
 
 
 def _check(options: Options) -> None:
-    if options.correction not in CORRECTIONS:
-        known = near(options.correction, list(CORRECTIONS))
-        raise UsageError(f"unknown correction {options.correction!r}{known}")
     if options.average not in ("queries", "haystacks"):
         raise UsageError(f"a mean is over queries or haystacks, not {options.average!r}")
     for test in options.tests:
@@ -179,7 +176,7 @@ WHY = "the runs scored different queries, so there is nothing to pair"
 
 @dataclass(frozen=True)
 class ComparisonRow:
-    """One metric over one slice; `p` is Holm-corrected over slices.
+    """One metric over one slice; `p` is Holm-corrected over all rows.
 
     In `found`, a is the second run, the new one, and b the first: above 0 is an improvement.
     """
@@ -233,7 +230,6 @@ def compare_split(
         shared = [1 < len(set(c.tolist())) < len(c) for c in clusters]
         masks = [slice_masks(mine, by_category=False) for mine in rows]
         binary = metric.partition("@")[0] in _PROPORTIONS
-        cells = []
         for name in masks[0]:
             picked = [m[name] & ~np.isnan(v) for m, v in zip(masks, values, strict=True)]
             if name != "answerable" and all(mask.any() for mask in picked):
@@ -242,14 +238,13 @@ def compare_split(
                     labels[mask] if any(shared) else None
                     for labels, mask in zip(clusters, picked, strict=True)
                 ]
-                (cell,) = compare_unpaired(new, old, *reversed(units), proportions=binary)
-                cells.append((name, cell))
-        corrected = holm([cell.p for _, cell in cells])
-        found += [
-            ComparisonRow(f"{block[0]}, {block[1]}", name, metric, cell, float(p))
-            for (name, cell), p in zip(cells, corrected, strict=True)
-        ]
-    return found
+                (one,) = compare_unpaired(new, old, *reversed(units), proportions=binary)
+                found.append((name, metric, one))
+    corrected = holm([one.p for _, _, one in found])
+    return [
+        ComparisonRow(f"{block[0]}, {block[1]}", name, metric, one, float(p))
+        for (name, metric, one), p in zip(found, corrected, strict=True)
+    ]
 
 
 def render_split(rows: Sequence[ComparisonRow]) -> str:

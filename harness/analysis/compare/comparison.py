@@ -20,19 +20,20 @@ class Pair:
 
     Runs are given as they came to be, OLD NEW, so a difference above 0 is an improvement.
 
-    `p` is corrected for the tests of `family`; `found.test.p` is not. `shown` says that p is at
+    `p` is corrected for all tests of the table; `found.test.p` is not. `shown` says that p is at
     most 1 - level: only then is there a difference to speak of, and where it is False nothing is
-    shown, which is not the same as no difference. `others` are p values of the tests that were
-    asked for beside it, by name, not corrected. `found.power.detectable` is NaN where nothing could
-    have been shown: where `found.test.smallest`, times the tests of the family, is above 1 - level.
+    shown, which is not the same as no difference. `detectable` is the smallest true difference that
+    this test, with its correction, shows with the power that was asked for: NaN where there is no
+    spread or no difference could be shown. `others` are p values of the tests that were asked for
+    beside it, by name, not corrected.
     """
 
     a: int
     b: int
     found: PairedComparison
     p: float
-    family: str
     shown: bool
+    detectable: float
     others: dict[str, float] = field(default_factory=dict)
     equivalence: Equivalence | None = None
 
@@ -48,30 +49,15 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Family:
-    """The tests that were corrected together.
-
-    `clusters` is the largest number of independent units that one of them has. `least` is the least
-    corrected p that there could be, all units of every test having fallen alike: where it is above
-    1 - level, nothing could have been shown.
-    """
-
-    name: str
-    tests: int
-    correction: str
-    clusters: int
-    least: float
-
-
-@dataclass(frozen=True)
 class Table:
     """One protocol: cells in order of slice and metric.
 
-    `cluster_by` is what was taken for independent (`haystacks` or `queries`), `clusters` how many
-    of those there are, and `average` what the means are over. `left_out` names metrics that not
-    every run has, with the reason. `dropped` is, for each run, how many of its queries are in no
-    mean here because another run has no value for them: it could not be measured there. `behind`
-    are differences in a judge's accuracy with what people judged carried into them.
+    `tests` is how many tests were corrected together: every pair, metric and slice. `test` is
+    `sign flips` or `t`. `cluster_by` is what was taken for independent (`haystacks` or `queries`),
+    `clusters` how many of those there are, and `average` what the means are over. `left_out` names
+    metrics that not every run has, with the reason. `dropped` is, for each run, how many of its
+    queries are in no mean here because another run has no value for them: it could not be measured
+    there. `behind` are differences in a judge's accuracy with what people judged carried into them.
     """
 
     protocol: str
@@ -79,7 +65,8 @@ class Table:
     cluster_by: str
     clusters: int
     cells: tuple[Cell, ...]
-    families: tuple[Family, ...]
+    tests: int
+    test: str
     left_out: dict[str, str]
     dropped: tuple[int, ...] = ()
     average: str = "queries"

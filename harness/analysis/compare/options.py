@@ -29,17 +29,14 @@ class Options:
         "what a mean is over: every query counts the same (queries), or every haystack once",
         choices=("queries", "haystacks"),
     )
-    correction: str = setting(
-        "holm", "of p values for many tests", choices=("holm", "benjamini-hochberg")
-    )
     level: float = 0.95
     power: float = 0.8
     tests: tuple[str, ...] = setting(
-        (), "t and wilcoxon, beside the randomisation test", metavar="T,T", kind="names"
+        (), "t and wilcoxon, beside the test that is corrected", metavar="T,T", kind="names"
     )
     equivalence: float | None = setting(
         None, "test for a difference below MARGIN", metavar="MARGIN"
     )
-    resamples: int = setting(10_000, "of the randomisation test", metavar="N")
+    resamples: int = setting(10_000, "signs to draw for the test", metavar="N")
     seed: int = setting(0, "of the resamples")
     force: bool = setting(False, "compare only within groups")

@@ -6,11 +6,11 @@ import csv
 import io
 import math
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.analysis.compare.behind import render_behind
-from harness.analysis.compare.comparison import Cell, Comparison, Family, Group, Pair, Table
+from harness.analysis.compare.comparison import Cell, Comparison, Group, Pair, Table
 from harness.runs.folder.run_folder import read_scores
 from harness.scoring.grid import grid
 from harness.scoring.results import counted, named
@@ -103,8 +103,7 @@ def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> st
         return f"{table.protocol}, {table.level}: none of the metrics to show{left_out}"
     pairs = len(cells[0].pairs)
     header = ["slice", "metric", "n", *(_letter(i) for i in range(len(group.runs)))]
-    how = f"p ({table.families[0].correction})" if pairs else "p"
-    header += ["pair", "difference", "95% interval", how, "", "detectable", "effect size"]
+    header += ["pair", "difference", "95% interval", "p", "", "detectable", "effect size"]
     header += ["wins/losses/ties"]
     asked = cells[0].pairs[0] if pairs else None
     header += [f"p ({name})" for name in asked.others] if asked else []
@@ -147,7 +146,7 @@ def _pair(pair: Pair) -> list[str]:
         "-" if not d.low < d.high else f"[{d.low:+.4f}, {d.high:+.4f}]",
         _p(pair.p),
         "*" if pair.shown else "",
-        _known(found.power.detectable),
+        _known(pair.detectable),
         _known(found.effect_size, 2),
         f"{found.wins}/{found.losses}/{found.ties}",
         *(_p(p) for p in pair.others.values()),
@@ -156,9 +155,11 @@ def _pair(pair: Pair) -> list[str]:
 
 
 def _equivalent(found: Equivalence) -> str:
-    if math.isnan(found.p):
-        return "cannot tell"
-    return f"{'shown' if found.equivalent else 'not shown'} (p {_p(found.p)})"
+    if found.p < found.alpha:
+        return f"shown (p {_p(found.p)})"
+    if found.equivalent or found.here:
+        return f"shown{'' if found.equivalent else ' here'} ({found.share:.1%} differ)"
+    return "cannot tell" if found.note else f"not shown (p {_p(found.p)})"
 
 
 def _p(value: float) -> str:
@@ -227,7 +228,7 @@ def _csv_pair(
         *(d.n, group.runs[pair.a], group.runs[pair.b], found.mean_a, found.mean_b),
         *(end for mean in means for end in (mean.low, mean.high)),
         approximate,
-        *(d.value, d.low, d.high, pair.p, found.test.p, pair.shown, found.power.detectable),
+        *(d.value, d.low, d.high, pair.p, found.test.p, pair.shown, pair.detectable),
         *(found.wins, found.losses, found.ties, found.effect_size),
         *(pair.others.get("t"), pair.others.get("wilcoxon")),
         pair.equivalence.p if pair.equivalence else None,
@@ -241,16 +242,14 @@ def foot(table: Table, cells: Sequence[Cell]) -> str:
     """What stands below a table of these cells, in lines."""
     lines = _intervals(table, cells)
     if cells[0].pairs:
-        scopes = dict.fromkeys(
-            f"{_scope(family)} ({counted(family.tests, 'tests')})" for family in table.families
-        )
-        how = table.families[0].correction
-        lines.append(f"p: randomisation test; {how} within each metric, {', '.join(scopes)}")
+        how = "t tests, Holm" if table.test == "t" else "sign flips, max-T"
+        tests = counted(table.tests, "tests")
+        power = cells[0].pairs[0].found.power.power
+        lines.append(f"p: {how} over {table.cluster_by}, corrected for all {tests} of this table")
         lines.append(
             "*: a difference is shown. Without it none was shown, which is not the same as none: "
-            "`detectable` is the smallest that one t test could have shown at 80% power, before "
-            "that correction (-: none, with so few that differ and so many tests); effect size is "
-            "Cohen's d_z"
+            f"`detectable` is the smallest that this test could have shown at {power:.0%} power, "
+            "beside the others (-: none could, or none differ); effect size is Cohen's d_z"
         )
         lines += _what_each_answers(table, cells)
         if cells[0].pairs[0].others or cells[0].pairs[0].equivalence:
@@ -259,17 +258,22 @@ def foot(table: Table, cells: Sequence[Cell]) -> str:
         if "wilcoxon" in cells[0].pairs[0].others and queries_in_haystacks:
             lines.append("p (wilcoxon): takes queries for independent, which they are not here")
         if cells[0].pairs[0].equivalence:
-            lines.append("within: two one-sided tests that the difference is smaller than that")
-            said = [
-                pair.equivalence.note for cell in cells for pair in cell.pairs if pair.equivalence
-            ]
-            lines += [f"   {note}" for note in _merged(said, table.cluster_by)]
+            lines += _what_equivalence_is(table, [pair for cell in cells for pair in cell.pairs])
     return "\n".join(lines)
 
 
-def _scope(family: Family) -> str:
-    """`all queries` or `by slice`."""
-    return family.name.rpartition(", ")[2]
+def _what_equivalence_is(table: Table, pairs: Sequence[Pair]) -> list[str]:
+    found = [pair.equivalence for pair in pairs if pair.equivalence]
+    lines = ["within: two one-sided t tests that the difference is smaller than that"]
+    if any(one.equivalent and not one.p < one.alpha for one in found):
+        lines[0] += "; or so few differ (upper bound of their share)"
+    if any(one.here and not one.equivalent for one in found):
+        lines[0] += (
+            f"; shown here: so few differ in these very {table.cluster_by}, which says nothing of "
+            "others"
+        )
+    notes = [one.note for one in found if not one.equivalent]
+    return lines + [f"   cannot tell: {note}" for note in _merged(notes, table.cluster_by)]
 
 
 def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
@@ -277,22 +281,18 @@ def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
     pairs = [pair for cell in cells for pair in cell.pairs]
     if not any(pair.found.wins or pair.found.losses for pair in pairs):
         return ["no difference to be shown: the runs tie on every query here"]
-    alpha = 1 - cells[0].means[0].level
-    hopeless = _hopeless(table, {pair.family for pair in pairs}, alpha)
-    lines = [*hopeless]
-    least = min(pair.found.test.smallest for pair in pairs)
-    if not hopeless and least > alpha:
+    hopeless = not any(pair.shown or pair.detectable > 0 for pair in pairs)
+    lines = []
+    if hopeless:
         lines.append(
-            f"no difference can be shown here: so few {table.cluster_by} differ that no p is below "
-            f"{least:.3g}"
+            f"no difference can be shown here, however large: too few {table.cluster_by} differ "
+            f"for {counted(table.tests, 'tests')}"
         )
     ends = [(pair.found.difference, pair.shown) for pair in pairs]
     if any((d.low > 0 or d.high < 0) and not shown for d, shown in ends):
         lines.append(
             "where an interval leaves 0 out and yet nothing is shown: the interval is for that "
-            f"difference alone, and takes the means of {table.cluster_by} for normal; p only asks "
-            "how often the signs would fall so by chance, and is corrected for all tests of "
-            "its family"
+            "difference alone, while p is corrected for all tests of this table"
         )
     if table.cluster_by == "haystacks" and (hopeless or not any(pair.shown for pair in pairs)):
         more = "more haystacks would show more"
@@ -304,27 +304,6 @@ def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
                 "for these very haystacks, and if questions to one of them are independent"
             )
         lines.append(more)
-    return lines
-
-
-def _hopeless(table: Table, names: Collection[str], alpha: float) -> list[str]:
-    """Where so few units could show nothing beside so many tests, however they differed."""
-    scopes: dict[str, Family] = {}
-    for family in table.families:
-        if family.name in names:
-            best = scopes.setdefault(_scope(family), family)
-            scopes[_scope(family)] = min(best, family, key=lambda one: one.least)
-    found = {scope: family for scope, family in scopes.items() if family.least > alpha}
-    if len(found) == len(scopes):
-        found = {"here": min(found.values(), key=lambda one: one.least)}
-    lines = []
-    for scope, family in found.items():
-        beside = f", corrected for {family.tests} tests," if family.tests > 1 else ""
-        clusters = counted(family.clusters, table.cluster_by)
-        lines.append(
-            f"no difference can be shown {scope}: of {clusters} no p{beside} is below "
-            f"{family.least:.3g}, however much they differ"
-        )
     return lines
 
 

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from harness.analysis.compare.behind import behind
-from harness.analysis.compare.comparison import Cell, Family, Options, Pair, Table
+from harness.analysis.compare.comparison import Cell, Options, Pair, Table
 from harness.analysis.compare.scored import Block, BlockRows, ScoredRun, Values, by_depth
 from harness.errors import UsageError
 from harness.records.scores import ProtocolResult
 from harness.schema import Ability
 from harness.stats.clusters import to_clusters
 from harness.stats.intervals import MeanInterval, mean_intervals
-from harness.stats.joint import least_p
+from harness.stats.joint import JointTest, few, joint_tests
 from harness.stats.paired import (
+    EQUAL,
     Equivalence,
     PairedComparison,
     compare_paired,
@@ -26,7 +26,6 @@ from harness.stats.paired import (
     paired_t,
     wilcoxon,
 )
-from harness.stats.proportions import CORRECTIONS
 from harness.stats.resampling import Resampling
 
 Flags = npt.NDArray[np.bool_]
@@ -81,19 +80,38 @@ def table(
         places: _others(matrices[places[0]], matrices[places[1]], clusters, options)
         for places in pairs
     }
-    cells, families = _cells(wanted, means, found, others, options)
+    joint = _joint(matrices, clusters, pairs, options.power, arguments)
+    cells = _cells(wanted, means, found, joint, others, 1 - options.level)
     return Table(
         protocol=f"{block[0]}/{runs[0].blocks[block].version}",
         level=block[1],
         cluster_by=cluster_by,
         clusters=len(set(independent.tolist())),
         cells=cells,
-        families=families,
+        tests=len(cells) * len(pairs),
+        test="t" if few(to_clusters(matrices[0], clusters)) else "sign flips",
         left_out=left_out,
         dropped=dropped,
         average=options.average,
         behind=behind(runs, block, pairs, None if cluster_by == "queries" else labels),
     )
+
+
+def _joint(
+    matrices: Sequence[Values],
+    clusters: Sequence[str] | None,
+    pairs: Sequence[Places],
+    power: float,
+    resampling: Resampling,
+) -> dict[Places, list[JointTest]]:
+    """The tests of all pairs and columns, as one family."""
+    if not pairs:
+        return {}
+    differences = np.concatenate([matrices[b] - matrices[a] for a, b in pairs], axis=1)
+    differences[np.abs(differences) <= EQUAL] = 0.0
+    tests = joint_tests(differences, clusters, power=power, **resampling)
+    n = matrices[0].shape[1]
+    return {places: tests[at * n : (at + 1) * n] for at, places in enumerate(pairs)}
 
 
 def _by_haystack(matrix: Values, haystacks: Sequence[str]) -> Values:
@@ -224,47 +242,19 @@ def _cells(
     wanted: Sequence[tuple[str, str]],
     means: Sequence[Sequence[MeanInterval]],
     found: Mapping[Places, Sequence[PairedComparison]],
+    joint: Mapping[Places, Sequence[JointTest]],
     others: Mapping[Places, Sequence[Others]],
-    options: Options,
-) -> tuple[tuple[Cell, ...], tuple[Family, ...]]:
-    """Cells with p corrected by family: a metric over all queries, and the same by slice."""
-    tests: dict[str, list[tuple[int, Places]]] = {}
-    for at, (name, metric) in enumerate(wanted):
-        of = f"{metric}, all queries" if name == "all" else f"{metric}, by slice"
-        tests.setdefault(of, []).extend((at, places) for places in found)
-    corrected: dict[tuple[int, Places], tuple[float, Family]] = {}
-    families = []
-    for what, members in tests.items():
-        if members:
-            family, p = _corrected(what, [found[places][at] for at, places in members], options)
-            families.append(family)
-            corrected |= {key: (value, family) for key, value in zip(members, p, strict=True)}
-    alpha = 1 - options.level
+    alpha: float,
+) -> tuple[Cell, ...]:
+    """Every slice and metric, with the p of every pair."""
     cells = []
     for at, (name, metric) in enumerate(wanted):
-        compared = []
-        for places, comparisons in found.items():
-            (value, family), one = corrected[at, places], comparisons[at]
-            shown = value <= alpha  # False for NaN
-            if not shown and one.test.smallest * family.tests > alpha:
-                one = replace(one, power=replace(one.power, detectable=math.nan))
-            compared.append(Pair(*places, one, value, family.name, shown, *others[places][at]))
-        cells.append(Cell(name, metric, tuple(mine[at] for mine in means), tuple(compared)))
-    return tuple(cells), tuple(families)
-
-
-def _corrected(
-    name: str, found: Sequence[PairedComparison], options: Options
-) -> tuple[Family, list[float]]:
-    """A family, and the p of each of its tests, corrected for the others."""
-    correct = CORRECTIONS[options.correction]
-    units = [one.difference.clusters for one in found]
-    least = correct([least_p(n, options.resamples) for n in units]).tolist()
-    family = Family(
-        name,
-        sum(n > 0 for n in units),
-        options.correction,
-        clusters=max(units),
-        least=min((p for p in least if not math.isnan(p)), default=math.nan),
-    )
-    return family, correct([one.test.p for one in found]).tolist()
+        pairs = []
+        for places, compared in found.items():
+            test = joint[places][at]
+            shown = test.p <= alpha  # False for NaN
+            known = test.detectable if test.detectable < math.inf else math.nan
+            more = others[places][at]
+            pairs.append(Pair(*places, compared[at], test.p, shown, known, *more))
+        cells.append(Cell(name, metric, tuple(mine[at] for mine in means), tuple(pairs)))
+    return tuple(cells)
