@@ -37,7 +37,7 @@ class Drop:
     `p` is one-sided (did it fall?), and corrected for all `tests` drops together; `least` is the
     smallest that there could be: `clusters` of `cluster_by` (queries, haystacks) that all fell.
     `detectable` is the smallest drop that this very test would have shown with 80% power: NaN where
-    all queries differ alike, infinite where none would unless other drops are shown too.
+    all queries differ alike, above 1 where none would unless other drops are shown too.
     """
 
     before: float
@@ -57,8 +57,8 @@ class Drop:
 
     @property
     def open(self) -> bool:
-        """Whether nothing could have been shown, whatever had happened."""
-        return self.least > self.alpha
+        """Whether nothing could have been shown, not even a fall from 1 to 0."""
+        return not self.shown and (self.least > self.alpha or self.detectable > 1)
 
     @property
     def shown(self) -> bool:
@@ -75,9 +75,9 @@ class Drop:
     def could_show(self) -> str:
         """The smallest drop that could have been shown, or why none could."""
         if self.open:
-            return f"nothing could have been shown (least p {self.least:.3g})"
-        if math.isinf(self.detectable):
-            return f"could have shown nothing beside the other {self.tests - 1}, unless they fell"
+            few = f"so few {self.cluster_by}" + (f" and {self.tests} drops" * (self.tests > 1))
+            least = f"least p {self.least:.3g}" if self.least > self.alpha else few
+            return f"nothing could have been shown ({least})"
         if not math.isnan(self.detectable):
             return f"could have shown {self.detectable:.4f}"
         return "every query has the same value in both" if not self.fell else "all differ alike"

@@ -94,7 +94,7 @@ def joint_tests(
     _check(options["level"], options["resamples"])
     if not grouped.sums.shape[1]:
         return []
-    sides, by_t = 1 if one_sided else 2, few(grouped)
+    sides, by_t = 1 if one_sided else 2, few(grouped, of_means=options["of_means"])
     if by_t:
         p = _t_tests(grouped, sides)
         tested = (grouped.standard_errors > 0) | (np.abs(grouped.means) > 0)  # else all tie
@@ -107,7 +107,8 @@ def joint_tests(
     detectable = _detectable(grouped, critical, power)
     tests = []
     for at, g in enumerate(grouped.present.sum(axis=0).tolist()):
-        least = 0.0 if by_t and g > 1 else least_p(g, options["resamples"], sides)
+        bound = by_t and grouped.standard_errors[at] > 0  # t has no least p, signs have
+        least = 0.0 if bound else least_p(g, options["resamples"], sides)
         tests.append(JointTest(float(p[at]) if g else math.nan, least, float(detectable[at]), g))
     return tests
 
@@ -123,24 +124,28 @@ def _detectable(grouped: Clusters, critical: Sequence[float], power: float) -> V
     )
 
 
-def mean_tests(differences: Clusters, resamples: int, seed: int) -> list[Randomisation]:
+def mean_tests(differences: Clusters, options: Resampling) -> list[Randomisation]:
     """Test that the mean of each column is 0, each by itself and two-sided.
 
-    By flipping signs (`sign_flip_test`), or by t where the clusters are fewer than `FEW`: 0 is
-    then the smallest p there could be, and no assignments were looked at.
+    By flipping signs (`sign_flip_test`), or by t where there are fewer than `FEW` clusters: no
+    assignments are looked at then, and 0 is the smallest p there could be.
     """
-    if not few(differences):
-        return sign_flip_test(differences, resamples, seed)
-    some = differences.present.sum(axis=0) > 0
+    tests = sign_flip_test(differences, options["resamples"], options["seed"])
+    if not few(differences, of_means=options["of_means"]):
+        return tests
+    p, spread = _t_tests(differences, 2).tolist(), (differences.standard_errors > 0).tolist()
     return [
-        Randomisation(p, False, 0, 0.0) if known else Randomisation(math.nan, True, 0, math.nan)
-        for p, known in zip(_t_tests(differences, 2).tolist(), some.tolist(), strict=True)
+        Randomisation(p[at], False, 0, 0.0) if spread[at] else test for at, test in enumerate(tests)
     ]
 
 
-def few(clusters: Clusters) -> bool:
-    """Whether there are too few clusters to flip their signs."""
-    return bool(clusters.present.any(axis=1).sum() < FEW)
+def few(clusters: Clusters, *, of_means: bool = False) -> bool:
+    """Whether t is better than signs: for fewer than `FEW` clusters, or means of clusters.
+
+    Not for single observations, which differ by few values or not at all and have no normal mean.
+    """
+    present = int(clusters.present.any(axis=1).sum())
+    return present < FEW and (clusters.clustered or of_means)
 
 
 def _t_tests(grouped: Clusters, sides: int) -> Values:

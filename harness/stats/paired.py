@@ -65,7 +65,7 @@ def compare_paired(
     first, second, differences = _paired(a, b)
     grouped = to_clusters(differences, clusters)
     intervals = cluster_intervals(grouped, level=options["level"], bounds=bounds)
-    tests = mean_tests(grouped, options["resamples"], options["seed"])
+    tests = mean_tests(grouped, options)
     powers = power_of(differences, clusters, level=options["level"], power=power)
     both = ~np.isnan(differences)
     one = np.isnan(first) != np.isnan(second)

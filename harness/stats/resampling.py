@@ -28,14 +28,16 @@ _COLUMNS = 16
 
 
 class Resampling(TypedDict, total=False):
-    """The level of intervals, and the number and seed of the resamples of tests."""
+    """The level of intervals, the number and seed of the resamples of tests, and whether each
+    observation is the mean of a cluster."""
 
     level: float
     resamples: int
     seed: int
+    of_means: bool
 
 
-RESAMPLING: Resampling = {"level": 0.95, "resamples": 10_000, "seed": 0}
+RESAMPLING: Resampling = {"level": 0.95, "resamples": 10_000, "seed": 0, "of_means": False}
 """The defaults."""
 
 

@@ -83,6 +83,7 @@ def rows(gates: int) -> Iterator[str]:
     designs: dict[str, tuple[Labels, int]] = {
         "65 questions": (None, 65),
         "300 questions": (None, 300),
+        "3 haystacks of 100": (np.repeat(np.arange(3), 100), 300),
         "6 haystacks of 50": (np.repeat(np.arange(6), 50), 300),
         "10 haystacks of 30": (np.repeat(np.arange(10), 30), 300),
         "10 haystacks: one of 180, nine of 5": (unequal, 225),
@@ -110,8 +111,8 @@ def main() -> None:
         f"Per cent of {gates:,} simulated gates that fail, alpha 0.05. Where nothing fell at most\n"
         f"5 may (Monte Carlo error of {error:.1f} points); where every number fell, by some 0.1,\n"
         "more are better. Five metrics over all questions and over four abilities, `by` 0; a\n"
-        "change suits some haystacks and not others. p is two-sided, so that drops have half of\n"
-        "alpha.\n"
+        "change suits some haystacks and not others. The family is tested one-sided, below ten\n"
+        "haystacks by t; Holm is over two-sided tests, half of whose alpha is for drops.\n"
         "Made by `python tests/benchmarks/gate_alarms.py`.\n"
     )
     print("| true change, units | one family | Holm within each metric | Holm over all 25 |")

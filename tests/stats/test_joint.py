@@ -14,6 +14,7 @@ from harness.stats.joint import joint_tests, mean_tests, rank_ranges
 from harness.stats.paired import paired_t
 from harness.stats.power import power_of
 from harness.stats.proportions import holm
+from harness.stats.resampling import RESAMPLING
 
 UNEQUAL = np.repeat(np.arange(10), [180, *[5] * 9])
 
@@ -36,7 +37,7 @@ def by_enumeration(sums: Values, *, one_sided: bool = False) -> list[float]:
 
 def test_the_step_down_is_that_of_all_assignments() -> None:
     generator = np.random.default_rng(0)
-    for n in (10, 12):
+    for n in (10, 12):  # of haystacks
         values = generator.normal(0.4, 1, (n, 4)) + generator.normal(0, 1, (n, 1))
         clusters = np.repeat(np.arange(n), 3)
         whole = np.repeat(values, 3, axis=0)
@@ -58,8 +59,13 @@ def test_fewer_than_ten_clusters_are_tested_by_t_with_holms_correction() -> None
     fell = [t.p for t in joint_tests(values, clusters, one_sided=True)]
     assert fell == pytest.approx([*holm(p / 2), 1])
     # Clusters without a spread have no t: all that fell alike are as rare as their signs.
-    assert [t.p for t in joint_tests(np.ones(6))] == [2 / 2**6]
-    assert [t.p for t in joint_tests(np.ones(6), one_sided=True)] == [1 / 2**6]
+    clusters = np.repeat(np.arange(6), 2)
+    (both,) = joint_tests(np.ones(12), clusters)
+    (one,) = joint_tests(np.ones(12), clusters, one_sided=True)
+    assert (both.p, both.least, one.p, one.least) == (2 / 2**6, 2 / 2**6, 1 / 2**6, 1 / 2**6)
+    # Nor have few single queries a normal mean.
+    (single,) = joint_tests([0.5, 0.5, 0.5, 0.5, 1.0])
+    assert (single.p, single.least) == (2 / 2**5, 2 / 2**5)
 
 
 def family(generator: np.random.Generator, clusters: Values) -> Values:
@@ -116,7 +122,7 @@ def test_a_family_of_one_is_the_test_of_one() -> None:
     values[5] = math.nan
     for clusters in (None, np.arange(120) // 30, np.arange(120) // 4, UNEQUAL[105:]):
         (found,) = joint_tests(values, clusters)
-        (alone,) = mean_tests(to_clusters(values, clusters), 10_000, 0)
+        (alone,) = mean_tests(to_clusters(values, clusters), RESAMPLING)
         assert found.p == alone.p
     detectable = power_of(values)[0].detectable
     assert joint_tests(values)[0].detectable == pytest.approx(detectable, rel=0.02)

@@ -266,11 +266,11 @@ def _what_equivalence_is(table: Table, pairs: Sequence[Pair]) -> list[str]:
     found = [pair.equivalence for pair in pairs if pair.equivalence]
     lines = ["within: two one-sided t tests that the difference is smaller than that"]
     if any(one.equivalent and not one.p < one.alpha for one in found):
-        lines[0] += "; or so few differ (upper bound of their share)"
+        lines[0] += "; or at most so many differ"
     if any(one.here and not one.equivalent for one in found):
         lines[0] += (
-            f"; shown here: so few differ in these very {table.cluster_by}, which says nothing of "
-            "others"
+            f"; shown here: at most so many differ in these very {table.cluster_by}, which says "
+            "nothing of others"
         )
     notes = [one.note for one in found if not one.equivalent]
     return lines + [f"   cannot tell: {note}" for note in _merged(notes, table.cluster_by)]

@@ -65,7 +65,12 @@ def table(
     for matrix in matrices:
         matrix[lacking] = np.nan
     independent = np.array(first.queries if clusters is None else labels)[~lacking.all(axis=1)]
-    arguments = Resampling(level=options.level, resamples=options.resamples, seed=options.seed)
+    arguments = Resampling(
+        level=options.level,
+        resamples=options.resamples,
+        seed=options.seed,
+        of_means=options.average == "haystacks",
+    )
     if options.average == "haystacks":
         # Each haystack is one observation, and nothing below has to know more.
         matrices, clusters = [_by_haystack(matrix, labels) for matrix in matrices], None
@@ -80,6 +85,7 @@ def table(
         places: _others(matrices[places[0]], matrices[places[1]], clusters, options)
         for places in pairs
     }
+    by_t = few(to_clusters(matrices[0], clusters), of_means=arguments["of_means"])
     joint = _joint(matrices, clusters, pairs, options.power, arguments)
     cells = _cells(wanted, means, found, joint, others, 1 - options.level)
     return Table(
@@ -89,7 +95,7 @@ def table(
         clusters=len(set(independent.tolist())),
         cells=cells,
         tests=len(cells) * len(pairs),
-        test="t" if few(to_clusters(matrices[0], clusters)) else "sign flips",
+        test="t" if by_t else "sign flips",
         left_out=left_out,
         dropped=dropped,
         average=options.average,
@@ -253,7 +259,7 @@ def _cells(
         for places, compared in found.items():
             test = joint[places][at]
             shown = test.p <= alpha  # False for NaN
-            known = test.detectable if test.detectable < math.inf else math.nan
+            known = test.detectable if test.detectable <= 1 else math.nan
             more = others[places][at]
             pairs.append(Pair(*places, compared[at], test.p, shown, known, *more))
         cells.append(Cell(name, metric, tuple(mine[at] for mine in means), tuple(pairs)))
