@@ -127,15 +127,15 @@ def _detectable(grouped: Clusters, critical: Sequence[float], power: float) -> V
 def mean_tests(differences: Clusters, options: Resampling) -> list[Randomisation]:
     """Test that the mean of each column is 0, each by itself and two-sided.
 
-    By flipping signs (`sign_flip_test`), or by t where there are fewer than `FEW` clusters: no
-    assignments are looked at then, and 0 is the smallest p there could be.
+    By flipping signs (`sign_flip_test`), or by t where there are fewer than `FEW` clusters: 0
+    is then the smallest p there could be.
     """
     tests = sign_flip_test(differences, options["resamples"], options["seed"])
     if not few(differences, of_means=options["of_means"]):
         return tests
     p, spread = _t_tests(differences, 2).tolist(), (differences.standard_errors > 0).tolist()
     return [
-        Randomisation(p[at], False, 0, 0.0) if spread[at] else test for at, test in enumerate(tests)
+        Randomisation(p[at], False, 0.0) if spread[at] else test for at, test in enumerate(tests)
     ]
 
 
