@@ -25,7 +25,7 @@ from harness.stats.agreement import cohens_kappa, krippendorff_alpha
 from harness.stats.clusters import Clusters, Values
 from harness.stats.correlation import correlations
 from harness.stats.intervals import cluster_intervals
-from harness.stats.joint import joint_tests, rank_ranges
+from harness.stats.joint import JointTest, joint_tests, rank_ranges
 from harness.stats.judged import (
     Errors,
     corrected_rate,
@@ -171,6 +171,21 @@ def compared(rng: Generator, n: int, *, haystacks: int, size: int) -> Found:
         tests = joint_tests((now - before)[:, chosen], labels, resamples=999)
         wrong.append(any(one.p <= 0.05 for one in tests))
     return wrong, np.zeros(n, bool)
+
+
+def undetected(rng: Generator, n: int, *, haystacks: int, size: int) -> Found:
+    """A difference as large as `detectable` says that 80% of comparisons show, in one column."""
+    labels = labels_of(haystacks, size)
+    chosen = [5 * part + metric for part in range(5) for metric in (0, 2, 3)]
+
+    def tested(shift: float) -> JointTest:
+        before, now = two_runs(rng, labels, max(haystacks, 1) * size, 0.0)
+        differences = (now - before)[:, chosen]
+        differences[:, 0] += shift
+        return joint_tests(differences, labels, resamples=999)[0]
+
+    shift = float(np.mean([tested(0.0).detectable for _ in range(40)]))
+    return [tested(shift).p > 0.05 for _ in range(n)], np.zeros(n, bool)
 
 
 def gated(rng: Generator, n: int, *, haystacks: int, size: int) -> Found:
@@ -445,6 +460,11 @@ def _cases() -> Iterator[Case]:
         name = f"{haystacks} haystacks of {size}" if haystacks else f"{size} questions"
         draw = partial(compared, haystacks=haystacks, size=size)
         yield Case(_FAMILIES, f"compare, five slices, three metrics, {name}", draw, 500, before)
+    for haystacks, size, before in ((0, 300, "37 to 58%"), (10, 30, ""), (6, 50, "50%")):
+        name = f"{haystacks} haystacks of {size}" if haystacks else f"{size} questions"
+        name = f"`detectable` is not shown, {name}: 20 claimed"
+        draw = partial(undetected, haystacks=haystacks, size=size)
+        yield Case(_FAMILIES, name, draw, 500, before, 20.0)
     for haystacks, size, before in ((0, 65, "4.0%"), (0, 300, "5.7%"), (50, 6, "7.2%")):
         name = f"{haystacks} haystacks of {size}" if haystacks else f"{size} questions"
         draw = partial(gated, haystacks=haystacks, size=size)
