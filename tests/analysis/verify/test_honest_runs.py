@@ -202,12 +202,17 @@ def test_rankings_from_elsewhere_are_accepted(tmp_path: Path, sample: Dataset) -
 @pytest.mark.slow
 @pytest.mark.extensions
 @pytest.mark.parametrize(
-    ("file", "format"), [("letta/results.jsonl", "letta"), ("mempalace/*_raw_*.json", "mempalace")]
+    ("file", "format", "granularity"),
+    [
+        ("letta/results.jsonl", "agent-memory-benchmarks", "turn"),
+        ("mempalace/*_raw_*.json", "mempalace", "session"),
+    ],
 )
 def test_published_rankings_are_accepted(
-    data: Path, tmp_path: Path, file: str, format: str
+    data: Path, tmp_path: Path, file: str, format: str, granularity: str
 ) -> None:
-    dataset = open_dataset("locomo", source=data / "locomo" / "locomo10.json")
+    source = data / "locomo" / "locomo10.json"
+    dataset = open_dataset("locomo", granularity=granularity, source=source)
     (path,) = (data / "published").glob(file)
     for unasked in (False, True):
         published = open_published(path, format, unasked=unasked)
