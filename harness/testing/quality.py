@@ -65,7 +65,7 @@ def assert_quality(
     the metric, at the run's granularity, unless `protocol` or `level` name another.
 
     With `baseline`, another folder or report, the metrics that are named must not have fallen below
-    it by more than `max_drop` (0 by default) and significantly (randomisation test, 5% for all
+    it by more than `max_drop` (0 by default) and significantly (one-sided test, 5% for all
     together); a threshold of 0 asks for that alone. Where so few cases or haystacks could not have
     shown any drop, one of more than `max_drop` fails. More than `max_failed` failed queries (0 by
     default) fail the test, and so does a number that cannot be measured.
@@ -153,7 +153,7 @@ def _report_drops(
 ) -> list[Checked]:
     """A check for each metric of two reports on the same cases, by the rule of `harness gate`.
 
-    It fails where the mean fell by more than `allowed` and significantly (randomisation test, the
+    It fails where the mean fell by more than `allowed` and significantly (one-sided test, the
     metrics as one family), or where so few cases could show nothing. Cases that failed
     count 0. Raises UsageError for reports on other cases.
     """

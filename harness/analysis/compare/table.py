@@ -229,7 +229,7 @@ Others = tuple[dict[str, float], Equivalence | None]
 def _others(
     a: Values, b: Values, clusters: Sequence[str] | None, options: Options
 ) -> Sequence[Others]:
-    """The tests that were asked for beside the randomisation test; one a column."""
+    """The tests that were asked for beside the joint test; one a column."""
     columns = range(a.shape[1])
     p: list[dict[str, float]] = [{} for _ in columns]
     if "t" in options.tests:
