@@ -183,7 +183,8 @@ def _write_queries(
             if splits:
                 out.repair("queries without a judgement in the split: left out", id_)
                 continue
-            out.repair("queries without a judgement: kept, they cannot be scored", id_)
+            if judged:  # a pool that is still to be judged has none at all
+                out.repair("queries without a judgement: kept, they cannot be scored", id_)
         haystacks[id_] = optional_string(file, line, record, "haystack")
         out.query(
             id_,
