@@ -35,8 +35,8 @@ _HOME = {
     # runs and their scores
     "run": "harness.runs.run",
     "Settings": "harness.runs.settings",
-    "Mode": "harness.runs.folder.store",
-    "score_run": "harness.runs.folder.scored",
+    "Mode": "harness.runs.folder.run_state",
+    "score_run": "harness.runs.folder.score_folder",
     "score": "harness.scoring.score",
     "Scores": "harness.scoring.scores",
     "Choices": "harness.scoring.protocols",
@@ -95,8 +95,8 @@ if TYPE_CHECKING:
     from harness.retrievers.registry import RetrieverSpec
     from harness.runfiles.readers import read_rankings
     from harness.runfiles.run_formats import register_run_format
-    from harness.runs.folder.scored import score_run
-    from harness.runs.folder.store import Mode
+    from harness.runs.folder.run_state import Mode
+    from harness.runs.folder.score_folder import score_run
     from harness.runs.run import run
     from harness.runs.settings import Settings
     from harness.schema import Ability

@@ -24,8 +24,8 @@ from places import DATA
 from harness.__main__ import main, show_log
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
-from harness.runs.folder.scored import score_run
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.analysis.compare.scored import (
+from harness.analysis.compare.table import clusters_of, slice_masks
+from harness.analysis.scored_run import (
     Block,
     ScoredRun,
     Values,
@@ -21,7 +22,6 @@ from harness.analysis.compare.scored import (
     essentials,
     require_depth,
 )
-from harness.analysis.compare.table import clusters_of, slice_masks
 from harness.errors import UsageError
 from harness.stats.joint import joint_tests
 from harness.stats.paired import EQUAL

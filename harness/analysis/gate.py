@@ -36,8 +36,8 @@ from xml.etree import ElementTree
 from msgspec import Meta, field
 from msgspec.structs import replace
 
-from harness.analysis.compare.scored import Block, ScoredRun
 from harness.analysis.drops import Drop, drops
+from harness.analysis.scored_run import Block, ScoredRun
 from harness.errors import UsageError, near
 from harness.io.files import disk_errors, write_bytes
 from harness.io.records import Record, read_toml_record

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from harness.analysis.compare.scored import ScoredRun, Values
+from harness.analysis.scored_run import ScoredRun, Values
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.run import Params
@@ -20,8 +20,8 @@ from harness.retrievers import calls
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.ingest import ingest
 from harness.retrievers.registry import RetrieverSpec, find
-from harness.runs.folder.scored import score_run
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
+from harness.runs.folder.score_folder import score_run
 from harness.runs.provenance import known_by, retriever_record
 from harness.runs.run import run
 from harness.runs.settings import Settings

@@ -190,9 +190,9 @@ def _print(
         return
     if options.quiet:
         return
-    from harness.cli.summary_notes import size
+    from harness.cli.run_summary_lines import size
     from harness.datasets.registry import home
-    from harness.scoring.grid import grid
+    from harness.io.grid import grid
 
     if not (models or indexes or replies):
         print(f"{nothing} in {home()}")

@@ -69,7 +69,7 @@ def main(options: argparse.Namespace) -> int:
     from harness.analysis.compare.compare import compare
     from harness.analysis.compare.render import render, shown_of, shown_of_answers
     from harness.runs.folder.answers_folder import is_answers
-    from harness.runs.folder.store import require_run
+    from harness.runs.folder.run_state import require_run
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import protocol
 

@@ -103,8 +103,8 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _table(rows: list[ListedDataset]) -> str:
-    from harness.cli.summary_notes import size
-    from harness.scoring.grid import grid
+    from harness.cli.run_summary_lines import size
+    from harness.io.grid import grid
 
     table = [
         [row.name, _here(row.prepared), size(row.bytes), row.licence, row.about] for row in rows

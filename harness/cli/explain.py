@@ -44,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(options: argparse.Namespace) -> int:
     """Print part by part, then the metric's formula and the protocol's rules."""
-    from harness.scoring.protocols import PROTOCOLS, Signature
+    from harness.scoring.protocols import PROTOCOLS
+    from harness.scoring.signatures import Signature
 
     signature = Signature.parse(options.signature)
     formula, rules = signature.formula, signature.rules

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from harness.cli.options import of_kinds
-from harness.cli.summary_notes import (
+from harness.cli.run_summary_lines import (
     excluded_line,
     head,
     hits,
@@ -18,6 +18,7 @@ from harness.cli.summary_notes import (
     ties_line,
     usage,
 )
+from harness.io.grid import counted, digits, grid
 from harness.records.run import RunRecord, embedder_reports
 from harness.records.scores import (
     ChangesResult,
@@ -29,8 +30,6 @@ from harness.records.scores import (
     ScoreReport,
 )
 from harness.schema import Ability
-from harness.scoring.grid import digits, grid
-from harness.scoring.results import counted
 from harness.scoring.scores import main_protocol
 
 Line = tuple[str, str]

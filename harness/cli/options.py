@@ -1,4 +1,4 @@
-"""Options that several commands share."""
+"""Options that several commands share; those of a run are the fields of runs/settings.py."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from harness.errors import UsageError
 from harness.io.records import Output, OutputPart, Record, encode, to_plain
 
 _MODULES = (
-    *("harness.cli.output_records", "harness.cli.suite", "harness.cli.tables"),
+    *("harness.cli.output_records", "harness.cli.suite", "harness.cli.run_summary"),
     "harness.extensions.labelling.reports",
     "harness.extensions.online.monitor.records",
     "harness.extensions.site.nightly.summary",

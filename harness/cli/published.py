@@ -175,7 +175,7 @@ def run_published(
     from harness.io.checksums import rewrite_with_checksums
     from harness.records.run import PublishedFile
     from harness.runs.folder.run_folder import RunFolder
-    from harness.runs.folder.scored import score_run
+    from harness.runs.folder.score_folder import score_run
 
     choices = scoring_choices(options)
     path = _at_hand(options)

@@ -54,7 +54,7 @@ def main(options: argparse.Namespace) -> int:
     if options.ranks < 1:
         raise UsageError(f"--ranks must be 1 or more, not {options.ranks}")
 
-    from harness.cli.summary_notes import size
+    from harness.cli.run_summary_lines import size
     from harness.io.files import disk_errors, write_bytes
     from harness.reports.report import check_pair, report_data, report_page
     from harness.runs.folder.run_folder import dataset_of_run
@@ -73,7 +73,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _history(folders: list[Path]) -> Path | None:
     """The history that is asked for. Raises UsageError for one beside something else."""
-    from harness.runs.folder.store import is_run
+    from harness.runs.folder.run_state import is_run
 
     found = [_history_in(folder) for folder in folders if not is_run(folder)]
     if not any(found):
@@ -94,7 +94,7 @@ def _history_in(path: Path) -> Path | None:
 
 def _write_history(options: argparse.Namespace, history: Path) -> int:
     """Lines over time; no text of a dataset is in them, so `--share` changes nothing."""
-    from harness.cli.summary_notes import size
+    from harness.cli.run_summary_lines import size
     from harness.io.files import disk_errors, write_bytes
     from harness.io.plugins import provided
 

@@ -72,7 +72,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _table(rows: list[ListedRetriever]) -> str:
-    from harness.scoring.grid import grid
+    from harness.io.grid import grid
 
     table = [
         [

@@ -76,7 +76,7 @@ def main(options: argparse.Namespace) -> int:
     check(options)
     refuse(options, "for one run, which has no board", "claims")
 
-    from harness.cli.tables import show
+    from harness.cli.run_summary import show
 
     started = datetime.now(UTC)
     folder, report, record = run_one(options)

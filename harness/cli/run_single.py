@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from harness.records.run import RunRecord
     from harness.records.scores import ScoreReport
     from harness.retrievers.registry import RetrieverSpec
-    from harness.runs.folder.store import Mode
+    from harness.runs.folder.run_state import Mode
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def _run_on_cluster(
 
 def _mode(options: argparse.Namespace) -> Mode:
     """Returns what is to become of an earlier run; a night's takes its place without a copy."""
-    from harness.runs.folder.store import Mode
+    from harness.runs.folder.run_state import Mode
 
     if options.resume:
         return Mode.RESUME
@@ -187,7 +187,7 @@ def _mode(options: argparse.Namespace) -> Mode:
 
 def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
     from harness.runs.folder.run_folder import RunFolder
-    from harness.runs.folder.scored import score_run
+    from harness.runs.folder.score_folder import score_run
     from harness.runs.run import run
 
     choices = scoring_choices(options)

@@ -124,7 +124,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Every run, newest first."""
     from harness.runs.folder.listing import list_runs
-    from harness.runs.folder.store import remove_empty
+    from harness.runs.folder.run_state import remove_empty
 
     remove_empty(Path(options.results))
     runs = list_runs(Path(options.results), archived=options.archived)
@@ -149,8 +149,8 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _table(runs: Sequence[ListedRun]) -> str:
-    from harness.cli.summary_notes import ends
-    from harness.scoring.grid import grid
+    from harness.cli.run_summary_lines import ends
+    from harness.io.grid import grid
 
     rows = []
     for run in runs:
@@ -194,10 +194,10 @@ def _as_dict(run: ListedRun) -> dict[str, Any]:
 
 def call_show(options: argparse.Namespace) -> int:
     """One run: what it is, how to make it again, and what lies in its folder."""
-    from harness.cli.summary_notes import size
+    from harness.cli.run_summary_lines import size
     from harness.runs.folder.listing import describe_run
     from harness.runs.folder.run_folder import RunFolder
-    from harness.runs.folder.store import RunStore
+    from harness.runs.folder.run_state import RunStore
 
     folder = run_folder(options, options.run)
     record = RunFolder(folder).record
@@ -268,7 +268,7 @@ def call_name(options: argparse.Namespace) -> int:
 
 def call_archive(options: argparse.Namespace) -> int:
     """Archive runs."""
-    from harness.runs.folder.store import RunStore
+    from harness.runs.folder.run_state import RunStore
 
     results = Path(options.results)
     folders = [run_folder(options, run) for run in options.runs]
@@ -278,7 +278,7 @@ def call_archive(options: argparse.Namespace) -> int:
 def call_unarchive(options: argparse.Namespace) -> int:
     """Restore archived runs."""
     from harness.runs.folder.listing import find_run
-    from harness.runs.folder.store import RunStore, archive_of
+    from harness.runs.folder.run_state import RunStore, archive_of
 
     results = Path(options.results)
     folders = [find_run(run, archive_of(results)) for run in options.runs]
@@ -287,7 +287,7 @@ def call_unarchive(options: argparse.Namespace) -> int:
 
 def call_remove(options: argparse.Namespace) -> int:
     """Remove runs, what lies beside them in their folders too, after a question."""
-    from harness.runs.folder.store import RunStore, require_run
+    from harness.runs.folder.run_state import RunStore, require_run
 
     folders = [run_folder(options, run) for run in options.runs]
     for folder in folders:
@@ -305,7 +305,7 @@ def call_remove(options: argparse.Namespace) -> int:
 
 def call_clear(options: argparse.Namespace) -> int:
     """Remove what stopped runs left, after a question."""
-    from harness.runs.folder.store import clear, leftovers
+    from harness.runs.folder.run_state import clear, leftovers
 
     results = Path(options.results)
     if not results.is_dir():

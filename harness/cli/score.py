@@ -201,9 +201,9 @@ def score_folder(
     options: argparse.Namespace,
 ) -> RunRecord:
     """Score a run folder, and print; gives its run.json."""
-    from harness.cli.tables import show
+    from harness.cli.run_summary import show
     from harness.runs.folder.run_folder import RunFolder
-    from harness.runs.folder.scored import score_run
+    from harness.runs.folder.score_folder import score_run
 
     scores = score_run(folder, dataset, choices, semantic=semantic)
     record = RunFolder(folder).record
@@ -223,10 +223,10 @@ def _suggesting_source(options: argparse.Namespace, path: Path) -> Iterator[None
 
 def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     """trec_eval's table, from two files."""
+    from harness.io.grid import counted
     from harness.runfiles.readers import read_rankings
     from harness.scoring.evaluate import evaluate
     from harness.scoring.ranks import Ties
-    from harness.scoring.results import counted
 
     metrics = options.metrics or "ndcg@10,mrr@10,map,recall@1,recall@10,recall@100,precision@10"
     if options.ties is not None and options.ties not in list(Ties):

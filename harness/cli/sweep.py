@@ -116,7 +116,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _shown(found: Sweep, options: argparse.Namespace) -> str:
     from harness.analysis.sweep import said
-    from harness.scoring.grid import grid
+    from harness.io.grid import grid
 
     best = {chosen.place for chosen in found.chosen}
     rows = [

@@ -46,7 +46,7 @@ def main(options: argparse.Namespace) -> int:
     """Verify and print. Status 1 when something does not agree."""
     from harness.analysis.verify.render import as_json, lines
     from harness.analysis.verify.verify import verify
-    from harness.runs.folder.scored import rescore
+    from harness.runs.folder.score_folder import rescore
 
     load_plugins(options)
     verdict = verify(run_folder(options, options.run), source=options.source, rescore=rescore)

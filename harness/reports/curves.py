@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from harness.analysis.compare.scored import Block
+from harness.analysis.scored_run import Block
 from harness.records.scores import MetricResult
 from harness.reports.material import Material
 from harness.reports.records import (

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from harness.analysis.compare.scored import Block, ScoredRun
+from harness.analysis.scored_run import Block, ScoredRun
 from harness.datasets.reader import Dataset
 from harness.errors import HarnessError
 from harness.io.plugins import FAILURES, failure, load, raised_at
@@ -21,7 +21,7 @@ from harness.reports.records import DocumentColumns, ReportSection
 from harness.runfiles.rankings import Rankings
 from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.scored import query_outcomes
+from harness.runs.folder.score_folder import query_outcomes
 from harness.schema import as_datetime
 from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.matching.matcher import TextHit, read_hits

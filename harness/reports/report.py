@@ -16,7 +16,7 @@ from harness.analysis.board.entries import distinct_params, labels, read_board
 from harness.analysis.compare.compare import compare
 from harness.analysis.compare.comparison import Comparison, Group, Options, Pair, Table
 from harness.analysis.compare.render import foot, shown_of
-from harness.analysis.compare.scored import Block, ScoredRun
+from harness.analysis.scored_run import Block, ScoredRun
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.scores import ProtocolResult
@@ -37,8 +37,9 @@ from harness.reports.records import (
     SettingRow,
 )
 from harness.schema import Ability
-from harness.scoring.protocols import PROTOCOLS, digest
+from harness.scoring.protocols import PROTOCOLS
 from harness.scoring.scores import depth_message, main_metrics
+from harness.scoring.signatures import digest
 
 SHOWN = 10
 """Places of each ranking that a page shows, unless told otherwise."""

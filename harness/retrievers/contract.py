@@ -187,7 +187,8 @@ class Capabilities(Protocol):
         """Return the system's counters so far; asked for after every call that takes a while.
 
         `calls`, `prompt_tokens`, `completion_tokens` and `embedded_tokens` are counts since the
-        start; `calls_without_usage` are calls that did not say what they used.
+        start, and so is `usd`, in US dollars; `calls_without_usage` are calls that did not say what
+        they used.
         """
         ...
 

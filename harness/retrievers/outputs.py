@@ -263,7 +263,7 @@ def scores_of(given: Scores, n: int) -> npt.NDArray[np.float64] | None:
         raise ValueError(f"{n} ids, but scores of shape {scores.shape}")
     if np.isnan(scores).any():
         raise ValueError("a score is NaN")
-    # The journal is JSON, which has no infinity; the order stays.
+    # The checkpoint is JSON, which has no infinity; the order stays.
     return np.clip(scores, -_LARGEST, _LARGEST)
 
 

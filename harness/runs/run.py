@@ -21,13 +21,13 @@ from harness.runs.bench import close_quietly
 from harness.runs.executors import Execution, Workload, execution_of
 from harness.runs.folder.checkpoint import Checkpoint
 from harness.runs.folder.run_folder import RunFolder, empty_haystacks, note_in
-from harness.runs.folder.store import CHECKPOINT, Mode, RunStore, remove_empty
-from harness.runs.record import RunOutcome, write_errors, write_run
+from harness.runs.folder.run_state import CHECKPOINT, Mode, RunStore, remove_empty
 from harness.runs.request import RunRequest, Tested
 from harness.runs.results import WorkResult
 from harness.runs.settings import Settings
 from harness.runs.usage import Budget, BudgetExceededError, RunUsage
 from harness.runs.worker import Worker, WorkerOptions
+from harness.runs.write_run import RunOutcome, write_errors, write_run
 
 _log = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ SILENT = "calls_without_usage"
 """How many calls did not say what they used: what they cost is not known."""
 
 COUNTS = (*USED, SILENT, "usd")
-"""What a system's `report()` may count since its start; see Retriever."""
+"""What a system's `report()` may count since its start; see Capabilities."""
 
 Counts = dict[str, float]
 Prices = Mapping[str, Mapping[str, float]]

@@ -20,6 +20,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from harness.datasets.reader import Dataset
+from harness.io.grid import one_of
 from harness.records.scores import (
     AnsweredOnly,
     Interval,
@@ -323,16 +324,7 @@ _NOUNS = re.compile(r"\b(?:cluster|observation)(s?)\b")
 
 def named(text: str, over: str) -> str:
     """What `statistics` says of clusters and observations, said of `over`: haystacks or queries."""
-    return _NOUNS.sub(lambda found: over if found[1] else _one(over), text)
-
-
-def counted(n: int, many: str) -> str:
-    """`12 haystacks`, `1 query`."""
-    return f"{n} {_one(many) if n == 1 else many}"
-
-
-def _one(many: str) -> str:
-    return many.removesuffix("ies") + "y" if many.endswith("ies") else many.removesuffix("s")
+    return _NOUNS.sub(lambda found: over if found[1] else one_of(over), text)
 
 
 def independent(dataset: Dataset) -> npt.NDArray[np.int32] | None:

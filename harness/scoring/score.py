@@ -34,7 +34,7 @@ from harness.scoring import protocols as named
 from harness.scoring.arrays import Ints
 from harness.scoring.bounds import stable_depth
 from harness.scoring.metrics import Metric
-from harness.scoring.protocols import ANSWERS, Choices, Protocol, Signature, digest
+from harness.scoring.protocols import ANSWERS, Choices, Protocol
 from harness.scoring.ranks import Ranked, Ties, from_dataset, in_order, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, haystack_sizes, held, resolve
 from harness.scoring.results import (
@@ -50,6 +50,7 @@ from harness.scoring.results import (
     with_macro_category,
 )
 from harness.scoring.scores import Scores, unreached_message
+from harness.scoring.signatures import Signature, digest
 from harness.scoring.tokens import run_tokens
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from harness.errors import UsageError, near
+from harness.io.grid import digits
 from harness.records.scores import MetricResult, ProtocolResult, ReturnedStats, ScoreReport
 from harness.schema import Ability
-from harness.scoring.grid import digits
 
 if TYPE_CHECKING:
     from pandas import DataFrame

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from harness.analysis.compare.scored import ScoredRun
 from harness.analysis.compare.table import slice_masks
 from harness.analysis.drops import drops_of
 from harness.analysis.gate import (
@@ -22,6 +21,7 @@ from harness.analysis.gate import (
     result_of,
     threshold_check,
 )
+from harness.analysis.scored_run import ScoredRun
 from harness.errors import HarnessError, UsageError
 from harness.records.run import RunRecord
 from harness.runfiles.tables import is_frame

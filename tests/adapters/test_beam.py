@@ -19,7 +19,7 @@ from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.retrievers.contract import Corpus, Question
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.schema import Ability, as_datetime
 

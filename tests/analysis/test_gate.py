@@ -29,7 +29,7 @@ from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.run_folder import read_scores
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 
 

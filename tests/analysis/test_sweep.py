@@ -15,7 +15,7 @@ from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.metrics import Metric

@@ -18,7 +18,7 @@ import pytest
 from filelock import FileLock
 from polling import HANGS, wait_until
 
-from harness.analysis.compare.scored import ScoredRun
+from harness.analysis.scored_run import ScoredRun
 from harness.datasets.registry import open_dataset
 from harness.extensions.site.history_page import history_data
 from harness.extensions.site.nightly.change import compare_with_last

@@ -11,7 +11,7 @@ import pytest
 from output import protocols
 
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.store import OURS
+from harness.runs.folder.run_state import OURS
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -16,8 +16,9 @@ from harness.records.scores import ScoreReport
 from harness.runs.folder.run_folder import read_scores
 from harness.scoring.metrics import METRICS
 from harness.scoring.metrics.described import DESCRIBED, OF_ANSWERS
-from harness.scoring.protocols import PROTOCOLS, Signature
+from harness.scoring.protocols import PROTOCOLS
 from harness.scoring.ranks import Ties
+from harness.scoring.signatures import Signature
 
 PAGES = ROOT / "docs" / "reference"
 METRIC_PAGE, PROTOCOL_PAGE = PAGES / "metrics.md", PAGES / "protocols.md"

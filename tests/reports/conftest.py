@@ -10,7 +10,7 @@ import pytest
 
 from harness.datasets.reader import Dataset
 from harness.retrievers.contract import Retriever
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 

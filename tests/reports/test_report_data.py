@@ -19,7 +19,7 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.run_folder import read_scores
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 
 Ran = Callable[..., Path]
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from counting import Counting
 
-from harness.cli.summary_notes import notes
+from harness.cli.run_summary_lines import notes
 from harness.errors import UsageError
 from harness.extensions.dense import ann
 from harness.extensions.dense.ann import Approximate

@@ -31,7 +31,7 @@ from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.wire import NotTheReplyError
 from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
 from harness.runs.run import run
 from harness.runs.settings import Settings
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.datasets.registry import open_dataset
 from harness.io.files import read_json
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 
 pytestmark = pytest.mark.extensions
 

@@ -16,7 +16,7 @@ from serving import Message, Reply, serving
 from harness.datasets.registry import open_dataset
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.runs.usage import BudgetExceededError

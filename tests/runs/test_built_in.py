@@ -26,7 +26,7 @@ from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.tfidf import Okapi
 from harness.runs.folder.run_folder import RunFolder, read_scores
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.runs.view import BlindedCorpus

@@ -13,7 +13,7 @@ import pytest
 from damaged import damage
 
 from harness.datasets.reader import Dataset
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 
 COMMANDS = (
     ("compare", "{run}", "{other}", "--json"),

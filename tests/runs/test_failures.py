@@ -23,8 +23,8 @@ from harness.records.scores import AnsweredOnly
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.scored import score_run
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 

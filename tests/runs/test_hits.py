@@ -17,8 +17,8 @@ from harness.io.files import read_json
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question
 from harness.runs.folder.run_folder import RunFolder, read_scores
-from harness.runs.folder.scored import score_run
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.protocols import Choices

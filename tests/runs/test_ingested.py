@@ -22,7 +22,7 @@ from harness.errors import RunError
 from harness.retrievers import index_cache
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
 from harness.runs.run import run
 from harness.runs.settings import Settings
 

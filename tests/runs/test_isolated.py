@@ -28,7 +28,7 @@ from harness.records.run import RunRecord
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.executors import InProcess
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
 from harness.runs.results import WorkItem, WorkResult
 from harness.runs.run import run
 from harness.runs.settings import Settings

@@ -20,8 +20,8 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.scored import score_run
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.runs.usage import cost_usd, counts_in, usage_record

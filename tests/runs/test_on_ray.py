@@ -32,7 +32,7 @@ from harness.extensions.cluster.ray_executor import (
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
 from harness.runs.provenance import versions
 from harness.runs.run import run
 from harness.runs.settings import Settings

@@ -22,8 +22,8 @@ from harness.records.run import GitState
 from harness.retrievers.registry import RetrieverSpec
 from harness.runfiles.readers import read_rankings
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.scored import score_run
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
+from harness.runs.folder.score_folder import score_run
 from harness.runs.request import work_items
 from harness.runs.run import run
 from harness.runs.settings import Settings

@@ -21,7 +21,7 @@ from harness.records.run import QueryCounts, Retried
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.store import Mode
+from harness.runs.folder.run_state import Mode
 from harness.runs.run import run
 from harness.runs.settings import Settings
 

@@ -15,9 +15,9 @@ from harness.analysis.compare.compare import compare
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.files import read_json, write_bytes
-from harness.runs.folder import scored
+from harness.runs.folder import score_folder
 from harness.runs.folder.run_folder import RunFolder, note_in, read_scores
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.scoring.protocols import Choices
 
 Runs = Callable[..., Path]
@@ -43,7 +43,7 @@ def test_scores_of_which_half_was_written_are_refused_until_they_are_scored_agai
             raise KeyboardInterrupt  # as the power goes, once the first file is replaced
 
     with monkeypatch.context() as patch:
-        patch.setattr(scored, "write_bytes", full)
+        patch.setattr(score_folder, "write_bytes", full)
         with pytest.raises(KeyboardInterrupt):
             score_run(pair[1], sample, Choices(ks=(3,)))
     with pytest.raises(UsageError, match=r"scores\.parquet: is not the file .* makes it again"):

@@ -9,10 +9,11 @@ import pytest
 from harness.analysis.compare.compare import compare
 from harness.datasets.registry import open_dataset
 from harness.records.scores import MetricResult
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
-from harness.scoring.protocols import Choices, Signature
+from harness.scoring.protocols import Choices
 from harness.scoring.scores import Scores
+from harness.scoring.signatures import Signature
 
 pytestmark = pytest.mark.extensions
 

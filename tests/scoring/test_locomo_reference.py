@@ -9,7 +9,7 @@ import pytest
 from harness.datasets.registry import open_dataset
 from harness.records.scores import MetricResult, ScoreReport
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.protocols import Choices

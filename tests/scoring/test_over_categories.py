@@ -14,7 +14,7 @@ from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.io.files import read_json
 from harness.records.scores import MacroMean
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 
 

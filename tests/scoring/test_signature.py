@@ -18,10 +18,11 @@ from harness.records.scores import ScoreReport
 from harness.runfiles.rankings import Run
 from harness.schema import Ability
 from harness.scoring.metrics import Metric
-from harness.scoring.protocols import Choices, Signature
+from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties
 from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
+from harness.scoring.signatures import Signature
 
 parts = st.text(min_size=1) | st.sampled_from(
     ["all", "category:a|b", "x:y", "50%", "a\nb", " ", "\u3000"]

@@ -10,7 +10,7 @@ from small import one_corpus
 
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.scoring.protocols import Choices
 from harness.scoring.scores import Scores

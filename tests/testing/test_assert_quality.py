@@ -13,7 +13,7 @@ from harness.analysis.gate import GateMinimum, GateRules, gate
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.scoring.scores import Scores
 from harness.testing import Report, assert_quality, evaluate

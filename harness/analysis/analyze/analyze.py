@@ -45,7 +45,7 @@ from harness.datasets.reader import Dataset, DatasetQrels
 from harness.errors import UsageError
 from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.scored import query_outcomes
+from harness.runs.folder.score_folder import query_outcomes
 from harness.schema import Ability
 from harness.scoring.arrays import Values
 from harness.scoring.protocols import Choices

@@ -28,8 +28,8 @@ from harness.datasets.reader import Dataset, DatasetQrels
 from harness.errors import UsageError
 from harness.io.files import digest
 from harness.records.scores import MetricResult
-from harness.scoring.protocols import Signature
 from harness.scoring.scores import Scores
+from harness.scoring.signatures import Signature
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,10 @@ from harness.analysis.analyze.causes import (
 )
 from harness.analysis.analyze.errata import BothKeys
 from harness.datasets.reader import Dataset
+from harness.io.grid import grid
 from harness.records.scores import MetricResult
 from harness.runs.folder.run_folder import RunFolder
 from harness.schema import Ability
-from harness.scoring.grid import grid
 from harness.scoring.matching.matcher import by_query, expand, read_hits
 
 WORST = 10

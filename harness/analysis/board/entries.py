@@ -19,7 +19,7 @@ from harness.analysis.board.records import (
     RankedResult,
     ScoringVersion,
 )
-from harness.analysis.compare.scored import ScoredRun
+from harness.analysis.scored_run import ScoredRun
 from harness.records.run import Measured, Params, PlainValue, embedder_reports
 from harness.records.scores import MetricResult, ProtocolResult
 from harness.schema import Ability

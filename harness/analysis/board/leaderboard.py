@@ -27,7 +27,7 @@ from harness.analysis.board.summary import board_id, summarize
 from harness.errors import UsageError
 from harness.io.files import write_bytes
 from harness.io.records import encode, read_json_record
-from harness.runs.folder.store import finished_runs
+from harness.runs.folder.run_state import finished_runs
 
 
 def build(results: Path) -> tuple[list[Board], dict[str, str]]:

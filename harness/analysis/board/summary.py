@@ -24,14 +24,13 @@ from harness.analysis.board.records import (
     ShortEntry,
     ShortResult,
 )
+from harness.io.grid import counted, digits, grid
 from harness.io.records import encode
 from harness.records.run import Params
 from harness.records.scores import AnsweredOnly, Interval, MetricResult, ReturnedStats
 from harness.schema import Ability
-from harness.scoring.grid import digits, grid
-from harness.scoring.protocols import digest
-from harness.scoring.results import counted
 from harness.scoring.scores import unreached_message
+from harness.scoring.signatures import digest
 
 
 def six_digits(value: float | None) -> float | None:

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
+from harness.io.grid import counted
 from harness.records.submission import Submission
 from harness.runfiles.readers import read_rankings
-from harness.scoring.results import counted
 
 _MAX_NAME = 100
 """Characters of a system's name, which is part of a folder's."""

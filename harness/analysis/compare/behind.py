@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harness.analysis.compare.scored import Block, ScoredRun
+from harness.analysis.scored_run import Block, ScoredRun
+from harness.io.grid import counted, grid
 from harness.runs.folder.answers_folder import AnswersFolder
 from harness.scoring.arrays import Flags
-from harness.scoring.grid import grid
-from harness.scoring.results import counted
 from harness.stats.judged import JudgedRate, prediction_powered_difference
 
 ACCURACY = "accuracy"

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from harness.analysis.compare.comparison import Comparison, Group, Options
-from harness.analysis.compare.scored import (
+from harness.analysis.compare.table import slice_masks, table
+from harness.analysis.scored_run import (
     Block,
     ScoredRun,
     by_depth,
@@ -27,9 +28,8 @@ from harness.analysis.compare.scored import (
     settings,
     shared_blocks,
 )
-from harness.analysis.compare.table import slice_masks, table
 from harness.errors import UsageError, near
-from harness.scoring.grid import grid
+from harness.io.grid import grid
 from harness.scoring.results import named
 from harness.stats.proportions import holm
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from harness.analysis.compare.behind import Behind
 from harness.analysis.compare.options import Options as Options
-from harness.analysis.compare.scored import Differing
+from harness.analysis.scored_run import Differing
 from harness.errors import UsageError, near
 from harness.io.records import to_tree
 from harness.records.scores import ReturnedStats

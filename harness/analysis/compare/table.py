@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from harness.analysis.compare.behind import behind
 from harness.analysis.compare.comparison import Cell, Options, Pair, Table
-from harness.analysis.compare.scored import Block, BlockRows, ScoredRun, Values, by_depth
+from harness.analysis.scored_run import Block, BlockRows, ScoredRun, Values, by_depth
 from harness.errors import UsageError
 from harness.records.scores import ProtocolResult
 from harness.schema import Ability

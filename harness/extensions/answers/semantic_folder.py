@@ -32,10 +32,11 @@ from harness.runs.folder.run_folder import RunFolder
 from harness.scoring.arrays import Values
 from harness.scoring.matching.matcher import by_query, expand, read_hits
 from harness.scoring.metrics import Metric
-from harness.scoring.protocols import Choices, Signature, digest
+from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties, from_dataset, rank_judged
 from harness.scoring.resolve import cleaned, resolve
 from harness.scoring.results import QueryStatus, independent, slices
+from harness.scoring.signatures import Signature, digest
 
 KS = (1, 5, 10)
 

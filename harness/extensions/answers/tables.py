@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.io.grid import grid
 from harness.io.records import convert
 from harness.records.answers import AnswersRecord, JudgementCounts, JudgeRecord
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.runs.folder.answers_folder import AnswersFolder, display_names
 from harness.runs.folder.run_folder import read_scores
 from harness.schema import Ability
-from harness.scoring.grid import grid
 from harness.scoring.judge_agreement import JudgeAgreement, Kappa, RateEstimate
 from harness.scoring.scores import range_over_judges
 

@@ -35,7 +35,7 @@ from harness.reports.report import comparison_page, report_data, report_page
 from harness.runs.folder.checkpoint import CheckpointReader
 from harness.runs.folder.listing import ListedRun, describe_run, list_unfinished
 from harness.runs.folder.run_folder import dataset_of_run
-from harness.runs.folder.store import RunStore, clear, finished_runs
+from harness.runs.folder.run_state import RunStore, clear, finished_runs
 
 _HOME = "/"
 _LOOKED_AT = ("run.json", "scores.json")

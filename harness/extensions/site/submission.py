@@ -32,7 +32,7 @@ from harness.runfiles.readers import read_rankings
 from harness.runs.folder.consistency import count_queries
 from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.run_folder import RunFolder, write_record
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.scoring.protocols import Choices
 
 _RANKINGS = ("rankings.parquet", "rankings.jsonl", "rankings.trec", "hits.jsonl")

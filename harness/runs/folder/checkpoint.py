@@ -24,7 +24,7 @@ from harness.io.files import fsync_path
 from harness.io.plugins import exit_if_forked
 from harness.io.records import Record, decode, read_json_record, write_json_record
 from harness.records.run import RunPlan
-from harness.runs.folder.store import CHECKPOINT, Mode, RunStore, unfinished_runs
+from harness.runs.folder.run_state import CHECKPOINT, Mode, RunStore, unfinished_runs
 from harness.runs.results import QueryResult, WorkItem, WorkResult, decode_result, encode_result
 
 _log = logging.getLogger(__name__)

@@ -22,6 +22,7 @@ import harness
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.files import digest, disk_errors, folder_aside
+from harness.io.grid import counted
 from harness.io.plugins import provided
 from harness.records.run import (
     HitsRecord,
@@ -45,7 +46,7 @@ from harness.runs.folder.rankings import (
     write_rankings,
 )
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name, write_record
-from harness.runs.folder.store import OURS
+from harness.runs.folder.run_state import OURS
 from harness.schema import Ability
 from harness.scoring.matching.matcher import (
     Matching,
@@ -57,7 +58,6 @@ from harness.scoring.matching.matcher import (
     write_hits,
 )
 from harness.scoring.resolve import cleaned, resolve
-from harness.scoring.results import counted
 
 
 def resolve_into(

@@ -21,7 +21,7 @@ from harness.runs.folder.run_folder import (
     read_scores_by_query,
     scores_by_query,
 )
-from harness.runs.folder.store import (
+from harness.runs.folder.run_state import (
     RUN_AGAIN,
     RUN_RECORD,
     RunStore,

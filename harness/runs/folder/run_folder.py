@@ -47,7 +47,7 @@ from harness.io.records import ChecksummedRecord, convert, to_plain
 from harness.records.run import DatasetRef, EmptyHaystacks, RunRecord
 from harness.records.scores import ScoreReport
 from harness.runfiles.arrow import read_parquet
-from harness.runs.folder.store import OWN_ANSWERS, RUN_AGAIN, RUN_RECORD, require_run
+from harness.runs.folder.run_state import OWN_ANSWERS, RUN_AGAIN, RUN_RECORD, require_run
 
 BESIDE_RUN = ("rankings.parquet", "queries.parquet", "hits.parquet", OWN_ANSWERS)
 """What run.json is written with: all that numbers come from."""

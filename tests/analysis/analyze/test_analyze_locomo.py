@@ -20,7 +20,7 @@ from harness.errors import UsageError
 from harness.io.files import read_json
 from harness.retrievers.bm25 import BM25
 from harness.runs.folder.run_folder import read_scores
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 
 pytestmark = pytest.mark.slow  # a whole run, which all of them look at

@@ -13,7 +13,7 @@ from harness.analysis.analyze.causes import Cause
 from harness.analysis.analyze.errata import read_errata
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.scoring.protocols import Signature
+from harness.scoring.signatures import Signature
 
 pytestmark = pytest.mark.usefixtures("home")
 

@@ -22,7 +22,7 @@ from harness.records.scores import Interval
 from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Found, Hit, Question
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 
 Scores = Sequence[float | None]

@@ -18,7 +18,7 @@ from harness.analysis.compare.side_by_side import side_by_side, win_tie_loss
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 
 BLOCK = ("memory", "turn")

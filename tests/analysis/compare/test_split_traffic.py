@@ -14,7 +14,7 @@ from harness.analysis.compare.compare import compare_split
 from harness.datasets.registry import open_dataset
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.imported import ImportOptions, import_rankings
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.protocols import Choices

@@ -17,7 +17,7 @@ from graded import graded
 from resealed import reseal
 
 from harness.io.files import read_json
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 

@@ -24,7 +24,7 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.runs.folder.imported import ImportOptions, import_rankings
 from harness.runs.folder.published import import_published, open_published
-from harness.runs.folder.scored import rescore, score_run
+from harness.runs.folder.score_folder import rescore, score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.protocols import Choices

@@ -29,7 +29,7 @@ from harness.io.files import read_json
 from harness.io.records import read_json_record
 from harness.records.scores import ScoreReport
 from harness.runs.folder.run_folder import write_scores
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 

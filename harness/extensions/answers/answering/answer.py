@@ -54,7 +54,7 @@ from harness.runs.folder.answers_folder import (
     write_answers,
 )
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
-from harness.scoring.protocols import digest as digest_of_ids
+from harness.scoring.signatures import digest as digest_of_ids
 from harness.scoring.tokens import TOKENIZER
 
 _log = logging.getLogger(__name__)

@@ -22,7 +22,7 @@ from harness.errors import UsageError
 from harness.records.answers import BASELINES
 from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder
-from harness.runs.folder.scored import asked_in
+from harness.runs.folder.score_folder import asked_in
 from harness.scoring.matching.matcher import read_hits
 from harness.scoring.resolve import cleaned, resolve
 from harness.scoring.tokens import TokenCounts, text_tokens

@@ -178,8 +178,8 @@ def _print_estimate(options: argparse.Namespace, job: AnswerJob) -> int:
     from harness.datasets.registry import home
     from harness.extensions.answers.answering.answer import mean_tokens
     from harness.extensions.answers.answering.client import ModelClient
+    from harness.io.grid import grid
     from harness.records.answers import ConditionEstimate
-    from harness.scoring.grid import grid
 
     client = ModelClient(job.options, home())
     estimates = []
@@ -264,7 +264,7 @@ def print_answers(options: argparse.Namespace, command: str, folders: Sequence[P
         overview,
         repeated,
     )
-    from harness.scoring.grid import grid
+    from harness.io.grid import grid
 
     answered = AnsweredTables.read(folders)
     if options.json:

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.cli.output import print_json
-from harness.cli.summary_notes import ends
+from harness.cli.run_summary_lines import ends
 from harness.errors import UsageError
-from harness.scoring.grid import digits
+from harness.io.grid import digits
 
 if TYPE_CHECKING:
     from harness.records.scores import Estimate, Interval, SemanticResult, SemanticVersusIds
@@ -105,7 +105,7 @@ def score_expected(options: argparse.Namespace, path: Path) -> int:
 
 def semantic_table(found: SemanticResult) -> str:
     """The section of scores.json for a person: one cut-off, over all queries."""
-    from harness.scoring.grid import grid
+    from harness.io.grid import grid
 
     results, versus = found.results.overall, found.versus_ids or {}
     if not results:

@@ -35,7 +35,6 @@ from harness.records.scores import (
 )
 from harness.schema import Ability
 from harness.scoring.arrays import Values
-from harness.scoring.protocols import Signature, digest
 from harness.scoring.results import (
     Column,
     independent,
@@ -46,6 +45,7 @@ from harness.scoring.results import (
     with_macro_category,
 )
 from harness.scoring.score import scored_dataset
+from harness.scoring.signatures import Signature, digest
 from harness.stats.repeats import variance_components
 
 LEVEL = "answer"

@@ -27,7 +27,7 @@ from harness.io.files import digest
 from harness.io.records import Record, decode
 from harness.records.scores import SemanticResult
 from harness.runfiles.raw import read_lines
-from harness.scoring.protocols import Signature
+from harness.scoring.signatures import Signature
 
 T = TypeVar("T", "ExpectedTexts", "ReturnedTexts")
 

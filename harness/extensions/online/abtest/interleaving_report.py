@@ -21,8 +21,8 @@ from harness.extensions.online.abtest.report import (
     single_look,
     wrap_text,
 )
+from harness.io.grid import grid
 from harness.io.records import Record
-from harness.scoring.grid import grid
 from harness.stats.betting import betting_interval, betting_p
 from harness.stats.intervals import mean_intervals
 from harness.stats.power import power_of

@@ -39,7 +39,7 @@ from harness.runs.folder.imported import (
 )
 from harness.runs.folder.rankings import percentiles, write_asked, write_rankings
 from harness.runs.folder.run_folder import folder_name, write_record
-from harness.runs.folder.store import OURS
+from harness.runs.folder.run_state import OURS
 from harness.scoring.matching.matcher import Matching, TextHit
 
 

@@ -88,8 +88,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
-    from harness.scoring.grid import grid
-    from harness.scoring.results import counted
+    from harness.io.grid import counted, grid
 
     if options.json:
         from harness.cli.output_records import ClaimsOutput
@@ -161,7 +160,7 @@ def _score(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
 
 def _differs(before: RescoredResult, now: RescoredResult) -> str:
     """Says what differs from the claims now; empty for nothing. A release alone does not."""
-    from harness.scoring.protocols import Signature
+    from harness.scoring.signatures import Signature
 
     if round(now.value, _DIGITS) != round(before.value, _DIGITS):
         return f"{before.value:.6f} in the claims, {now.value:.6f} now"
@@ -177,7 +176,7 @@ def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> RescoredResult
     from harness.runfiles.run_formats import recognised
     from harness.runs.folder.imported import ImportOptions
     from harness.runs.folder.published import import_published, open_published
-    from harness.runs.folder.scored import score_run
+    from harness.runs.folder.score_folder import score_run
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import Choices
 

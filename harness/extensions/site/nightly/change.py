@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from harness.analysis.compare.comparison import Cell, Options
-from harness.analysis.compare.scored import (
+from harness.analysis.compare.table import table
+from harness.analysis.scored_run import (
     Block,
     ScoredRun,
     by_depth,
@@ -18,7 +19,6 @@ from harness.analysis.compare.scored import (
     essentials,
     settings,
 )
-from harness.analysis.compare.table import table
 from harness.extensions.site.history import (
     ChangedSetting,
     HistoryQueries,

@@ -20,7 +20,7 @@ import msgspec
 import pyarrow.compute as pc
 
 from harness.analysis.board.entries import SLICES
-from harness.analysis.compare.scored import Block, ScoredRun
+from harness.analysis.scored_run import Block, ScoredRun
 from harness.errors import HarnessError, UsageError
 from harness.extensions.site.history import (
     REMEDY,

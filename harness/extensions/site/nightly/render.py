@@ -22,9 +22,8 @@ from harness.extensions.site.nightly.summary import (
     RunSummary,
     ScoredRunSummary,
 )
+from harness.io.grid import counted, digits, grid
 from harness.io.records import convert, to_plain
-from harness.scoring.grid import digits, grid
-from harness.scoring.results import counted
 
 
 def render(found: NightlySummary, style: str) -> str:

@@ -31,7 +31,7 @@ import {
   who,
 } from "./data.js";
 import { depth, prompt } from "./depth.js";
-import { others } from "./others.js";
+import { others } from "./confidence_and_time.js";
 import { opened, prepare, questions } from "./questions.js";
 
 const what = (...words) => el("div", { class: "what" }, ...words);

@@ -15,7 +15,7 @@ from harness.extensions.online.monitor.records import Alert
 from harness.extensions.online.monitor.rules import MonitorConfig
 from harness.io.records import decode
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.folder.scored import score_run
+from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings as RunSettings
 

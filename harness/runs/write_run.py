@@ -37,7 +37,7 @@ from harness.runs.folder.rankings import (
     write_rankings,
 )
 from harness.runs.folder.run_folder import dataset_ref, write_record
-from harness.runs.folder.store import CHECKPOINT, OWN_ANSWERS, RETRIED, RunStore
+from harness.runs.folder.run_state import CHECKPOINT, OWN_ANSWERS, RETRIED, RunStore
 from harness.runs.provenance import git_state, machine, peak_memory, repeat_command, versions
 from harness.runs.request import RunRequest
 from harness.runs.results import QueryResult, WorkResult

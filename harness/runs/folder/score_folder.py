@@ -20,7 +20,7 @@ from harness.records.run import MatchingRecord
 from harness.records.scores import ScoreReport
 from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder, read_scores, write_scores
-from harness.runs.folder.store import RUN_AGAIN
+from harness.runs.folder.run_state import RUN_AGAIN
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import PROTOCOLS, Choices
 from harness.scoring.ranks import Ties

@@ -1,4 +1,4 @@
-"""Tables of text: numbers line up, and nothing is wider than the terminal."""
+"""Draws tables of text, no wider than the terminal, and counts things in words."""
 
 from __future__ import annotations
 
@@ -137,3 +137,13 @@ def _drawn(
 def digits(value: float | None) -> str:
     """Return a number with four digits after the point; "-" for None."""
     return "-" if value is None else f"{value:.4f}"
+
+
+def counted(n: int, many: str) -> str:
+    """Returns a number and its noun: `12 haystacks`, `1 query`."""
+    return f"{n} {one_of(many) if n == 1 else many}"
+
+
+def one_of(many: str) -> str:
+    """Returns the singular of a plural noun."""
+    return many.removesuffix("ies") + "y" if many.endswith("ies") else many.removesuffix("s")

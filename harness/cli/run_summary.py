@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from harness.cli.options import of_kinds
 from harness.cli.output import print_json
-from harness.cli.summary_notes import (
+from harness.cli.run_summary_lines import (
     cost,
     excluded_line,
     head,
@@ -23,12 +23,11 @@ from harness.cli.summary_notes import (
     semantic,
     ties_line,
 )
+from harness.io.grid import counted, digits, grid, terminal_width
 from harness.io.records import Output
 from harness.records.run import RunRecord
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability
-from harness.scoring.grid import digits, grid, terminal_width
-from harness.scoring.results import counted
 from harness.scoring.scores import main_metrics, main_protocol
 
 Results = dict[str, MetricResult]

@@ -21,7 +21,7 @@ from harness.records.run import RunRecord
 from harness.records.scores import ProtocolResult, ScoreReport
 from harness.runs.folder.answers_folder import AnswersFolder, is_answers
 from harness.runs.folder.run_folder import RunFolder, read_scores_by_query
-from harness.scoring.protocols import digest
+from harness.scoring.signatures import digest
 
 Values = npt.NDArray[np.float64]
 Names = npt.NDArray[np.str_]

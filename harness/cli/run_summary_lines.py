@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from harness.io.grid import digits
 from harness.io.plugins import provided_or_none
-from harness.scoring.grid import digits
 
 if TYPE_CHECKING:
     from harness.records.run import RunRecord
@@ -84,7 +84,7 @@ def _approximate(record: RunRecord) -> list[str]:
 
 def hits(report: ScoreReport) -> Line | None:
     """By which way texts of the system's own became documents."""
-    from harness.scoring.results import counted
+    from harness.io.grid import counted
 
     found = report.hits
     if not found:
@@ -167,7 +167,7 @@ _OTHERS = (
 def head(report: ScoreReport, record: RunRecord, *, params: bool = True) -> str:
     """The lines above a table: what was run on which data, and how many queries."""
     from harness.datasets.manifest import IDS_ONLY
-    from harness.scoring.results import counted
+    from harness.io.grid import counted
     from harness.scoring.scores import depth_message
 
     d, q = report.dataset, report.queries
