@@ -10,7 +10,6 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from importlib import metadata
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +27,6 @@ from harness.retrievers.registry import (
     files_of,
     plugin_entry_point,
 )
-from harness.retrievers.sources import digests, file_of, module_files
 
 if TYPE_CHECKING:
     from harness.runs.messages import RetrieverDescription
@@ -110,12 +108,16 @@ def known_by(about: RetrieverRecord, built: Retriever) -> dict[str, object]:
     return {**to_plain(about), **said, "code": code_of(type(built))}
 
 
-def code_of(kind: type) -> dict[str, str]:
-    """Return the sha256 of the class's own file and of what it imports of one's own (see
+def code_of(kind: type | Callable[..., Any]) -> dict[str, str]:
+    """Return the sha256 of the file of a class or function and of what it imports of one's own (see
     sources.py).
 
     Nothing for what is installed, which has a version.
     """
+    if kind.__module__.partition(".")[0] == "harness":
+        return {}
+    from harness.retrievers.sources import digests, file_of
+
     file = file_of(kind)
     return {} if file is None else digests([file])
 
@@ -127,7 +129,12 @@ def named_files(spec: RetrieverSpec) -> list[str]:
 
 def file_digests(spec: RetrieverSpec) -> dict[str, str]:
     """Return the sha256 of every Python file that a spec names, and of those that they import."""
-    return digests(_own_files(spec))
+    files = _own_files(spec)
+    if not files:
+        return {}
+    from harness.retrievers.sources import digests
+
+    return digests(files)
 
 
 def _own_files(spec: RetrieverSpec) -> list[Path]:
@@ -135,9 +142,14 @@ def _own_files(spec: RetrieverSpec) -> list[Path]:
     stand behind a name that a package brought."""
     given = [*iter_strings([spec.name, spec.params])]
     given += [entry.value for one in given if (entry := plugin_entry_point(one)) is not None]
-    modules = (one.partition(":")[0] for one in given if ":" in one)
-    own = (module_files(name) for name in modules if not name.endswith(".py"))
-    return [*map(Path, named_files(spec)), *chain.from_iterable(own)]
+    files = [*map(Path, named_files(spec))]
+    for one in given:
+        module, colon, _ = one.partition(":")
+        if colon and not module.endswith(".py"):
+            from harness.retrievers.sources import module_files
+
+            files += module_files(module)
+    return files
 
 
 def repeat_command(
@@ -204,11 +216,10 @@ def _files(given: Any) -> Iterator[str]:
 
 
 def _function_record(function: Callable[..., Any]) -> RetrieverRecord:
-    file = file_of(function)
     return RetrieverRecord(
         name=function.__qualname__,
         version=_version(function, function),
-        files=digests([file]) if file else {},
+        files=code_of(function),
     )
 
 
