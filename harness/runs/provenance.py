@@ -74,7 +74,10 @@ def peak_memory(*, workers: bool) -> PeakMemory | None:
 def retriever_record(retriever: RetrieverSpec | Retriever) -> RetrieverRecord:
     """Records name, version and all parameters, defaults included, of a retriever."""
     if isinstance(retriever, FunctionRetriever):
-        return _function_record(retriever.function)
+        code = retriever.function
+        return RetrieverRecord(
+            name=code.__qualname__, version=_version(code, code), files=code_of(code)
+        )
     if not isinstance(retriever, RetrieverSpec):
         return RetrieverRecord(
             name=getattr(retriever, "name", None) or type(retriever).__qualname__,
@@ -213,14 +216,6 @@ def _files(given: Any) -> Iterator[str]:
             yield file
         else:
             yield from map(str, files_of(one))
-
-
-def _function_record(function: Callable[..., Any]) -> RetrieverRecord:
-    return RetrieverRecord(
-        name=function.__qualname__,
-        version=_version(function, function),
-        files=code_of(function),
-    )
 
 
 def _plain(params: object) -> Params:
