@@ -218,16 +218,20 @@ def ranked(found: Found, retriever: object) -> Result:
 
 def _order_of(scores: npt.NDArray[np.float64], by: str) -> npt.NDArray[np.intp] | None:
     """Returns the order of falling scores; None where they fall. Raises NotAnAnswerError for scores
-    that contradict the order of the result, if nothing says which of them counts."""
-    rises = np.flatnonzero(scores[1:] > scores[:-1])
-    if not len(rises):
+    that contradict the order of the result by more than rounding, if nothing says which counts."""
+    lowest = np.minimum.accumulate(scores)
+    if (scores == lowest).all():
         return None
-    if by != "score":
-        above, below = scores[rises[0] : rises[0] + 2]
+    with np.errstate(over="ignore"):
+        largest = np.maximum(np.abs(scores), np.abs(lowest))
+        beyond = scores - lowest > 1e-6 * np.maximum(largest, np.median(np.abs(scores)))
+    if by != "score" and beyond.any():
+        first = np.argmax(beyond)
         raise NotAnAnswerError(
-            f"the order of a result contradicts its scores: {above:g} is above {below:g}; are "
-            "these distances? return ids alone, or scores of which higher is better, or declare "
-            "which one counts: ranked_by = 'order' or 'score' in the class"
+            f"the order of a result contradicts its scores: {float(lowest[first])!r} is above "
+            f"{float(scores[first])!r}; are these distances? return ids alone, or scores of which "
+            "higher is better, or declare which one counts: ranked_by = 'order' or 'score' in the "
+            "class"
         )
     return np.argsort(-scores, kind="stable")
 

@@ -231,6 +231,17 @@ def test_scores_that_contradict_the_order_are_an_error_unless_one_is_declared(
         run(notes, retriever, Settings(k=3), out=tmp_path / "wrong")
 
 
+def test_scores_that_rise_by_rounding_alone_are_sorted(notes: Dataset, tmp_path: Path) -> None:
+    single = np.float32(0.8)
+    for low, high in ((0.8, 0.8 + 1e-12), (-0.8, -0.8 + 1e-12), (single, np.nextafter(single, 1))):
+        make = Returns(lambda h, p, s=(low, high): [(h[3], 0.9), (h[1], s[0]), (h[2], s[1])])
+        found = ranked(run(notes, make, Settings(k=3), out=tmp_path))
+        assert found["q0"] == ["n3", "n2", "n1"]
+    rise = Returns(lambda h, p: [(h[3], 0.9), (h[1], 0.8), (h[2], 0.80001)])
+    with pytest.raises(RunError, match=r"0\.8 is above 0\.80001; are"):
+        run(notes, rise, Settings(k=3), out=tmp_path)
+
+
 def test_equal_scores_keep_the_order_of_the_answer(notes: Dataset, tmp_path: Path) -> None:
     make = Returns(lambda h, p: [(h[3], 1.0), (h[1], 1.0), (h[2], 1.0)])
     assert ranked(run(notes, make, Settings(k=3), out=tmp_path))["q0"] == ["n3", "n1", "n2"]
