@@ -90,14 +90,18 @@ def corrected_rate(
     `judged` (n,) is 0, 1 or the mean of several judgements, NaN where there is none. The estimate
     is (q + sp - 1) / (se + sp - 1), clipped to [0, 1] (Rogan & Gladen 1978); the interval is that
     of Lang & Reiczigel (2014), which adds two answers to the counts of errors and carries their
-    uncertainty. Where answers come in `clusters`, q has so many independent answers as give its
-    cluster-robust standard error, and t takes the place of z. Raises ValueError for other shapes.
+    uncertainty. There is none where it lies outside [0, 1], and no estimate where se + sp - 1 is
+    below .1, with the added answers or without. Where answers come in `clusters`, q has so many
+    independent answers as give its cluster-robust standard error, and t takes the place of z.
+    Raises ValueError for other shapes.
     """
     units = to_clusters(np.asarray(judged, float), clusters)
     n, people = int(units.n[0]), errors.right + errors.wrong
-    if refused := _refused(n, errors):
+    se, n_se = (errors.hits + 1) / (errors.right + 2), errors.right + 2
+    sp, n_sp = (errors.rejections + 1) / (errors.wrong + 2), errors.wrong + 2
+    slope = se + sp - 1
+    if refused := _refused(n, errors, slope):
         return refused
-    right, wrong = errors.right, errors.wrong
     q = float(units.means[0])
     value = (q + errors.specificity - 1) / (errors.sensitivity + errors.specificity - 1)
     error, degrees = float(units.standard_errors[0]), float(units.degrees[0])
@@ -111,17 +115,19 @@ def corrected_rate(
         effective = min(float(n), q * (1 - q) / error**2) if known else float(units.effective[0])
     square = z * z
     q_, n_ = (effective * q + square / 2) / (effective + square), effective + square
-    se, n_se = (errors.hits + 1) / (right + 2), right + 2
-    sp, n_sp = (errors.rejections + 1) / (wrong + 2), wrong + 2
-    slope = se + sp - 1
     p = (q_ + sp - 1) / slope
     of_se, of_sp = se * (1 - se) / n_se, sp * (1 - sp) / n_sp
     middle = p + 2 * square * (p * of_se - (1 - p) * of_sp)
     half = reach * math.sqrt(q_ * (1 - q_) / n_ + p**2 * of_se + (1 - p) ** 2 * of_sp) / slope
-    return _told(value, (middle - half, middle + half), n, people, _note(errors, units))
+    note = _note(errors, units)
+    if middle + half < 0 or middle - half > 1:
+        said = _UNFIT if min(errors.right, errors.wrong) >= LEAST else f"{note}: no interval"
+        return JudgedRate(_clipped(value), None, None, n, people, said)
+    return _told(value, (middle - half, middle + half), n, people, note)
 
 
 _SINGLE = "a single cluster shows no spread: no interval"
+_UNFIT = "no true rate gives the judge's with the errors that people saw: no interval"
 
 
 def _note(errors: Errors, units: Clusters) -> str:
@@ -148,12 +154,13 @@ def _told(
     return JudgedRate(value, low, high, n, people, note, weight)
 
 
-def _refused(n: int, errors: Errors) -> JudgedRate | None:
-    """Says why too little is known to correct a judge; None where it can be."""
+def _refused(n: int, errors: Errors, slope: float) -> JudgedRate | None:
+    """Says why too little is known to correct a judge; None where it can be. `slope` is that of the
+    interval: what few labels show is less by what is added to them."""
     note = ""
     if not n or not errors.right or not errors.wrong:
         note = "people judged no right, or no wrong answer"
-    elif errors.sensitivity + errors.specificity - 1 < _WORTHLESS:
+    elif min(slope, errors.sensitivity + errors.specificity - 1) < _WORTHLESS:
         note = "the judge tells right from wrong hardly at all"
     people = errors.right + errors.wrong
     return JudgedRate(None, None, None, n, people, note) if note else None

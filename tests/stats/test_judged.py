@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,8 +28,30 @@ def test_a_judge_of_known_errors_is_corrected_for_them() -> None:
     assert found.high is not None
     assert found.low < 0.5 < found.high
     assert (found.n, found.people, found.note) == (1000, 2000, "")
-    never = corrected_rate(np.zeros(100), errors)
-    assert (never.value, never.low) == (0.0, 0.0)
+
+
+@pytest.mark.parametrize("right", range(6))
+def test_no_small_table_of_errors_gives_an_inverted_interval_or_one_without_length(
+    right: int,
+) -> None:
+    for said, wrong in itertools.product((0, 30, 50, 95, 100), range(6)):
+        judged = np.repeat([1.0, 0.0], [said, 100 - said])
+        for hits, rejections in itertools.product(range(right + 1), range(wrong + 1)):
+            errors = Errors(hits, right - hits, rejections, wrong - rejections)
+            found = corrected_rate(judged, errors)
+            if found.value is None or found.low is None or found.high is None:
+                assert "no right" in found.note or "hardly" in found.note or "no int" in found.note
+            else:
+                assert found.low <= found.value <= found.high, errors
+                assert found.high - found.low > 0.01, errors
+
+
+def test_a_rate_that_no_true_rate_gives_with_such_errors_has_no_interval() -> None:
+    never = corrected_rate(np.zeros(100), Errors(950, 50, 900, 100))
+    assert (never.value, never.low, never.high) == (0.0, None, None)
+    assert never.note.startswith("no true rate gives the judge's")
+    few = corrected_rate(np.zeros(100), Errors(50, 0, 2, 0))
+    assert (few.value, few.low, few.note) == (0.0, None, "people judged 2 of one kind: no interval")
 
 
 def test_what_cannot_be_told_is_said() -> None:
@@ -36,6 +60,9 @@ def test_what_cannot_be_told_is_said() -> None:
         (Errors(10, 2, 0, 0), "no right, or no wrong answer"),
         (Errors(5, 5, 5, 5), "hardly at all"),
         (Errors(0, 10, 0, 10), "hardly at all"),
+        (Errors(1, 0, 1, 3), "hardly at all"),
+        (Errors(1, 0, 6, 24), "hardly at all"),
+        (Errors(2, 0, 3, 9), "hardly at all"),
     ):
         found = corrected_rate(judged, errors)
         assert (found.value, found.low, found.high) == (None, None, None)
