@@ -180,6 +180,25 @@ def test_a_difference_with_a_judge_is_no_wider_than_that_of_people_alone(people:
     assert widths[0] < widths[1]
 
 
+@pytest.mark.parametrize("haystacks", [500, 10])
+def test_an_interval_with_a_judge_is_no_wider_on_the_average_than_that_of_people_alone(
+    haystacks: int,
+) -> None:
+    draw = np.random.default_rng(9)
+    clusters, widths = np.repeat(np.arange(haystacks), 500 // haystacks), np.zeros(2)
+    for _ in range(100):
+        right = draw.random(500) < 0.7
+        errs = draw.random((2, haystacks))[:, clusters] * 0.4
+        said = np.where(right, draw.random(500) > errs[0], draw.random(500) < errs[1]) * 1.0
+        people = np.where(draw.permutation(500) < 50, right, np.nan)
+        for at, judged in enumerate((said, np.zeros(500))):  # of one value a judge has no weight
+            found = prediction_powered(judged, people, clusters)
+            assert found.low is not None
+            assert found.high is not None
+            widths[at] += found.high - found.low
+    assert widths[0] < widths[1]
+
+
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=25)
 def test_the_order_of_answers_makes_no_difference(seed: int) -> None:
