@@ -44,11 +44,9 @@ from harness.runs.view import BlindedCorpus
 if TYPE_CHECKING:
     from harness.runs.timeouts import CallThread
 
-
 _log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
 _LONGEST_TRACE = 40_000  # characters
 
 

@@ -291,7 +291,8 @@ class RunUsage:
         ingested = cost_usd(result.ingestion_usage or {}, self._prices) or 0.0
         step = cost_usd(result.usage or {}, self._prices) or 0.0
         self._max_rise = max(self._max_rise, ingested + step)
-        self._searches, self._searched = self._searches + step, self._searched + len(result.queries)
+        self._searches += step if result.queries else 0.0  # else its answers were discarded
+        self._searched += len(result.queries)
         haystack = self._partial.pop(result.process, 0.0) + ingested
         self._max_ingest = max(self._max_ingest, haystack)
         if result.indexed is not None:

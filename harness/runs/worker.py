@@ -15,10 +15,7 @@ from harness.retrievers import calls
 from harness.retrievers.baselines import Oracle
 from harness.retrievers.contract import Corpus, Retriever
 from harness.retrievers.ingest import ingest
-from harness.retrievers.outputs import (
-    NotAnAnswerError,
-    WrongNumberError,
-)
+from harness.retrievers.outputs import NotAnAnswerError, WrongNumberError
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import retry
 from harness.retrievers.timing import Clock, timed

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +14,18 @@ from corpora import gold_first, labelled
 from serving import Message, Reply, serving
 
 from harness.datasets.registry import open_dataset
-from harness.errors import RunError, UsageError
+from harness.errors import ResponseMismatchError, RunError, UsageError
 from harness.io.records import to_plain
 from harness.records.run import RunRecord
 from harness.retrievers.bm25 import BM25
-from harness.retrievers.contract import Corpus
+from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.run_state import Mode
 from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
-from harness.runs.usage import cost_usd, counts_in, usage_record
+from harness.runs.usage import BudgetExceededError, cost_usd, counts_in, usage_record
 
 PRICES = {"big": {"prompt_tokens": 2.0, "completion_tokens": 8.0}, "*": {"embedded_tokens": 0.02}}
 
@@ -304,3 +305,37 @@ def test_calls_that_are_under_way_when_a_run_stops_stay_within_the_limit(tmp_pat
         run(dataset, several, Settings(k=1, max_usd=23.5, concurrency=8), out=tmp_path)
     time.sleep(0.3)  # what was begun ends
     assert 8 <= several.usd <= 23.5
+
+
+class MixesUp:
+    """Pays a cent a question, and finds at one that it may have mixed up the answers."""
+
+    batch_size = 1
+
+    def __init__(self, at: int | None = None) -> None:
+        self.at, self.asked = at, 0
+
+    def index(self, corpus: Corpus) -> None:
+        pass
+
+    def search(self, queries: Sequence[Question], k: int) -> list[list[int]]:
+        self.asked += 1
+        if self.asked == self.at:
+            raise ResponseMismatchError("a reply came too late")
+        return [[0] for _ in queries]
+
+    def report(self) -> dict[str, float]:
+        return {"usd": self.asked / 100}
+
+
+def test_answers_that_were_mixed_up_are_discarded_and_what_they_cost_is_not(tmp_path: Path) -> None:
+    settings = Settings(k=1, limit=40, max_usd=0.45)
+    dataset, resume = open_dataset("sample"), Mode.RESUME
+    with pytest.raises(ResponseMismatchError):
+        run(dataset, MixesUp(at=20), settings, out=tmp_path)
+    with pytest.raises(BudgetExceededError, match=r"0\.4\d+ USD are spent"):
+        run(dataset, MixesUp(), settings, out=tmp_path, mode=resume)
+    settings = Settings(k=1, limit=40)
+    record = RunFolder(run(dataset, MixesUp(), settings, out=tmp_path, mode=resume)).record
+    assert record.queries.answered == 40
+    assert record.measured.searching.usd == pytest.approx(0.2 + 0.4)

@@ -20,7 +20,7 @@ from time import monotonic
 import msgspec
 
 from harness.errors import ResponseMismatchError, UsageError
-from harness.io.files import fsync_path
+from harness.io.files import fsync_path, write_bytes
 from harness.io.plugins import exit_if_forked
 from harness.io.records import Record, decode, read_json_record, write_json_record
 from harness.records.run import RunPlan
@@ -47,8 +47,7 @@ class CheckpointWriter:
     def add(self, result: WorkResult) -> None:
         """Append a result."""
         exit_if_forked(self._process)
-        line = encode_result(result)
-        self._file.write(b'%s%08x",%s\n' % (_CRC, zlib.crc32(line[1:]), line[1:]))
+        self._file.write(_line(result))
         self._file.flush()
         if monotonic() - self._synced > _SYNC_SECONDS:
             os.fsync(self._file.fileno())
@@ -141,11 +140,13 @@ class Checkpoint:
 
     @contextmanager
     def discard_mismatched(self) -> Iterator[None]:
-        """Discard the results where responses may belong to other queries."""
+        """Discard the answers, but not what they cost, where they may belong to other queries."""
         try:
             yield
         except ResponseMismatchError:
-            self.path.unlink(missing_ok=True)
+            for one in self.done:
+                one.queries = []
+            write_bytes(self.path, b"".join(map(_line, self.done)))
             raise
 
     @property
@@ -245,6 +246,11 @@ class Checkpoint:
                         f"{', '.join(changed)}; this run starts anew"
                     )
         return ""
+
+
+def _line(result: WorkResult) -> bytes:
+    line = encode_result(result)[1:]
+    return b'%s%08x",%s\n' % (_CRC, zlib.crc32(line), line)
 
 
 def _checked(line: bytes) -> bytes:
