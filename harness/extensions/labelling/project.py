@@ -272,9 +272,9 @@ class Project:
                 "`harness label start`"
             )
         settings = read_json_record(folder / "label.json", LabelSettings, REMEDY)
-        documents = _read_lines(folder / "documents.jsonl", LabelDocument)
-        queries = _read_lines(folder / "queries.jsonl", LabelQuery)
-        pool = _read_lines(folder / "pool.jsonl", Candidate)
+        documents = read_lines(folder / "documents.jsonl", LabelDocument)
+        queries = read_lines(folder / "queries.jsonl", LabelQuery)
+        pool = read_lines(folder / "pool.jsonl", Candidate)
         _check_ids(folder, queries, documents, pool)
         return cls(folder, settings, documents, queries, pool)
 
@@ -425,7 +425,7 @@ def annotator_name(name: str) -> str:
 R = TypeVar("R", bound=Record)
 
 
-def _read_lines(path: Path, kind: type[R]) -> list[R]:
+def read_lines(path: Path, kind: type[R]) -> list[R]:
     """Reads a JSON Lines file. Raises UsageError, naming the line, for a damaged one."""
     try:
         data = path.read_bytes()

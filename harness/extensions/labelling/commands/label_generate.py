@@ -40,10 +40,6 @@ def _add_generate(verbs: Verbs) -> None:
         "Make queries from documents for people to review, with near-duplicates and documents that "
         "fit the query proposed for judging, splits, and leakage checks. Status 1 for a leak.",
     )
-    parser.epilog = (
-        "The folder is a labelling project: harness label open FOLDER. The same command after "
-        "documents were added asks about those alone and moves no query to another split."
-    )
     parser.add_argument(
         "documents",
         metavar="DOCS",
@@ -83,8 +79,7 @@ def _add_check(verbs: Verbs) -> None:
         "check",
         call_check,
         "look for leaks in a labelled set: quotes, splits, public benchmarks",
-        "Look for leaks in a labelling project or a labelled set. Status 1 when "
-        "something is found.",
+        "Look for leaks in a labelling project or a labelled set. Status 1 for a leak.",
     )
     parser.add_argument(
         "folder", metavar="FOLDER", help="a labelling project, or what --source of labelled reads"

@@ -22,10 +22,10 @@ from harness.extensions.labelling.generate.leakage import (
     check,
     contains_answer,
     from_project,
-    longest_run,
     matching_as_well,
     near_duplicates,
     open_benchmark,
+    quotation,
 )
 from harness.extensions.labelling.generate.templates import (
     QueryTemplate,
@@ -175,8 +175,7 @@ def _new_queries(
         for query in generator.generate(rows[start : start + at_once], options.each):
             if len(kept) >= options.number and query.id not in kept:
                 break
-            texts = [documents[row].content for row in query.relevant]
-            if longest_run(query.text, texts)[0] >= MIN_QUOTE:
+            if quotation(query, documents)[0] >= MIN_QUOTE:
                 excluded[f"queries that quote {MIN_QUOTE} words and more of their document"] += 1
                 continue
             if contains_answer(query.text, query.answers, terms):
@@ -254,7 +253,7 @@ def _placed(
     # Shared words tie nothing: few documents would be left apart.
     near = [[row for row, why in one.proposed.items() if why != "words"] for one in queries]
     ties = [[*one.relevant, *rows] for one, rows in zip(queries, near, strict=True)]
-    ties += asking_the_same(queries)
+    ties += [[one.relevant[0] for one in together] for together in asking_the_same(queries)]
     group_of = groups(len(documents), ties)
     group = [group_of[query.relevant[0]] for query in queries]
     keys = [min(documents[row].key for row in query.relevant) for query in queries]

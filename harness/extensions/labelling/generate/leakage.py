@@ -32,7 +32,13 @@ from harness.errors import UsageError
 from harness.extensions.labelling.consensus import apply_policy, read_consensus
 from harness.extensions.labelling.generate.write_project import SetQuery, normalised, rows_of
 from harness.extensions.labelling.inputs import read_documents
-from harness.extensions.labelling.project import LabelDocument, Project, ProposalReason
+from harness.extensions.labelling.project import (
+    LabelDocument,
+    LabelQuery,
+    Project,
+    ProposalReason,
+    read_lines,
+)
 from harness.extensions.labelling.reports import (
     BenchmarkOverlap,
     LeakageReport,
@@ -92,16 +98,19 @@ def read_set(folder: Path) -> CheckedSet:
         split.setdefault(one.query, one.split)
         if one.grade >= 1:
             relevant.setdefault(one.query, {})[one.document] = None
+    exported = (folder / "labelling.json").is_file()
+    made = read_lines(folder / "queries.jsonl", LabelQuery) if exported else ()
+    origin = {one.id: one.generated for one in made}
     queries = []
     file = labelled_files.opened(files["queries"])
     for line, record in labelled_files.records("queries", files["queries"]):
         id_ = string(file, line, record, "id")
         text = string(file, line, record, "text")
         haystack = optional_string(file, line, record, "haystack")
-        found = (rows.get((haystack, document)) for document in relevant.get(id_, ()))
-        kept = tuple(row for row in found if row is not None)
+        kept = tuple(rows[key] for one in relevant.get(id_, ()) if (key := (haystack, one)) in rows)
         answers = tuple(labelled_fields.answers(file, line, record))
-        queries.append(SetQuery(id_, text, haystack, split.get(id_) or None, kept, answers))
+        rest = (kept, answers, None, origin.get(id_))
+        queries.append(SetQuery(id_, text, haystack, split.get(id_) or None, *rest))
     return CheckedSet(documents, queries)
 
 
@@ -110,7 +119,6 @@ def from_project(project: Project) -> CheckedSet:
     higher grade."""
     rows = rows_of(project.documents)
     agreed = apply_policy(project, read_consensus(project), "higher")
-    grades = agreed.grades
     queries = []
     for query in project.queries:
         if query.id in agreed.rejected:
@@ -119,9 +127,9 @@ def from_project(project: Project) -> CheckedSet:
         relevant = sorted(
             rows[haystack, one.document]
             for one in project.candidates[query.id]
-            if grades.get((query.id, one.document), 0) >= project.settings.relevance_level
+            if agreed.grades.get((query.id, one.document), 0) >= project.settings.relevance_level
         )
-        found = (tuple(relevant), tuple(query.answers))
+        found = (tuple(relevant), tuple(query.answers), query.ability, query.generated)
         queries.append(SetQuery(query.id, query.text, haystack, query.split, *found))
     return CheckedSet(project.documents, queries)
 
@@ -161,7 +169,7 @@ def find_quotes(labelled: CheckedSet) -> QuoteCheck:
     that those with a relevant document and a word of any document share with theirs."""
     asked = [query for query in labelled.queries if query.relevant]
     contents = [document.content for document in labelled.documents]
-    found = [longest_run(query.text, [contents[row] for row in query.relevant]) for query in asked]
+    found = [quotation(query, labelled.documents) for query in asked]
     flagged = [
         Quotation(query=query.id, text=query.text, run_length=length, quoted=words)
         for query, (length, words) in zip(asked, found, strict=True)
@@ -196,6 +204,19 @@ def contains_answer(query: str, answers: Iterable[str], terms: Tokenizer) -> boo
 
     asked = words(query)
     return any(asked.issuperset(own) for one in answers if (own := words(one)))
+
+
+def quotation(query: SetQuery, documents: Sequence[LabelDocument]) -> tuple[int, str]:
+    """Returns the longest run that a query has of its relevant documents.
+
+    A template names a document by its title, so that is no quotation, nor where the text opens with
+    it.
+    """
+    own = [documents[row] for row in query.relevant]
+    if query.origin is None or query.origin.method != "template":
+        return longest_run(query.text, [one.content for one in own])
+    texts = [normalised(one.text).removeprefix(normalised(one.title or "")) for one in own]
+    return longest_run(query.text, texts)
 
 
 def longest_run(query: str, documents: Iterable[str]) -> tuple[int, str]:
@@ -288,7 +309,6 @@ def compare_splits(labelled: CheckedSet) -> SplitCheck:
         same_texts=[],
         same_queries=[],
     )
-    terms = Tokenizer()
     name = [document.id for document in labelled.documents]
     for both in map(list, combinations(sorted(by_split), 2)):
         sides = (by_split[both[0]], by_split[both[1]])
@@ -302,7 +322,10 @@ def compare_splits(labelled: CheckedSet) -> SplitCheck:
             for a, b in _same_texts(labelled, gold)
         )
         found.same_queries.extend(
-            SplitFinding(splits=both, ids=[a.id, b.id]) for a, b in _same_queries(sides, terms)
+            SplitFinding(splits=both, ids=[a.id, b.id])
+            for together in asking_the_same([*sides[0], *sides[1]])
+            for a, b in combinations(together, 2)
+            if a.split != b.split
         )
     return found
 
@@ -323,23 +346,6 @@ def _same_texts(labelled: CheckedSet, gold: Sequence[Sequence[int]]) -> Iterator
                 yield a, b
 
 
-def _same_queries(
-    sides: tuple[Sequence[SetQuery], Sequence[SetQuery]], terms: Tokenizer
-) -> Iterator[tuple[SetQuery, SetQuery]]:
-    """Yields queries of two splits with the same words, or the same content words in any order."""
-
-    def words(query: SetQuery) -> tuple[object, ...]:
-        # Queries to different haystacks ask different things in the same words.
-        return (query.haystack, content_words(query.text, terms) or normalised(query.text))
-
-    first: dict[tuple[object, ...], SetQuery] = {}
-    for query in sides[0]:
-        first.setdefault(words(query), query)
-    for query in sides[1]:
-        if words(query) in first:
-            yield first[words(query)], query
-
-
 def content_words(text: str, terms: Tokenizer) -> tuple[int, ...]:
     """Returns the stems of a text, sorted and each once, by their numbers in `terms`.
 
@@ -348,14 +354,14 @@ def content_words(text: str, terms: Tokenizer) -> tuple[int, ...]:
     return tuple(np.unique(terms.terms(text)).tolist())
 
 
-def asking_the_same(queries: Sequence[SetQuery]) -> list[list[int]]:
-    """Groups queries of one haystack with the same content words; returns a document of each."""
+def asking_the_same(queries: Iterable[SetQuery]) -> list[list[SetQuery]]:
+    """Groups queries of one haystack with the same content words in any order; of those without
+    one, with the same words."""
     terms = Tokenizer()
-    found: dict[tuple[object, ...], list[int]] = {}
+    found: dict[tuple[object, ...], list[SetQuery]] = {}
     for query in queries:
-        words = content_words(query.text, terms)
-        if words:
-            found.setdefault((query.haystack, words), []).append(query.relevant[0])
+        words = content_words(query.text, terms) or normalised(query.text)
+        found.setdefault((query.haystack, words), []).append(query)
     return [together for together in found.values() if len(together) > 1]
 
 

@@ -9,8 +9,9 @@ import pytest
 from generated_notes import NOTES, lines, write, write_lines
 
 from harness.errors import UsageError
+from harness.extensions.labelling.export import export
 from harness.extensions.labelling.generate.generate import GenerateOptions, generate
-from harness.extensions.labelling.generate.leakage import from_project
+from harness.extensions.labelling.generate.leakage import check_folder, from_project
 from harness.extensions.labelling.generate.templates import DEFAULT, QueryTemplate
 from harness.extensions.labelling.generate.write_project import DEFAULT_SPLITS, parse_splits
 from harness.extensions.labelling.pool import pooled_system
@@ -118,11 +119,27 @@ def test_a_field_that_many_share_makes_no_query(tmp_path: Path) -> None:
 
 
 def test_queries_that_quote_are_excluded(tmp_path: Path) -> None:
-    title = "How we mended the old harbour bell"
-    docs = write(tmp_path / "docs", {**NOTES, "bell.md": f"# {title}\n\nWith rope and much tin."})
-    found = generate(docs, tmp_path / "out", PLAIN)
+    quoted = "with rope and much tin"
+    text = f"---\ntitle: The bell\nhow: {quoted}\n---\nWe mended the bell {quoted}."
+    docs = write(tmp_path / "docs", {**NOTES, "bell.md": text})
+    options = replace(PLAIN, templates=[*PLAIN.templates, QueryTemplate.parse("What is {how}?")])
+    found = generate(docs, tmp_path / "out", replace(options, each=2))
     assert found.excluded["queries that quote 5 words and more of their document"] == 1
-    assert title not in (tmp_path / "out" / "queries.jsonl").read_text()
+    assert quoted not in (tmp_path / "out" / "queries.jsonl").read_text()
+
+
+def test_a_long_title_is_asked_about_and_is_no_quotation(tmp_path: Path) -> None:
+    title, out = "How we mended the old harbour bell", tmp_path / "out"
+    texts = {
+        "a.md": f"# {title}\n\nWith rope and much tin.",
+        "b.md": f"---\ntitle: {title} again\n---\n# {title} again\n\nWith glue and no tin.",
+    }
+    default = replace(PLAIN, templates=[QueryTemplate.parse(DEFAULT)])
+    found = generate(write(tmp_path / "docs", texts), out, default)
+    asked = {f"What do we know about {one}?" for one in (title, f"{title} again")}
+    assert {query["text"] for query in lines(out / "queries.jsonl")} == asked
+    export(out, unfinished=True)
+    assert (found.leakage.quotes.quoting, check_folder(out / "dataset").quotes.quoting) == (0, 0)
 
 
 def test_a_project_of_templates_that_are_gone_goes_on(tmp_path: Path) -> None:
