@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 import string
 
 import pytest
 
+from harness.cli.output import print_json
+from harness.cli.output_records import ServeOutput
 from harness.errors import UsageError
 from harness.io.masking import (
     excerpt,
@@ -19,7 +22,7 @@ from harness.io.masking import (
     values_of_others,
     without_known,
 )
-from harness.io.printed import one_line, visible
+from harness.io.printed import one_line, printed, visible
 
 NAMES = """api_key apikey openaiApiKey token hf_token access_token secret client_secret password
     db-password private_key Authorization bearer credentials aws_secret_access_key x-api-key
@@ -168,6 +171,25 @@ def test_a_secret_is_refused_and_the_name_of_its_variable_is_not(params: dict[st
 )
 def test_headers_addresses_and_private_keys_are_masked_in_output(text: str, shown: str) -> None:
     assert masked(text) == shown
+
+
+def test_json_stays_json_where_secrets_in_it_are_masked(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("STORE_TOKEN", 'canary"0123\\abc')
+    from_environment("STORE_TOKEN")
+    said = {
+        'Authorization: Bearer abcdef" number 0': 'Authorization: Bearer ***" number 0',
+        "see http://x.org\nand me@x.org": "see http://x.org\nand me@x.org",
+        '-----BEGIN PRIVATE KEY-----\nabc"': "***",
+        'said canary"0123\\abc, http://me:pass@x.org': "said ***, http://***@x.org",
+    }
+    with printed():
+        for text in said:
+            print_json(ServeOutput(address=text))
+    lines = capsys.readouterr().out.splitlines()
+    assert [json.loads(line)["address"] for line in lines] == [*said.values()]
+    assert masked(repr("http://x.org\nand me@x.org")) == repr("http://x.org\nand me@x.org")
 
 
 def test_a_secret_is_masked_without_the_line_end_that_a_file_gave_it(

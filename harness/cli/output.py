@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 from harness.errors import UsageError
+from harness.io.masking import masked_in
+from harness.io.printed import Printed
 from harness.io.records import Output, OutputPart, Record, encode, to_plain
 
 _MODULES = (
@@ -36,8 +39,12 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 def print_json(output: Output) -> None:
-    """Prints an output as one line of JSON; NaN is null in it."""
-    print(encode(output).decode(), flush=True)
+    """Prints an output as one line of JSON, with secrets masked; NaN is null in it."""
+    line = encode(masked_in(to_plain(output))).decode()
+    if isinstance(sys.stdout, Printed):  # it would mask the line once more, quotes and all
+        sys.stdout.write(line, str)
+        line = ""
+    print(line, flush=True)
 
 
 def emit(options: argparse.Namespace, output: Output, text: str | Callable[[], str]) -> int:

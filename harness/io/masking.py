@@ -55,10 +55,10 @@ _FORM = re.compile(
     rf"(?<![\w-])(?:{'|'.join(_KEY_FORMS)})"
     r"|-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----(?:(?!-----)[\s\S]){0,9999}"
     r"|(?P<header>(?i:\b(?:authorization|x-api-key)['\"]?\s{0,9}[:=]\s{0,9}['\"]?"
-    r"(?:(?:bearer|basic|token)\s{1,9})?))(?!env:)[^\s'\"&;,)\]}]{3,}"
+    r"(?:(?:bearer|basic|token)\s{1,9})?))(?!env:)[^\s\\'\"&;,)\]}]{3,}"
     r"|(?i:\bbearer)\s{1,9}(?=[^\s'\"]{0,90}?[\d=])[\w.~+/=-]{12,}"
     r"|(?i:\bbasic)\s{1,9}[A-Za-z0-9+/]{16,}={0,2}(?![\w-])"
-    r"|(?<=://)[^\s/'\"<>]{1,500}(?=@)",  # user and password of an address
+    r"|(?<=://)[^\s\\/'\"<>]{1,500}(?=@)",  # user and password of an address
 )
 _OPTION = re.compile(r"(?:^|\s)(?:--([\w-]+)(?:=|\s+)|([A-Z_]+)=)(?![$\s-]|env:)")
 """An option or a variable before its value, in a command line."""

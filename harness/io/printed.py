@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TextIO
 
@@ -46,14 +46,14 @@ class Printed:
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
-    def write(self, text: str) -> int:
+    def write(self, text: str, mask: Callable[[str], str] = masked) -> int:
         """Write a text; gives its length, as streams do. Where code under test has closed the
         stream, nobody is left to read it."""
         if self.stream.closed:
             return len(text)
         ours = _OURS.match(text) if self.stream.isatty() else None
         begin = "" if ours is None else ours[0]
-        rest = masked(text[len(begin) :])
+        rest = mask(text[len(begin) :])
         if self.stream.isatty():
             parts = _GREY.split(rest)
             parts[::2] = map(visible, parts[::2])
