@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from harness.io.grid import digits
+from harness.io.grid import counted, digits
 from harness.io.plugins import provided_or_none
 
 if TYPE_CHECKING:
@@ -123,8 +123,8 @@ def usage(record: RunRecord) -> Line | None:
             said.append(f"{money(used.usd_per_1000_queries)} USD a thousand questions")
         parts.append(f"{name} {', '.join(said) or 'nothing'}")
     text = f"{'; '.join(parts)}; as the system counts"
-    if record.cut_off_attempts:
-        text += f", without what {record.cut_off_attempts} attempts did when they were cut off"
+    if n := record.cut_off_attempts:
+        text += f", without what was under way when {counted(n, 'attempts')} ended"
     return ("cost", text) if parts else None
 
 

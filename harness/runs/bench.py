@@ -197,10 +197,7 @@ class Watch:
             return
         self._looked = now
         so_far = msgspec.structs.replace(
-            self._result,
-            queries=[],
-            indexed=min(self._n, self._result.documents),
-            complete=False,
+            self._result, queries=[], indexed=min(self._n, self._result.documents), complete=False
         )
         report = getattr(self._bench.retriever, "report", None)
         # Of an isolated one the process is at its documents, and hears nothing.
@@ -324,8 +321,7 @@ def _mask(bench: Bench, answer: QueryResult) -> None:
     texts = [*(hit.text for hit in hits), answer.answer or ""]
     if any(texts):
         *shown, own = without_known(
-            texts,
-            lambda: [bench.dataset.query(answer.query).text, *bench.view.corpus.contents],
+            texts, lambda: [bench.dataset.query(answer.query).text, *bench.view.corpus.contents]
         )
         for hit, text in zip(hits, shown, strict=True):
             hit.text = text

@@ -136,38 +136,32 @@ def _work(request: RunRequest, checkpoint: Checkpoint, quiet: bool) -> Execution
     settings, resumed = request.settings, len(checkpoint.answered)
     rest = checkpoint.remaining(request.items)
     workload = Workload(
-        request.dataset,
-        settings,
-        request.builds,
-        request.built,
-        request.batch_size,
-        request.items,
+        request.dataset, settings, request.builds, request.built, request.batch_size, request.items
     )
-    with (
-        execution_of(workload) as execution,
-        checkpoint.attempt(alone=execution.workers * settings.concurrency == 1),
-        checkpoint.writer() as writer,
-        progress(request.plan.queries, "queries", "search", quiet=quiet, leave=True) as bar,
-    ):
-        bar.update(resumed)
+    with execution_of(workload) as execution:
         budget, at_once = Budget(settings.max_usd), (execution.workers, settings.concurrency)
-        usage = RunUsage(
-            budget, settings.prices, checkpoint.done, rest, at_once, checkpoint.cut_off
-        )
-
-        def take(result: WorkResult) -> None:
-            writer.add(result)
-            checkpoint.done.append(result)
-            bar.update(len(result.queries))
-            spent = usage.add(result)
-            bar.set_postfix_str(spent, refresh=result.indexed is not None)
-            if settings.strict:
-                _stop_at_error(result, request.dataset)
-
+        cut_off = sum(checkpoint.cut_off)
+        usage = RunUsage(budget, settings.prices, checkpoint.done, rest, at_once, cut_off)
         worker = Worker(execution.location, execution.retriever, _options(request, execution))
-        worker.tell = take
-        for result in execution.executor.map(worker, rest):
-            take(result)
+        with (
+            checkpoint.attempt(usage),
+            checkpoint.writer() as writer,
+            progress(request.plan.queries, "queries", "search", quiet=quiet, leave=True) as bar,
+        ):
+            bar.update(resumed)
+
+            def take(result: WorkResult) -> None:
+                writer.add(result)
+                checkpoint.done.append(result)
+                bar.update(len(result.queries))
+                spent = usage.add(result)
+                bar.set_postfix_str(spent, refresh=result.indexed is not None)
+                if settings.strict:
+                    _stop_at_error(result, request.dataset)
+
+            worker.tell = take
+            for result in execution.executor.map(worker, rest):
+                take(result)
     return execution
 
 

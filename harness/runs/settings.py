@@ -81,8 +81,7 @@ class Settings:
         kind="pairs",
     )
     isolate: bool = setting(
-        False,
-        "each haystack in a process of its own, without the dataset's files in reach (Linux)",
+        False, "each haystack in a process of its own, without the dataset's files in reach (Linux)"
     )
     concurrency: int = setting(
         1,

@@ -251,10 +251,12 @@ class RunUsage:
         at_once: tuple[int, int],
         cut_off: int,
     ) -> None:
-        """`done`: results of earlier attempts, of which `cut_off` may have ended in the midst of a
-        step; `rest`: the items left; `at_once`: workers, and calls in each of them."""
+        """`done`: results of earlier attempts, which ended in the midst of `cut_off` more steps;
+        `rest`: the items left; `at_once`: workers, and calls in each of them."""
         self._budget, self._prices = budget, prices
         self._workers, concurrency = at_once
+        self.alone = at_once == (1, 1)
+        self._items = len(rest)
         # Calls that are under way while others are reported, in each process.
         self._under_way = concurrency if concurrency > 1 else 0
         self._searches, self._searched = 0.0, 0  # cost and number of questions
@@ -269,6 +271,11 @@ class RunUsage:
             self._count(result)
         self._check(ingests=True)
 
+    @property
+    def steps(self) -> int:
+        """In how many workers a step may be under way."""
+        return min(self._workers, self._items, 255)
+
     def add(self, result: WorkResult) -> str:
         """Adds a result and returns the text beside the progress bar.
 
@@ -278,6 +285,7 @@ class RunUsage:
         """
         self._count(result)
         self._haystacks.discard(result.haystack)
+        self._items -= result.complete
         self._queries -= len(result.queries)
         self._answered = self._answered or any(answer.error is None for answer in result.queries)
         self._check(ingests=result.complete and bool(self._haystacks))
@@ -312,7 +320,7 @@ class RunUsage:
             raise BudgetExceededError(f"--max-usd cannot be kept: {lacking}")
         step = max(self._max_step, self._max_ingest) if ingests else self._max_step
         step += self._under_way * self._searches / max(1, self._searched)
-        self._budget.require(step * self._workers, self._max_rise * self._workers * self._cut_off)
+        self._budget.require(step * self._workers, self._max_rise * self._cut_off)
 
     def _progress(self, result: WorkResult) -> str:
         """Describes the haystack that is being ingested, calls, tokens and dollars so far."""

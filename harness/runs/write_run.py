@@ -176,7 +176,7 @@ def run_record(outcome: RunOutcome) -> RunRecord:
         submitted_by=settings.submitted_by or None,
         command=repeat_command(dataset, request.retriever, request.plan.k, settings),
         resumed_queries=outcome.resumed_queries,
-        cut_off_attempts=outcome.checkpoint.cut_off,
+        cut_off_attempts=len(outcome.checkpoint.cut_off),
         retried=_retried(queries, before),
         cached_haystacks=_cached(results),
         empty_haystacks=_empty(dataset, queries),

@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from corpora import gold_first, labelled
+from msgspec.structs import replace
 from serving import Message, Reply, serving
 
+from harness.cli.run_summary_lines import cost
 from harness.datasets.registry import open_dataset
 from harness.errors import ResponseMismatchError, RunError, UsageError
 from harness.io.records import to_plain
@@ -30,7 +32,7 @@ from harness.runs.usage import BudgetExceededError, cost_usd, counts_in, usage_r
 PRICES = {"big": {"prompt_tokens": 2.0, "completion_tokens": 8.0}, "*": {"embedded_tokens": 0.02}}
 
 SYSTEMS = """
-import threading, time
+import os, threading, time
 from harness.retrievers.bm25 import BM25
 
 class Paid(BM25):
@@ -48,6 +50,12 @@ class Paid(BM25):
         return super().search(queries, k)
     def report(self):
         return {"usd": Paid.spent}
+
+class Broken(Paid):
+    def search(self, queries, k):
+        if os.environ.get("BROKEN"):
+            raise ValueError("it is broken")
+        return super().search(queries, k)
 
 class PaidSlowly(Paid):
     "Takes long for its haystack, and is told to stop in the midst of it."
@@ -339,3 +347,29 @@ def test_answers_that_were_mixed_up_are_discarded_and_what_they_cost_is_not(tmp_
     record = RunFolder(run(dataset, MixesUp(), settings, out=tmp_path, mode=resume)).record
     assert record.queries.answered == 40
     assert record.measured.searching.usd == pytest.approx(0.2 + 0.4)
+
+
+def test_what_was_cut_off_is_not_more_after_a_resume_that_was_refused(
+    systems: str, tmp_path: Path
+) -> None:
+    said = []
+    for mode in (Mode.NEW, Mode.RESUME, Mode.RESUME):
+        with pytest.raises(BudgetExceededError) as stopped:
+            ran(f"{systems}:Paid", tmp_path, mode, workers=2, max_usd=1.5)
+        said.append(str(stopped.value))
+    assert "cut off may have cost" in said[1]
+    assert said[2] == said[1]
+
+
+def test_a_run_that_came_to_its_end_was_not_cut_off(
+    systems: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("BROKEN", "1")
+    with pytest.raises(RunError, match="every one of the 5 queries failed"):
+        ran(f"{systems}:Broken", tmp_path, limit=5)
+    monkeypatch.delenv("BROKEN")
+    record = ran(f"{systems}:Broken", tmp_path, Mode.RESUME, limit=5)
+    assert record.cut_off_attempts == 0
+    line = cost(replace(record, cut_off_attempts=1))
+    assert line is not None
+    assert line[1].endswith("without what was under way when 1 attempt ended")

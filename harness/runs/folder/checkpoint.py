@@ -26,6 +26,7 @@ from harness.io.records import Record, decode, read_json_record, write_json_reco
 from harness.records.run import RunPlan
 from harness.runs.folder.run_state import CHECKPOINT, Mode, RunStore, unfinished_runs
 from harness.runs.results import QueryResult, WorkItem, WorkResult, decode_result, encode_result
+from harness.runs.usage import RunUsage
 
 _log = logging.getLogger(__name__)
 
@@ -66,9 +67,7 @@ class Checkpoint:
         self._store = store
         self.path = store.checkpoint
         self.done: list[WorkResult] = []
-        self.cut_off = 0
-        """Earlier attempts that ended in the midst of a step, whose cost nobody has reported."""
-        self._cut_off = store.temporary / "cut_off"  # a byte for each
+        self._cut_off = store.temporary / "cut_off"
 
     @classmethod
     @contextmanager
@@ -92,18 +91,26 @@ class Checkpoint:
             yield checkpoint
             store.discard_temporary()
 
+    @property
+    def cut_off(self) -> bytes:
+        """How many steps, whose cost nobody has reported, each attempt was in the midst of."""
+        return self._cut_off.read_bytes() if self._cut_off.is_file() else b""
+
     @contextmanager
-    def attempt(self, *, alone: bool) -> Iterator[None]:
-        """Count this attempt as cut off, unless it ends, or fails with one call `alone` at once."""
-        self.cut_off = self._cut_off.stat().st_size if self._cut_off.is_file() else 0
-        with open(self._cut_off, "ab") as file:
-            file.write(b".")
+    def attempt(self, usage: RunUsage) -> Iterator[None]:
+        """Count this attempt as cut off, unless it ends, or fails where no step is under way."""
+        before = self.cut_off
+
+        def put(steps: int) -> None:
+            write_bytes(self._cut_off, before + bytes([steps] if steps else []))
+
+        put(usage.steps)
         try:
             yield
         except Exception:
-            if alone:
-                os.truncate(self._cut_off, self.cut_off)
+            put(0 if usage.alone else usage.steps)
             raise
+        put(0)
 
     @property
     def keeps_previous(self) -> bool:
@@ -196,7 +203,9 @@ class Checkpoint:
                     "trying those again"
                 )
             self._replaces.touch()
-            self._cut_off.write_bytes(b"." * store.record().cut_off_attempts)
+            record = store.record()
+            steps = min(record.settings.workers or 1, 255)
+            self._cut_off.write_bytes(bytes([steps]) * record.cut_off_attempts)
             shutil.copyfile(store.folder / CHECKPOINT, self.path)
             fsync_path(self.path)
             write_json_record(store.plan, plan)

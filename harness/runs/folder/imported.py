@@ -120,11 +120,7 @@ def resolve_again(folder: Path, dataset: Dataset, matching: Matching) -> Path:
 
 
 def write_queries(
-    folder: Path,
-    dataset: Dataset,
-    ranked: dict[int, Ranking],
-    queries: Sequence[str],
-    system: str,
+    folder: Path, dataset: Dataset, ranked: dict[int, Ranking], queries: Sequence[str], system: str
 ) -> None:
     """Write the rankings of `queries`; those without a hit were answered with nothing."""
     row = {name: i for i, name in enumerate(dataset.query_ids)}

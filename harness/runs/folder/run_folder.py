@@ -225,9 +225,7 @@ def note_in(folder: Path, *, name: str = "", submitted_by: str = "") -> None:
     """Changes the name of a finished run, and who submits it; empty texts change nothing."""
     record = RunFolder(folder).record
     changed = msgspec.structs.replace(
-        record,
-        name=name or record.name,
-        submitted_by=submitted_by or record.submitted_by,
+        record, name=name or record.name, submitted_by=submitted_by or record.submitted_by
     )
     if changed != record:
         rewrite_with_checksums(folder / RUN_RECORD, changed)
