@@ -157,18 +157,12 @@ class Annotations:
 
     def _slot(self, line: Annotation) -> tuple[dict[Any, Any], Any, str | None]:
         """The values that a line changes, its key there, and the value that withdraws."""
-        pair = (line.query, line.document)
-        match line.kind:
-            case "grade":
-                return self.grades, pair, None
-            case "ability":
-                return self.abilities, line.query, None
-            case "unanswerable":
-                return self.unanswerable, line.query, None
-            case "rejected":
-                return self.rejected, line.query, None
-            case "note":
-                return self.notes, pair, ""
+        if line.kind == "grade":
+            return self.grades, (line.query, line.document), None
+        if line.kind == "note":
+            return self.notes, (line.query, line.document), ""
+        marks = self.unanswerable if line.kind == "unanswerable" else self.rejected
+        return self.abilities if line.kind == "ability" else marks, line.query, None
 
 
 class AnnotationLog:

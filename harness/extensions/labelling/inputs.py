@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import Any, get_args
@@ -123,19 +124,12 @@ def _text_document(found: tuple[Path, str]) -> LabelDocument:
             metadata["title"] = _HEADING.sub(r"\1", lines.pop(heading)).strip()
     known = {name: metadata.pop(name, None) for name in ("title", "speaker", "session")}
     for name in ("date", "timestamp"):
-        if name in metadata and _is_time(metadata[name]):
+        with suppress(KeyError, ValueError):
+            datetime.fromisoformat(metadata[name])
             known["timestamp"] = metadata.pop(name)
     extra = {"metadata": metadata} if metadata else {}
     values = {"id": id_, "text": "\n".join(lines).strip(), **known, "extra": extra}
     return convert(values, LabelDocument, str(path))
-
-
-def _is_time(value: str) -> bool:
-    try:
-        datetime.fromisoformat(value)
-    except ValueError:
-        return False
-    return True
 
 
 def _front_matter(lines: list[str]) -> tuple[dict[str, str], list[str]]:

@@ -333,24 +333,14 @@ def render_checks(leakage: LeakageReport) -> str:
 def _leakage_rows(leakage: LeakageReport) -> Iterator[list[str | int]]:
     quotes, splits = leakage.quotes, leakage.splits
     mean = quotes.shared_words
-    yield [
-        "quotes",
-        f"queries with {quotes.min_run} words and more in a row of their document",
-        quotes.quoting,
-        f"{quotes.n} queries",
-    ]
-    yield [
-        "",
-        "queries with all content words of their answer",
-        quotes.with_answer,
-        f"{quotes.with_answer_n} queries with an answer",
-    ]
-    yield [
-        "",
-        "share of a query's words that its document has, by rarity, mean",
-        "-" if mean is None else f"{mean:.2f}",
-        f"{quotes.shared_words_n} queries",
-    ]
+    what = f"queries with {quotes.min_run} words and more in a row of their document"
+    yield ["quotes", what, quotes.quoting, f"{quotes.n} queries"]
+    of = f"{quotes.with_answer_n} queries with an answer"
+    yield ["", "queries with all content words of their answer", quotes.with_answer, of]
+    what, share = "share of a query's words that its document has, by rarity, mean", "-"
+    if mean is not None:
+        share = f"{mean:.2f}"
+    yield ["", what, share, f"{quotes.shared_words_n} queries"]
     of = f"{sum(splits.queries.values())} queries in {len(splits.queries)} splits"
     yield ["splits", "documents of queries in two splits", len(splits.documents), of]
     yield ["", "different documents with the same text", len(splits.same_texts), of]

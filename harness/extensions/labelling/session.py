@@ -382,20 +382,28 @@ class AnnotationSession(JudgingSession):
         """Gives a generated query another text, for all annotators.
 
         Raises UsageError where what is known of the query is about the text it had: systems were
-        pooled with it, or somebody judged it. And for an empty text, or a query of the user's.
+        pooled with it, or somebody judged it. And for an empty text, a leak, the text of another
+        query, or a query of the user's. leakage.json, which is of the old text, is removed.
         """
+        from harness.extensions.labelling.generate import leakage
         from harness.extensions.labelling.start import exclusive
 
         with exclusive(self.folder):
             self.refresh()
             one = self.project.query[query]
-            why = self._wording_is_fixed(query, self.project.annotations().values())
-            if one.generated is None or why or not text.strip():
-                raise UsageError(f"the text of {query!r} stays: {why or 'the new one is empty'}")
+            text = " ".join(text.split())
+            why = (
+                self._wording_is_fixed(query, self.project.annotations().values())
+                or ("" if text else "the new one is empty")
+                or leakage.fault_of_text(leakage.from_project(self.project), query, text)
+            )
+            if one.generated is None or why:
+                raise UsageError(f"the text of {query!r} stays: {why}")
             first = one.generated.text or one.text
             origin = replace(one.generated, text=first, reworded_by=self.annotator)
-            new = replace(one, text=" ".join(text.split()), generated=origin)
+            new = replace(one, text=text, generated=origin)
             queries = [new if each.id == query else each for each in self.project.queries]
+            (self.folder / leakage.LEAKAGE).unlink(missing_ok=True)
             write_bytes(self.folder / "queries.jsonl", encode_lines(queries))
         self.refresh()
 

@@ -171,7 +171,10 @@ def test_a_generated_query_is_reworded_for_all_until_somebody_judges_it(project:
     project.write()
     ann, bob = AnnotationSession(project.folder, "ann"), AnnotationSession(project.folder, "bob")
     assert ann.view(item("q1", "d1")).can_reword
+    checks = project.folder / "leakage.json"
+    checks.write_text("{}")
     ann.reword("q1", " When does it  sail? ")
+    assert not checks.exists()  # it was of the text before
     bob.refresh()
     assert bob.view(item("q1", "d1")).text == "When does it sail?"
     generated = Project.read(project.folder).query["q1"].generated
@@ -184,6 +187,32 @@ def test_a_generated_query_is_reworded_for_all_until_somebody_judges_it(project:
     ):
         with pytest.raises(UsageError, match=why):
             ann.reword(query, text)
+
+
+def test_no_query_is_reworded_into_a_leak(project: Project) -> None:
+    origin = QueryOrigin(method="model", documents=["d1"], model="m")
+    project.queries = [
+        msgspec.structs.replace(project.query["q1"], generated=origin, answers=["at seven"]),
+        project.query["q2"],
+    ]
+    project.pool = [
+        Candidate(query=q, document="d1", proposal="construction") for q in ("q1", "q2")
+    ]
+    project.write()
+    project.annotation_log(CONSTRUCTION).append(grade("q1", "d1", 3))
+    ann = AnnotationSession(project.folder, "ann")
+    for text, why in (
+        (
+            "Is it that the ferry to Bastø leaves?",
+            "quotes its document, 'the ferry to Bastø leaves'",
+        ),
+        ("Why do seven leave?", "contains its answer"),
+        ("The dentist: when is it?", "'q2' asks the same as the new one"),
+    ):
+        with pytest.raises(UsageError, match=why):
+            ann.reword("q1", text)
+    assert Project.read(project.folder).queries == project.queries
+    ann.reword("q1", "When does the boat go?")
 
 
 def test_a_pool_that_grew_is_taken_in_while_one_works(project: Project) -> None:

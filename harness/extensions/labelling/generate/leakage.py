@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from itertools import combinations, islice
 from pathlib import Path
@@ -192,6 +192,19 @@ def find_quotes(labelled: CheckedSet) -> QuoteCheck:
         with_answer_n=sum(bool(query.answers) for query in labelled.queries),
         with_answer_examples=answering[:MAX_EXAMPLES],
     )
+
+
+def fault_of_text(labelled: CheckedSet, query: str, text: str) -> str:
+    """Returns why a query cannot have this text instead of its own; empty where it can."""
+    (new,) = (replace(one, text=text) for one in labelled.queries if one.id == query)
+    length, words = quotation(new, labelled.documents)
+    if length >= MIN_QUOTE:
+        return f"the new one quotes its document, {words!r}"
+    if contains_answer(text, new.answers, Tokenizer()):
+        return "the new one contains its answer"
+    others = [one for one in labelled.queries if one.id != query]
+    same = next((one for one in asking_the_same([new, *others]) if new in one), None)
+    return f"{same[1].id!r} asks the same as the new one" if same else ""
 
 
 def contains_answer(query: str, answers: Iterable[str], terms: Tokenizer) -> bool:
