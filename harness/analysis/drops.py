@@ -35,9 +35,9 @@ class Drop:
     """One number before and now, over the queries that have a value in both runs.
 
     `p` is one-sided (did it fall?), and corrected for all `tests` drops together; `least` is the
-    smallest that there could be: `clusters` of `cluster_by` (queries, haystacks) that all fell.
-    `detectable` is the smallest drop that this very test would have shown with 80% power: NaN where
-    all queries differ alike, above 1 where none would unless other drops are shown too.
+    smallest that there could be, of a fall from 1 to 0 in all `clusters` of `cluster_by` (queries,
+    haystacks), beside the other drops as they are. `detectable` is the smallest drop that this very
+    test would have shown with 80% power, NaN where that is not known (`JointTest`).
     """
 
     before: float
@@ -57,8 +57,8 @@ class Drop:
 
     @property
     def open(self) -> bool:
-        """Whether nothing could have been shown, not even a fall from 1 to 0."""
-        return not self.shown and (self.least > self.alpha or self.detectable > 1)
+        """Whether it changed and nothing could have been shown, not even a fall from 1 to 0."""
+        return abs(self.fell) > EQUAL and not self.shown and self.least > self.alpha
 
     @property
     def shown(self) -> bool:
@@ -75,12 +75,11 @@ class Drop:
     def could_show(self) -> str:
         """The smallest drop that could have been shown, or why none could."""
         if self.open:
-            few = f"so few {self.cluster_by}" + (f" and {self.tests} drops" * (self.tests > 1))
-            least = f"least p {self.least:.3g}" if self.least > self.alpha else few
-            return f"nothing could have been shown ({least})"
-        if not math.isnan(self.detectable):
+            return f"nothing could have been shown (least p {self.least:.3g})"
+        if self.detectable <= 1:
             return f"could have shown {self.detectable:.4f}"
-        return "every query has the same value in both" if not self.fell else "all differ alike"
+        same = abs(self.fell) <= EQUAL
+        return "the same in both" if same else "how little it could have shown is not known"
 
     @property
     def remedy(self) -> str:

@@ -11,7 +11,8 @@ whose denominator no flip changes, and of which Student's t is an increasing fun
 the square root of the number of clusters: a column of few clusters can never raise what the other
 columns have to reach, nor can one cluster that is larger than all others.
 
-Fewer have too few signs: they are tested by t, with Holm's correction.
+Fewer have too few signs: they are tested by t, with Holm's correction. Where all of them differ
+alike there is no spread, and t takes one observation of the smallest for one without a difference.
 
 * `joint_tests`: is the mean of a column 0, or not above 0?
 * `rank_ranges`: which ranks can a system have among others?
@@ -26,7 +27,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Unpack
 
 import numpy as np
@@ -38,7 +39,7 @@ from harness.stats.power import errors_to_show
 from harness.stats.proportions import holm
 from harness.stats.resampling import (
     RESAMPLING,
-    Randomisation,
+    DifferenceTest,
     Resampling,
     all_kept,
     product,
@@ -50,6 +51,9 @@ Flags = npt.NDArray[np.bool_]
 
 FEW = 10
 """Below so many clusters signs are too few: t needs differences a third smaller."""
+_FARTHEST = (
+    1e4  # standard errors between differences, beyond which the noncentral t is not computed
+)
 _NUMBERS = 1 << 22  # sums of columns under signs that are held at once
 
 # Sums of the same numbers in another order differ in their last digits: what should be equal to the
@@ -61,11 +65,13 @@ _ROUNDING = 1e-9
 class JointTest:
     """The test of one column, corrected for the whole family.
 
-    `least` is the smallest p that `clusters` could have given in any family, all of which fell:
-    where it is above 1 - level, nothing could have been shown. `detectable` is the smallest true
-    difference that this test, with this correction, shows with the wanted power if the other
-    columns show nothing: infinite where no difference would be, NaN where the column has no spread.
-    p and `least` are NaN for a column without observations.
+    `least` is the smallest p that `clusters` could have given beside the other columns as they are:
+    by sign flips, if all of them had fallen; by t, what a true difference of 1 reaches with the
+    wanted power. Where it is above 1 - level, nothing could have been shown. `detectable` is the
+    smallest true difference that this test, with this correction, shows with that power if the
+    other columns show nothing: infinite where no difference would be, NaN where the column has no
+    spread, and where clusters are so unequal that it is not known. p and `least` are NaN for a
+    column without observations.
     """
 
     p: float
@@ -95,22 +101,50 @@ def joint_tests(
     if not grouped.sums.shape[1]:
         return []
     sides, by_t = 1 if one_sided else 2, few(grouped, of_means=options["of_means"])
+    present, alpha = grouped.present.sum(axis=0), 1 - options["level"]
     if by_t:
-        p = _t_tests(grouped, sides)
-        tested = (grouped.standard_errors > 0) | (np.abs(grouped.means) > 0)  # else all tie
+        grouped = _with_spread(grouped)
+        p, tested = _t_tests(grouped, sides), grouped.standard_errors > 0  # else all tie
         p[tested] = holm(p[tested])
-        each = (1 - options["level"]) / max(int(tested.sum()), 1) / sides
-        critical = [t_quantile(1 - each, df) for df in grouped.degrees.tolist()]
+        tests = max(int(tested.sum()), 1)
+        critical = [t_quantile(1 - alpha / tests / sides, df) for df in grouped.degrees.tolist()]
+        least = np.minimum(1, tests * _least_by_t(grouped, sides, power))
     else:
-        p, reach = _step_down(grouped.sums, options, one_sided=one_sided)
+        p, largest = _step_down(grouped.sums, options, one_sided=one_sided)
+        reach = float(np.quantile(largest, options["level"], method="higher"))
         critical = [_t_of(reach, g) for g in grouped.effective.tolist()]
+        beside = (largest[:, None] >= np.sqrt(present) * (1 - _ROUNDING)).mean(axis=0)
+        alone = [least_p(g, options["resamples"], sides) for g in present.tolist()]
+        least = np.maximum(alone, beside)
     detectable = _detectable(grouped, critical, power)
-    tests = []
-    for at, g in enumerate(grouped.present.sum(axis=0).tolist()):
-        bound = by_t and grouped.standard_errors[at] > 0  # t has no least p, signs have
-        least = 0.0 if bound else least_p(g, options["resamples"], sides)
-        tests.append(JointTest(float(p[at]) if g else math.nan, least, float(detectable[at]), g))
-    return tests
+    detectable[(least > alpha) & np.isnan(detectable) & (grouped.standard_errors > 0)] = math.inf
+    p[present == 0] = math.nan
+    columns = (p.tolist(), least.tolist(), detectable.tolist(), present.tolist())
+    return [JointTest(*column) for column in zip(*columns, strict=True)]
+
+
+def _with_spread(grouped: Clusters) -> Clusters:
+    """Clusters that all differ alike, as if one observation of the smallest did not differ."""
+    sums = grouped.sums.copy()
+    for at in np.flatnonzero((grouped.standard_errors == 0) & (grouped.means != 0)):
+        counts = np.where(grouped.present[:, at], grouped.counts[:, at], math.inf)
+        sums[np.argmin(counts), at] -= grouped.means[at]
+    return replace(grouped, sums=sums)
+
+
+def _least_by_t(grouped: Clusters, sides: int, power: float) -> Values:
+    """The p of each column that a true difference of 1 reaches with that power; 1 for one cluster.
+
+    1 is the largest difference of metrics from 0 to 1.
+    """
+    from scipy.special import nctdtrit
+
+    found = []
+    for error, df in zip(grouped.standard_errors.tolist(), grouped.degrees.tolist(), strict=True):
+        apart = min(1 / error, _FARTHEST) if error > 0 else _FARTHEST
+        found.append(min(1.0, sides * t_above(float(nctdtrit(df, apart, 1 - power)), df)))
+    few = grouped.present.sum(axis=0)
+    return np.where(few < 2, np.where(few == 1, 1.0, math.nan), found)
 
 
 def _detectable(grouped: Clusters, critical: Sequence[float], power: float) -> Values:
@@ -118,25 +152,25 @@ def _detectable(grouped: Clusters, critical: Sequence[float], power: float) -> V
     columns = (grouped.standard_errors.tolist(), grouped.degrees.tolist(), critical)
     return np.array(
         [
-            error * errors_to_show(t, df, power) if error > 0 else math.nan
+            error * errors_to_show(t, df, power) if error > 0 and not math.isnan(t) else math.nan
             for error, df, t in zip(*columns, strict=True)
         ]
     )
 
 
-def mean_tests(differences: Clusters, options: Resampling) -> list[Randomisation]:
+def mean_tests(
+    differences: Clusters, options: Resampling, power: float = 0.8
+) -> list[DifferenceTest]:
     """Test that the mean of each column is 0, each by itself and two-sided.
 
-    By flipping signs (`sign_flip_test`), or by t where there are fewer than `FEW` clusters: 0
-    is then the smallest p there could be.
+    By flipping signs (`sign_flip_test`), or by t where there are fewer than `FEW` clusters: the
+    smallest p is then what a true difference of 1 reaches with that power.
     """
-    tests = sign_flip_test(differences, options["resamples"], options["seed"])
     if not few(differences, of_means=options["of_means"]):
-        return tests
-    p, spread = _t_tests(differences, 2).tolist(), (differences.standard_errors > 0).tolist()
-    return [
-        Randomisation(p[at], False, 0.0) if spread[at] else test for at, test in enumerate(tests)
-    ]
+        return sign_flip_test(differences, options["resamples"], options["seed"])
+    apart = _with_spread(differences)
+    columns = (_t_tests(apart, 2).tolist(), _least_by_t(apart, 2, power).tolist())
+    return [DifferenceTest(p, False, least) for p, least in zip(*columns, strict=True)]
 
 
 def few(clusters: Clusters, *, of_means: bool = False) -> bool:
@@ -149,20 +183,17 @@ def few(clusters: Clusters, *, of_means: bool = False) -> bool:
 
 
 def _t_tests(grouped: Clusters, sides: int) -> Values:
-    """p of each column; that of sign flips where clusters of one difference have no spread."""
+    """p of each column: 1 where nothing differs or one cluster is all, NaN where there is none."""
     found = []
-    columns = (grouped.means, grouped.standard_errors, grouped.degrees, grouped.present.sum(axis=0))
-    for mean, error, df, g in zip(*(column.tolist() for column in columns), strict=True):
+    columns = (grouped.means, grouped.standard_errors, grouped.degrees)
+    for mean, error, df in zip(*(column.tolist() for column in columns), strict=True):
         size = mean if sides == 1 else abs(mean)
-        if error > 0:
-            found.append(sides * t_above(size / error, df))
-        else:
-            found.append(sides * 2.0**-g if size > 0 else 1.0)
+        found.append(sides * t_above(size / error, df) if error > 0 else 0.0 * mean + 1)
     return np.array(found)
 
 
-def _step_down(sums: Values, options: Resampling, *, one_sided: bool) -> tuple[Values, float]:
-    """p of each column, and the T that a column has to reach beside all others."""
+def _step_down(sums: Values, options: Resampling, *, one_sided: bool) -> tuple[Values, Values]:
+    """p of each column, and the largest T of all of them under each assignment of signs."""
     sums = sums * _inverse(np.sqrt((sums**2).sum(axis=0)))
     observed = sums.sum(axis=0) if one_sided else np.abs(sums.sum(axis=0))
     order = np.argsort(-observed, kind="stable")
@@ -182,7 +213,7 @@ def _step_down(sums: Values, options: Resampling, *, one_sided: bool) -> tuple[V
     largest = np.concatenate(highest)
     p = np.empty(len(order))
     p[order] = np.maximum.accumulate((extreme + (not exact)) / (len(largest) + (not exact)))
-    return p, float(np.quantile(largest, options["level"], method="higher"))
+    return p, largest
 
 
 @dataclass(frozen=True)
@@ -349,9 +380,9 @@ def least_p(clusters: int, resamples: int, sides: int = 2) -> float:
 
 
 def _t_of(reach: float, clusters: float) -> float:
-    """Student's t of a T of so many clusters of equal size; infinite where T cannot be so large."""
+    """Student's t of a T of so many clusters of equal size; NaN where theirs cannot be so large."""
     room = clusters - reach**2
-    return reach * math.sqrt((clusters - 1) / room) if room > _ROUNDING else math.inf
+    return reach * math.sqrt((clusters - 1) / room) if room > _ROUNDING else math.nan
 
 
 def _check(level: float, resamples: int) -> None:

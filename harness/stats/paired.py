@@ -1,6 +1,6 @@
 """Two systems on the same observations.
 
-* `compare_paired`: difference, interval, randomisation test, effect size, power.
+* `compare_paired`: difference, interval, test by sign flips or t, effect size, power.
 * For those who are asked for them: `paired_t`, `wilcoxon`, and `equivalence` (TOST).
 """
 
@@ -17,7 +17,7 @@ from harness.stats.clusters import Values, as_columns, to_clusters
 from harness.stats.intervals import MeanInterval, cluster_intervals, mean_intervals, t_above
 from harness.stats.joint import mean_tests
 from harness.stats.power import PairedPower, power_of
-from harness.stats.resampling import RESAMPLING, Randomisation, Resampling
+from harness.stats.resampling import RESAMPLING, DifferenceTest, Resampling
 
 EQUAL = 1e-12
 """Two values that were computed in another order are equal, not a win."""
@@ -28,17 +28,17 @@ class PairedComparison:
     """`b` minus `a` in one metric, over the observations that both have.
 
     `a` is the old system and `b` the new: above 0 is an improvement. `difference` is their mean
-    difference with its interval, `test` the randomisation test of it. `effect_size` is Cohen's d_z:
-    mean difference over the standard deviation of differences, NaN where that is 0; with clusters
-    the same number, over observations: it describes how large a difference is beside their spread,
-    and no inference rests on it. `wins` (of `b`), `losses` and `ties` count observations,
-    `unpaired` those that only one of the two has.
+    difference with its interval, `test` that of sign flips, or of t below ten haystacks.
+    `effect_size` is Cohen's d_z: mean difference over the standard deviation of differences, NaN
+    where that is 0; with clusters the same number, over observations: it describes how large a
+    difference is beside their spread, and no inference rests on it. `wins` (of `b`), `losses` and
+    `ties` count observations, `unpaired` those that only one of the two has.
     """
 
     mean_a: float
     mean_b: float
     difference: MeanInterval
-    test: Randomisation
+    test: DifferenceTest
     effect_size: float
     power: PairedPower
     wins: int
@@ -65,7 +65,7 @@ def compare_paired(
     first, second, differences = _paired(a, b)
     grouped = to_clusters(differences, clusters)
     intervals = cluster_intervals(grouped, level=options["level"], bounds=bounds)
-    tests = mean_tests(grouped, options)
+    tests = mean_tests(grouped, options, power)
     powers = power_of(differences, clusters, level=options["level"], power=power)
     both = ~np.isnan(differences)
     one = np.isnan(first) != np.isnan(second)

@@ -42,11 +42,12 @@ RESAMPLING: Resampling = {"level": 0.95, "resamples": 10_000, "seed": 0, "of_mea
 
 
 @dataclass(frozen=True)
-class Randomisation:
-    """A two-sided p value, and the smallest that the test could have given.
+class DifferenceTest:
+    """A two-sided p value of sign flips or of t, and the smallest that it could have been.
 
-    `exact` says that all assignments of signs were looked at. Both p are NaN where there is nothing
-    to test (no pair), and p is 1 where every difference is 0.
+    By sign flips `smallest` is p if all differences had one sign; by t it is what a true difference
+    of 1 reaches with the wanted power. `exact` says that all assignments of signs were looked at.
+    Both p are NaN where there is nothing to test (no pair), and p is 1 where every difference is 0.
     """
 
     p: float
@@ -54,7 +55,7 @@ class Randomisation:
     smallest: float
 
 
-def sign_flip_test(differences: Clusters, resamples: int, seed: int) -> list[Randomisation]:
+def sign_flip_test(differences: Clusters, resamples: int, seed: int) -> list[DifferenceTest]:
     """Test that the mean difference is 0; one result a metric.
 
     Under the null hypothesis the two systems may be exchanged within a pair, so that every
@@ -72,7 +73,7 @@ def sign_flip_test(differences: Clusters, resamples: int, seed: int) -> list[Ran
     results = []
     for column in range(sums.shape[1]):
         if differences.n[column] == 0:
-            results.append(Randomisation(np.nan, True, np.nan))
+            results.append(DifferenceTest(np.nan, True, np.nan))
         elif column in found:
             results.append(_sampled(found[column], resamples))
         else:
@@ -81,14 +82,14 @@ def sign_flip_test(differences: Clusters, resamples: int, seed: int) -> list[Ran
     return results
 
 
-def _enumerated(sums: Values) -> Randomisation:
+def _enumerated(sums: Values) -> DifferenceTest:
     """All assignments of signs to the clusters of one metric that differ from 0; (clusters, 1)."""
     k = len(sums)
     if k == 0:
-        return Randomisation(1.0, True, 1.0)
+        return DifferenceTest(1.0, True, 1.0)
     half = 1 << (k - 1)
     extreme = int(_count_extreme(sums, all_kept(k))[0])
-    return Randomisation(extreme / half, True, 1 / half)
+    return DifferenceTest(extreme / half, True, 1 / half)
 
 
 def _count_extreme(sums: Values, kept: Iterator[Values]) -> npt.NDArray[np.int64]:
@@ -125,9 +126,9 @@ def all_kept(k: int) -> Iterator[Values]:
         yield np.concatenate([np.ones((len(at), 1)), rest], axis=1)
 
 
-def _sampled(extreme: int, resamples: int) -> Randomisation:
+def _sampled(extreme: int, resamples: int) -> DifferenceTest:
     """p of drawn assignments, the observed one counted among them (Phipson & Smyth 2010)."""
-    return Randomisation((extreme + 1) / (resamples + 1), False, 1 / (resamples + 1))
+    return DifferenceTest((extreme + 1) / (resamples + 1), False, 1 / (resamples + 1))
 
 
 def product(left: Values, right: Values) -> Values:

@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 from statsmodels.stats.multitest import multipletests
 
-from harness.analysis.gate import status
+from harness.analysis.drops import drops_of
+from harness.analysis.gate import drop_check, status
 from harness.extensions.site.history import (
     FELL,
     NOT_SHOWN,
@@ -30,7 +31,7 @@ from harness.extensions.site.history import (
     messages,
     verdicts,
 )
-from harness.stats.paired import compare_paired
+from harness.stats.paired import PairedComparison, compare_paired
 
 ALPHA = 0.05
 
@@ -189,6 +190,42 @@ def test_a_drop_fails_where_it_is_shown_and_is_open_where_none_could_be_as_at_a_
         "2 open: no drop could have been shown, 1 of which fell by more than 0.02",
     ]
     assert [status(checks), status(checks[1:]), status(checks[4:])] == [1, 2, 0]
+
+
+def by_t(system: str, found: Sequence[PairedComparison]) -> ScoredLine:
+    """A run of so few haystacks that they are tested by t."""
+    cells = {
+        f"m{at}": cell(
+            *(one.test.p, one.test.smallest, one.difference.value), wins=one.wins, losses=one.losses
+        )
+        for at, one in enumerate(found)
+    }
+    run = line(system, **cells)
+    return replace(run, change=replace(run.change, test="t", cluster_by="haystacks"))
+
+
+def test_a_drop_of_so_few_haystacks_that_t_could_show_none_is_open_as_at_a_gate() -> None:
+    before, haystacks = np.ones((20, 2)), np.repeat([0, 1], 10)
+    now = before - np.where(haystacks == 0, 0.25, 0.45)[:, None]
+    deep = np.where(haystacks == 0, 0.0, 0.01)[:, None] * before
+    for values, outcome in ((now, "open"), (deep, "FAIL"), (before, "pass")):
+        lines = [by_t("few", compare_paired(before, values, haystacks))]
+        nightly = drops(lines, verdicts(lines))
+        labels = [str(one) for one in haystacks]
+        gate = [
+            drop_check("", one, 0.02)
+            for one in drops_of(before, values, labels, "haystacks", ALPHA)
+        ]
+        assert {check.outcome for check in (*nightly, *gate)} == {outcome}
+        assert status(nightly) == status(gate) == {"open": 2, "FAIL": 1, "pass": 0}[outcome]
+
+
+def test_t_tests_that_could_hardly_show_anything_stay_in_the_correction() -> None:
+    """Whether one could is a guess from the same spread as its p."""
+    lines = [line(f"s{i}", m=cell(p, smallest=0.2)) for i, p in enumerate((0.03, 0.6, 0.6))]
+    lines = [replace(one, change=replace(one.change, test="t")) for one in lines]
+    assert verdicts(lines).tested == 3
+    assert {v.outcome for v in judged(lines).values()} == {OPEN}
 
 
 def test_a_night_without_a_test_says_why() -> None:

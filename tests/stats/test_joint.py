@@ -58,14 +58,46 @@ def test_fewer_than_ten_clusters_are_tested_by_t_with_holms_correction() -> None
     assert [t.p for t in joint_tests(values, clusters)] == pytest.approx([*holm(p), 1])
     fell = [t.p for t in joint_tests(values, clusters, one_sided=True)]
     assert fell == pytest.approx([*holm(p / 2), 1])
-    # Clusters without a spread have no t: all that fell alike are as rare as their signs.
-    clusters = np.repeat(np.arange(6), 2)
-    (both,) = joint_tests(np.ones(12), clusters)
-    (one,) = joint_tests(np.ones(12), clusters, one_sided=True)
-    assert (both.p, both.least, one.p, one.least) == (2 / 2**6, 2 / 2**6, 1 / 2**6, 1 / 2**6)
-    # Nor have few single queries a normal mean.
+    # Few single queries have no normal mean.
     (single,) = joint_tests([0.5, 0.5, 0.5, 0.5, 1.0])
     assert (single.p, single.least) == (2 / 2**5, 2 / 2**5)
+
+
+def test_clusters_that_all_differ_alike_are_tested_as_if_one_observation_did_not() -> None:
+    clusters = np.repeat(np.arange(4), [5, 2, 5, 5])
+    alike, one = np.full(17, 0.5), np.full(17, 0.5)
+    one[5] = 0
+    for one_sided in (False, True):
+        expected, found = (joint_tests(x, clusters, one_sided=one_sided)[0] for x in (one, alike))
+        assert found == expected
+    assert mean_tests(to_clusters(alike, clusters), RESAMPLING)[0].p == pytest.approx(2 * found.p)
+    assert found.p < 0.05
+    (same,) = joint_tests(np.zeros(17), clusters)
+    assert (same.p, same.least < 0.05, math.isnan(same.detectable)) == (1, True, True)
+
+
+def test_by_t_nothing_can_be_shown_where_not_even_a_difference_of_1_could() -> None:
+    """The least p is above 0.05 just where the detectable difference is above 1."""
+    generator = np.random.default_rng(12)
+    seen = set()
+    for haystacks in (2, 3, 5):
+        clusters = np.repeat(np.arange(haystacks), 4)
+        for spread in np.geomspace(0.01, 1, 12):
+            values = spread * generator.normal(0, 1, (haystacks, 3))[clusters]
+            for test in joint_tests(values, clusters):
+                assert (test.least > 0.05) == (test.detectable > 1)
+                seen.add((haystacks, test.least > 0.05))
+    assert len(seen) == 6
+
+
+def test_of_unequal_clusters_how_little_could_have_been_shown_may_not_be_known() -> None:
+    """Nothing but noise in one haystack of 180 and nine of 5: a fall in all would be shown."""
+    generator = np.random.default_rng(13)
+    values = generator.normal(0, 1, (225, 1))
+    (found,) = joint_tests(values, UNEQUAL, one_sided=True)
+    assert (found.least, math.isnan(found.detectable)) == (1 / 2**10, True)
+    (fell,) = joint_tests(values + 2, UNEQUAL, one_sided=True)
+    assert fell.p <= 0.05
 
 
 def family(generator: np.random.Generator, clusters: Values) -> Values:
@@ -151,8 +183,10 @@ def test_columns_of_too_few_units_can_show_nothing_and_say_so() -> None:
     values[:, 1] = math.nan
     values[6:, 3] = math.nan
     tests = joint_tests(values)
-    assert (tests[0].least, tests[3].least) == (2 / 2**4, 2 / 2**6)
-    assert joint_tests(values, one_sided=True)[0].least == 1 / 2**4
+    assert min(tests[0].least, tests[3].least) > 0.05
+    assert [t.least for t in joint_tests(values[:, [0]])] == [2 / 2**4]
+    assert joint_tests(values[:, [3]])[0].least == 2 / 2**6
+    assert joint_tests(values[:, [0]], one_sided=True)[0].least == 1 / 2**4
     assert math.isinf(tests[3].detectable)
     assert tests[2].detectable < 1
     assert (math.isnan(tests[1].p), tests[1].clusters) == (True, 0)

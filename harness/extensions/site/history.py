@@ -91,8 +91,9 @@ class HistoryTimes(Record):
 class MetricChange(Record):
     """A metric now less the last time, over the `n` queries that both have a value for.
 
-    `before` is the last mean. p is of a randomisation test, not corrected; `smallest_p` the least
-    that it could have been. `wins` queries have a higher value than before, `losses` a lower one.
+    `before` is the last mean. p is of the test of its line, not corrected; `smallest_p` the least
+    that it could have been (`DifferenceTest`). `wins` queries have a higher value than before,
+    `losses` a lower one.
     """
 
     before: float | None
@@ -111,9 +112,10 @@ class LineChange(Record):
 
     `unchanged`: every value of every query is the same. `reasons` say why runs are not comparable.
     The rest is of compared runs: `alpha` of all tests of the night, `max_drop` by how much a main
-    metric may fall (None: no limit), the independent `clusters`, how intervals were computed and
-    why they are approximate, queries of each run that the other lacks, and results by slice and
-    metric (where the runs are not equally deep, of metrics that depth could not change).
+    metric may fall (None: no limit), the `test` (`sign flips`, or `t` below ten haystacks), the
+    independent `clusters`, how intervals were computed and why they are approximate, queries of
+    each run that the other lacks, and results by slice and metric (where the runs are not equally
+    deep, of metrics that depth could not change).
     """
 
     state: Literal["first", "not comparable", "unchanged", "compared"]
@@ -121,6 +123,7 @@ class LineChange(Record):
     reasons: list[str] = field(default_factory=list)
     alpha: float = 0.05
     max_drop: float | None = None
+    test: str = "sign flips"
     clusters: int = 0
     cluster_by: str = ""
     interval_method: str = ""
@@ -305,7 +308,8 @@ def verdicts(lines: Iterable[Line]) -> ChangeOutcomes:
     could not have given p <= alpha whatever the signs of its differences is not in the
     family: its differences are all 0 (`unchanged`), or there are too few independent clusters
     (`open`). To leave it out takes nothing from the correction, since it can never be a false
-    positive (Tarone, 1990). A metric that no p could have shown beside that many tests is open too.
+    positive (Tarone, 1990). A t test can be one at any spread, and stays in. A metric that no p
+    could have shown beside that many tests is open too.
     """
     found: dict[Key, ChangeOutcome] = {}
     alpha = 0.05
@@ -320,8 +324,9 @@ def verdicts(lines: Iterable[Line]) -> ChangeOutcomes:
                 moved = one.wins or one.losses or not one.n
                 state = OPEN if part == "all" else NOT_TESTED
                 found[key] = ChangeOutcome(state if moved else UNCHANGED)
-                able = one.smallest_p is not None and one.smallest_p <= alpha
-                if part == "all" and one.p is not None and able:
+                if part != "all" or not moved or one.p is None or one.smallest_p is None:
+                    continue
+                if line.change.test == "t" or one.smallest_p <= alpha:
                     testable.append((key, one, one.p))
     adjusted = holm([p for *_, p in testable])
     for (key, one, _), p in zip(testable, adjusted, strict=True):

@@ -81,6 +81,7 @@ def compare_with_last(
         since=since,
         alpha=alpha,
         max_drop=max_drop,
+        test=found.test,
         clusters=found.clusters,
         cluster_by=found.cluster_by,
         interval_method=named(first.how, found.cluster_by),
