@@ -230,8 +230,7 @@ def _order_of(scores: npt.NDArray[np.float64], by: str) -> npt.NDArray[np.intp] 
         raise NotAnAnswerError(
             f"the order of a result contradicts its scores: {float(lowest[first])!r} is above "
             f"{float(scores[first])!r}; are these distances? return ids alone, or scores of which "
-            "higher is better, or declare which one counts: ranked_by = 'order' or 'score' in the "
-            "class"
+            "higher is better, or declare which one counts by ranked_by = 'order' or 'score'"
         )
     return np.argsort(-scores, kind="stable")
 

@@ -29,6 +29,7 @@ _OURS = Path(__file__).parents[1]
 _PYTHON = {Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib")}
 
 _IMPORTS = ("import_module", "__import__")
+_CODE = (".py", ".toml", ".json", ".yaml", ".yml", ".sh")
 
 Import = tuple[int, str]
 """How many dots stand before a name that is imported, and the name: (0, "os.path")."""
@@ -224,13 +225,14 @@ def environment(venv: str) -> dict[str, str] | None:
 
 
 def revision(command: Sequence[str], venv: str = "") -> str | None:
-    """By what a run of this program is told from another: the files that the command names, as
-    `FILE`, `FILE:NAME` or `--option=FILE`, those that they import, if they are Python's, and the
-    packages of its environment with their versions. None where there is nothing of these.
+    """By what a run of this program is told from another: the files that are words of the command,
+    code and settings that it names in other ways, as `FILE:NAME` or `--option=FILE`, what these
+    import, if they are Python's, and the packages of its environment. None where there are none.
     """
     words = [word for part in command for word in (part, *part.split())]
     named = [text for word in words for text in (word, word.partition("=")[2])]
-    places = (place for text in named for place in (text, text.rpartition(":")[0]))
+    places = [place for text in named for place in (text, text.rpartition(":")[0])]
+    places = [*command, *(place for place in places if place.endswith(_CODE))]  # data is written to
     files = [*dict.fromkeys(Path(place).absolute() for place in places if os.path.isfile(place))]
     known = [digest(file)[:12] for file in files]
     scripts = [file for file in files if file.suffix == ".py"]

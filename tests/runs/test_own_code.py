@@ -18,7 +18,7 @@ from harness.extensions.sandbox.isolated import Isolated
 from harness.io.files import read_json
 from harness.retrievers.command import Command
 from harness.retrievers.registry import RetrieverSpec
-from harness.retrievers.sources import digests, module_files, sources
+from harness.retrievers.sources import digests, module_files, revision, sources
 from harness.runs.provenance import file_digests
 from harness.runs.run import run
 from harness.runs.settings import Settings
@@ -186,6 +186,17 @@ def test_what_a_command_imports_is_part_of_what_it_is(
     assert Command(run.format(python=sys.executable)).revision != command.revision
     with pytest.raises(RunError, match="was changed since this run began"):
         command.has_index("key", None)  # type: ignore[arg-type]  # it comes to none
+
+
+def test_a_file_of_data_that_an_option_names_is_no_part_of_what_a_command_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for name in ("server.py", "mem.db", "mem.db", "own.toml"):
+        (tmp_path / name).write_bytes(f"# {len(found)}".encode())
+        found.append(revision(["python", "server.py", "--db=mem.db", "--config=own.toml"]))
+    assert found[0] == found[1] == found[2] != found[3]
 
 
 SLOWLY = """
