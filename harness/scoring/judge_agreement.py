@@ -6,6 +6,7 @@ import numpy as np
 
 from harness.io.records import Record
 from harness.scoring.arrays import Values
+from harness.scoring.results import named
 from harness.stats.agreement import cohens_kappa
 from harness.stats.judged import Errors, JudgedRate, corrected_rate, prediction_powered
 
@@ -41,15 +42,15 @@ class RateEstimate(Record, omit_defaults=False):
     weight: float
 
     @classmethod
-    def of(cls, rate: JudgedRate) -> RateEstimate:
-        """Converts an estimate of harness/stats/judged.py."""
+    def of(cls, rate: JudgedRate, cluster_by: str) -> RateEstimate:
+        """Converts an estimate of harness/stats/judged.py over clusters of that name."""
         return cls(
             value=rate.value,
             low=rate.low,
             high=rate.high,
             n=rate.n,
             human=rate.people,
-            note=rate.note,
+            note=named(rate.note, cluster_by),
             weight=rate.weight,
         )
 
@@ -69,12 +70,13 @@ class JudgeAgreement(Record, omit_defaults=False):
 
 
 def judge_agreement(
-    judged: Values, human: Values, clusters: np.ndarray | None
+    judged: Values, human: Values, clusters: np.ndarray | None, cluster_by: str
 ) -> JudgeAgreement | None:
     """Compares a judge with human labels; None if they have no answer in common.
 
     `judged` and `human` have 0 or 1 by answer and NaN where there is no verdict; of repeated
-    judgements the majority counts. `clusters` label answers that are not independent.
+    judgements the majority counts. `clusters` label answers that are not independent, and
+    `cluster_by` says what they are: haystacks or queries.
     """
     verdict = np.where(judged == 0.5, np.nan, np.round(judged))
     both = ~np.isnan(verdict) & ~np.isnan(human)
@@ -95,7 +97,7 @@ def judge_agreement(
             value=_number(kappa.value),
             low=_number(kappa.low),
             high=_number(kappa.high),
-            note=kappa.note,
+            note=named(kappa.note, cluster_by),
         ),
         confusion=ConfusionCounts(
             true_positives=errors.hits,
@@ -105,8 +107,10 @@ def judge_agreement(
         ),
         sensitivity=_number(errors.sensitivity),
         specificity=_number(errors.specificity),
-        corrected=RateEstimate.of(corrected_rate(verdict, errors, clusters)),
-        prediction_powered=RateEstimate.of(prediction_powered(verdict, human, clusters)),
+        corrected=RateEstimate.of(corrected_rate(verdict, errors, clusters), cluster_by),
+        prediction_powered=RateEstimate.of(
+            prediction_powered(verdict, human, clusters), cluster_by
+        ),
     )
 
 

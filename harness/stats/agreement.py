@@ -12,7 +12,7 @@ two that do not, spread evenly over the values, as Agresti & Coull (1998) do for
 degrees of freedom of the effective number of clusters (Kish 1965) less 1. Simulated, a 95% interval
 holds the true value in 94 to 99% with 10 to 500 units, and in 92 to 100% over clusters of about
 ten. Over ten clusters of 40 of which some have nearly all of a rare value it holds 86%: below 40
-clusters the note says how few there are (`tests/benchmarks/claims.md`).
+clusters, or as few as unequal ones are worth, the note says so (`tests/benchmarks/claims.md`).
 
 Where nothing could have disagreed (everybody gave everything the same grade) chance-corrected
 agreement is 0 / 0: not measurable, NaN here, neither 1 nor 0.
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.stats.clusters import Values, cluster_codes
-from harness.stats.intervals import FEW_CLUSTERS, t_quantile
+from harness.stats.intervals import few_clusters, t_quantile
 
 DISTANCES = ("nominal", "ordinal", "interval")
 WEIGHTS = ("none", "linear", "quadratic")
@@ -212,25 +212,25 @@ def _measured(
     elif math.isnan(value):
         note = "everything has the same value, so chance would agree as well: not measurable"
     elif n < 2:
-        note = "a single cluster shows no spread: no interval"
+        note = f"a single {'cluster' if units > 1 else 'unit'} shows no spread: no interval"
     else:
-        middle, reach = _jackknife(tables, statistic, level)
+        sizes = tables.sum(axis=(1, 2))
+        effective = float(sizes.sum() ** 2 / (sizes**2).sum())
+        middle, reach = _jackknife(tables, statistic, t_quantile((1 + level) / 2, effective - 1))
         low, high = min(max(middle - reach, least), value), max(min(middle + reach, 1.0), value)
-        note = f"only {n} clusters" if n < min(units, FEW_CLUSTERS) else ""
+        note = few_clusters(n, effective, clustered=True) if n < units else ""
     return Agreement(value, low, high, units, n, note)
 
 
-def _jackknife(tables: Values, statistic: Statistic, level: float) -> tuple[float, float]:
+def _jackknife(tables: Values, statistic: Statistic, t: float) -> tuple[float, float]:
     """The middle of an interval and how far it reaches, with four judgements added."""
-    sizes = tables.sum(axis=(1, 2))
-    effective = float(sizes.sum() ** 2 / (sizes**2).sum())
     v = tables.shape[1]
     agree, differ = 2 * np.eye(v) / v, 2 * (1 - np.eye(v)) / (v * (v - 1))
     tables = np.concatenate([tables, np.stack([agree, agree, differ, differ])])
     total, n = tables.sum(axis=0), len(tables)
     without = statistic(total - tables)
     error = math.sqrt((n - 1) / n * float(((without - without.mean()) ** 2).sum()))
-    return float(statistic(total[None])[0]), t_quantile((1 + level) / 2, effective - 1) * error
+    return float(statistic(total[None])[0]), t * error
 
 
 def _squared_distances(distance: str, values: Values, margins: Values) -> Values:

@@ -586,6 +586,8 @@ def test_judges_stand_beside_people_who_judged_a_sample(
     assert beside["n"] == 119
     kappa = beside["kappa"]
     assert 0.5 < kappa["low"] < kappa["value"] < kappa["high"] <= 1
+    notes = {kappa["note"], *(beside[name]["note"] for name in ("corrected", "prediction_powered"))}
+    assert notes == {"only 12 haystacks"}
     table = pq.read_table(folder / "answers.parquet").to_pylist()
     true = sum(rule.truth(rows_of[one["query"]], one["answer"]) for one in table) / len(table)
     for rate in (beside["corrected"], beside["prediction_powered"]):
@@ -634,6 +636,7 @@ def test_a_difference_behind_a_judge_holds_the_truth_between_two_systems(
     assert found["with_people"]["low"] < difference < found["with_people"]["high"]
     shown = harness("compare", *folders, "--protocol", JUDGED).out
     assert "accuracy over all, behind the judge" in shown
+    assert found["with_people"]["note"] == "only 12 haystacks"
 
 
 def test_nobody_is_asked_about_a_dataset_without_texts(

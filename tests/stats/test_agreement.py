@@ -133,8 +133,11 @@ def test_whole_clusters_are_resampled() -> None:
     assert clustered.high - clustered.low > 1.3 * (alone.high - alone.low)
     assert (alone.note, clustered.note) == ("", "")
     assert krippendorff_alpha([a, b], queries // 2).note == "only 25 clusters"
+    unequal = krippendorff_alpha([a, b], np.maximum(np.arange(400) - 340, 0))
+    assert unequal.note == "60 clusters so unequal that they tell as much as 1.4"
     one = krippendorff_alpha([a, b], np.zeros(400))
     assert one.note == "a single cluster shows no spread: no interval"
+    assert krippendorff_alpha([[0], [1]]).note == "a single unit shows no spread: no interval"
 
 
 @pytest.mark.parametrize("queries", [5, 40])

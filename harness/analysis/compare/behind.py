@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from harness.analysis.scored_run import Block, ScoredRun
 from harness.io.grid import counted, grid
 from harness.runs.folder.answers_folder import AnswersFolder
 from harness.scoring.arrays import Flags
+from harness.scoring.results import named
 from harness.stats.judged import JudgedRate, prediction_powered_difference
 
 ACCURACY = "accuracy"
@@ -59,13 +60,14 @@ def behind(
         judged[~answered] = people[~answered] = np.nan
         if np.isnan(judged).all():
             continue
+        with_people = prediction_powered_difference(judged, people, clusters)
         found.append(
             Behind(
                 a,
                 b,
                 int(np.count_nonzero(~answered)),
                 float(np.nanmean(judged)),
-                prediction_powered_difference(judged, people, clusters),
+                replace(with_people, note=named(with_people.note, "haystacks")),
             )
         )
     return tuple(found)

@@ -73,11 +73,8 @@ def leading(one: AnsweredTables) -> tuple[str, str]:
     """The protocol and metric that answers are read by: the last judge's, LoCoMo's, else F1."""
     if one.judges:
         return one.judges[-1], "accuracy"
-    return (
-        ("locomo-answers", "f1")
-        if "locomo-answers" in one.results
-        else ("answers-text", "token_f1")
-    )
+    official = "locomo-answers" in one.results
+    return ("locomo-answers", "f1") if official else ("answers-text", "token_f1")
 
 
 def overview(answered: Sequence[AnsweredTables]) -> str:

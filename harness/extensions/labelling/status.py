@@ -30,12 +30,8 @@ from harness.extensions.labelling.session import is_done, shared_queries, workli
 from harness.schema import Ability
 from harness.scoring.evaluate import evaluate
 from harness.scoring.metrics import Metric
-from harness.stats.agreement import (
-    Agreement,
-    cohens_kappa,
-    krippendorff_alpha,
-    percent_agreement,
-)
+from harness.scoring.results import named
+from harness.stats.agreement import Agreement, cohens_kappa, krippendorff_alpha, percent_agreement
 from harness.stats.clusters import Clusters, to_clusters
 from harness.stats.intervals import cluster_intervals
 from harness.stats.power import clusters_for_half_width
@@ -213,7 +209,7 @@ def _measure(
         high=high,
         n=found.units,
         queries=found.clusters,
-        note=found.note,
+        note=named(found.note, "queries"),
     )
 
 
@@ -321,6 +317,7 @@ def _system(name: str, units: Clusters, judged: float | None, half_width: float)
     n = int(units.present.sum())
     (interval,) = cluster_intervals(units, bounds=(0, 1) if n >= 2 else None)
     g = int(units.present[:, 0].sum())
+    over = "haystacks" if units.clustered else "queries"
     try:
         error = float(units.standard_errors[0])
         required = clusters_for_half_width(error, g, half_width) if g else None
@@ -332,8 +329,8 @@ def _system(name: str, units: Clusters, judged: float | None, half_width: float)
         low=_number(interval.low),
         high=_number(interval.high),
         n=interval.n,
-        method=interval.how if interval.method != "none" else "",
-        note=interval.note,
+        method=named(interval.how, over) if interval.method != "none" else "",
+        note=named(interval.note, over),
         judged=judged,
         required=required,
         clusters=interval.clusters,

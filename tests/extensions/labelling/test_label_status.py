@@ -154,7 +154,7 @@ def test_queries_that_share_haystacks_are_no_sample_of_their_own(large: Project)
     one = scores_of(found).systems[0]
     assert one.required is not None
     assert (one.clustered, one.clusters) == (True, 5)
-    assert "over 5 clusters" in render_status(found)
+    assert "over 5 haystacks" in render_status(found)
 
 
 def test_wrong_choices_are_one_line(large: Project) -> None:

@@ -190,13 +190,14 @@ def _agreement(
         return []
     rows = question_rows(dataset, answers)
     shares = independent(dataset)
+    over = "queries" if shares is None else "haystacks"
     clusters = None if shares is None else shares[rows].astype(np.int64)
     if clusters is None and len(np.unique(rows)) < len(rows):  # several answers to one question
         clusters = rows
     failed = answers["answer"].is_null().to_numpy()
     labels = np.where(failed, np.nan, human.right)
     found = [
-        (one.name, judge_agreement(np.where(failed, np.nan, one.right), labels, clusters))
+        (one.name, judge_agreement(np.where(failed, np.nan, one.right), labels, clusters, over))
         for one in verdicts
         if one.name != HUMAN
     ]

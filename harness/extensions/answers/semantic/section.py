@@ -18,7 +18,7 @@ from harness.records.scores import (
     SliceResult,
 )
 from harness.scoring.arrays import Flags, Values
-from harness.scoring.results import LEVEL, Column, slice_results, with_intervals_over
+from harness.scoring.results import LEVEL, Column, named, slice_results, with_intervals_over
 from harness.stats.correlation import Correlation, correlations
 from harness.stats.intervals import MeanInterval, mean_intervals
 
@@ -136,16 +136,17 @@ def _interval(interval: MeanInterval) -> Estimate:
         low=interval.low if known else None,
         high=interval.high if known else None,
         method=interval.method,
-        note=interval.note,
+        note=named(interval.note, "haystacks" if interval.clustered else "queries"),
     )
 
 
 def _correlation(found: Correlation) -> Estimate:
+    over = "haystacks" if found.clustered else "queries"
     return Estimate(
         value=found.value,
         low=found.low,
         high=found.high,
         clusters=found.clusters,
-        cluster_by="haystacks" if found.clustered else "queries",
-        note=found.note,
+        cluster_by=over,
+        note=named(found.note, over),
     )
