@@ -26,10 +26,12 @@ from harness.io.printed import one_line, printed, visible
 
 NAMES = """api_key apikey openaiApiKey token hf_token access_token secret client_secret password
     db-password private_key Authorization bearer credentials aws_secret_access_key x-api-key
-    api_keys pgpassword db_pass openai_key cohere-key MEM0_KEY jwt session_cookie secret_key"""
+    api_keys pgpassword db_pass openai_key cohere-key MEM0_KEY jwt session_cookie secret_key
+    deepseek_key google_key hf_key together_key tavily_key refresh_token id_token"""
 OTHER_NAMES = """max_tokens tokenizer token_budget keyword key api_key_env sort_key primary_key
     tokens secretary passwords_file token_type bypass author access_key partition_key pad_token
-    cls_token split_token auth revision path model prompt"""
+    cls_token split_token auth revision path model prompt doc_token image_token prefix_token
+    eot_token next_token"""
 
 _LETTERS = string.ascii_letters + string.digits
 _HEX = "0123456789abcdef"
@@ -102,6 +104,8 @@ PHRASES = [
     "What is my password for the library?",
     "She said https://medium.com/@caroline is her page",
     "token token token 2024-05-08",
+    "Answer; never reveal the --password here",
+    "TOKEN=words",
 ]
 
 
@@ -147,6 +151,8 @@ def test_a_name_says_whether_a_parameter_is_a_secret() -> None:
         {"opts": {"args": ["--password", "canary"]}},
         {"run": "python x.py --api-key=canary"},
         {"run": "API_KEY=canary python x.py"},
+        {"run": "python x.py --api-key env:canary"},  # which a command is given as it stands
+        {"args": ["--api-key=env:canary"]},
     ],
 )
 def test_a_secret_is_refused_and_the_name_of_its_variable_is_not(params: dict[str, object]) -> None:
@@ -154,7 +160,8 @@ def test_a_secret_is_refused_and_the_name_of_its_variable_is_not(params: dict[st
         refuse_in("parameter", params)
     assert "canary" not in str(refused.value)
     refuse_in("parameter", {"api_key": "env:MY_KEY", "token": 100, "password": None, "secret": ""})
-    refuse_in("parameter", {"run": "API_KEY=$KEY python x.py --token env:T --api-key $KEY"})
+    refuse_in("parameter", {"run": "sh -c 'API_KEY=\"$KEY\" python x.py --api-key $KEY'"})
+    refuse_in("parameter", {"args": ["--token", "env:T"]})
 
 
 @pytest.mark.parametrize(

@@ -26,12 +26,14 @@ _SHORTEST = 8
 
 _SECRET_NAME = re.compile(
     r"(?:.*_)?(?:(?:api|secret|private|service|account|master|admin|encryption|signing|shared_access"
-    r"|secret_access|subscription|openai|anthropic|azure|cohere|gemini|groq|jina|mem0|mistral"
-    r"|pinecone|qdrant|voyage|weaviate|zep)_?keys?|secrets?|pwd|authorization|bearer|credentials?"
-    r"|cookie|jwt|(?<!pad_)(?<!cls_)(?<!sep_)(?<!bos_)(?<!eos_)(?<!unk_)(?<!mask_)(?<!stop_)"
-    r"(?<!start_)(?<!end_)(?<!split_)(?<!special_)token)|.*(?:passwords?|passwd|passphrase)|.+_pass"
+    r"|secret_access|subscription|openai|anthropic|azure|cohere|deepseek|firecrawl|fireworks|gemini"
+    r"|google|groq|hf|jina|langfuse|langsmith|mem0|mistral|nvidia|openrouter|perplexity|pinecone"
+    r"|qdrant|replicate|serper|tavily|together|voyage|weaviate|xai|zep)_?keys?|secrets?|pwd"
+    r"|authorization|bearer|credentials?|cookie|jwt|(?:api|auth|access|bearer|bot|github|gitlab|hf"
+    r"|hub|id|refresh|secret|session|slack)_?token)|token|.*(?:passwords?|passwd|passphrase)"
+    r"|.+_pass"
 )
-"""Names of secrets, in lower case; tokens of a tokenizer (`pad_token`) are none."""
+"""Names of secrets, in lower case; other tokens, as `pad_token` of a tokenizer, are none."""
 
 _KEY_FORMS = (
     r"sk-[A-Za-z0-9]{16,}",  # OpenAI, DeepSeek
@@ -60,7 +62,8 @@ _FORM = re.compile(
     r"|(?i:\bbasic)\s{1,9}[A-Za-z0-9+/]{16,}={0,2}(?![\w-])"
     r"|(?<=://)[^\s\\/'\"<>]{1,500}(?=@)",  # user and password of an address
 )
-_OPTION = re.compile(r"(?:^|\s)(?:--([\w-]+)(?:=|\s+)|([A-Z_]+)=)(?![$\s-]|env:)")
+_COMMANDS = ("run", "command", "args", "")  # "": a list of texts
+_OPTION = re.compile(r"""(?:^|\s)['"]?(?:--([\w-]+)(?:=|\s+)|([A-Z_]+)=)(?!['"]?\$|[\s-])""")
 """An option or a variable before its value, in a command line."""
 
 
@@ -73,21 +76,23 @@ def secret_name(name: str) -> bool:
 
 def refuse_in(where: str, values: Mapping[str, object]) -> None:
     """Raises UsageError for the first of these settings, at any depth, whose name is a secret's and
-    whose value is a text other than `env:NAME`; an option in a command line is such a name too."""
+    whose value is a text other than `env:NAME`; an option of a command line is such a name too."""
     for path, name, value in _leaves(values):
         if not isinstance(value, str) or not value:
             continue
         if found := _REFERENCE.fullmatch(value):
             from_environment(found[1])  # masked here too, where another process is given it
             continue
-        options = (option or variable for option, variable in _OPTION.findall(value))
+        options = [a or b for a, b in _OPTION.findall(value)] if name in _COMMANDS else []
         named = name if secret_name(name) else next(filter(secret_name, options), None)
         if named is not None:
             variable = re.sub(r"\W", "_", named).upper().strip("_")
-            give = f"{path}=env:{variable}" if named is name else f"${variable} there"
+            give = f"write {path}=env:{variable}"
+            if named is not name:
+                give = f"let the program read it, or run it by sh -c '... ${variable}'"
             raise UsageError(
                 f"{where} {path}: results record it, and {named} is the name of a secret: put it "
-                f"into a variable of the environment, and write {give}"
+                f"into a variable of the environment, and {give}"
             )
 
 
@@ -114,7 +119,7 @@ def _leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, s
         for one in value:
             yield from _leaves(one, path, name)
         if all(isinstance(one, str) for one in value):
-            yield path, "", " ".join(value)
+            yield path, "", " ".join("$" if _REFERENCE.fullmatch(one) else one for one in value)
     else:
         yield path, name, value
 
