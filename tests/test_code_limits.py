@@ -28,7 +28,7 @@ LINES = {
     "harness/records": 1_490,
     "harness/reports": 2_315,
     "harness/retrievers": 5_270,
-    "harness/runfiles": 2_560,
+    "harness/runfiles": 2_600,
     "harness/runs": 5_985,
     "harness/scoring": 6_410,
     "harness/stats": 3_165,

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 _NEAR = 0.8
-"""How alike (difflib's ratio) a name must be to a field's that is missing, to be refused."""
+"""What part of the letters of two names must be the same for one to be a slip of the other."""
 _SHORTEST = 3
 """Below so many letters everything is alike."""
 _LONGEST = 1000
@@ -28,6 +28,8 @@ _LEFTOVER = re.compile(r"|__index_level_\d+__|Unnamed: \d+(\.\d+)*")
 _PYTERRIER = ("docid", "docno")
 """A document's row in its index, and its id."""
 _DISTANCE = re.compile(r".*distances?|dists?|l2")
+_NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+|inf(inity)?)(e[+-]?[0-9]+)?")
+_SILENT = ("", "na", "n/a", "<na>", "nan", "null", "none", "-")
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
 _DIGITS = 40  # more are beyond 32 bits in any case
 _TRUTH = {"true": 1, "false": 0}
@@ -85,10 +87,9 @@ class Fields:
         for field in self.needed:
             if field not in found:
                 raise FieldError(self._missing(field, given, unread))
-        absent = {name: field for field in self.names.keys() - found for name in self.names[field]}
         for name in unread:
-            if (near := _nearest(name, absent)) is not None:
-                raise FieldError(f"unknown field {name!r}; did you mean {absent[near]}?{remedy}")
+            if (near := mistaken(name, self.names.keys() - found)) is not None:
+                raise FieldError(f"unknown field {name!r}; did you mean {near}?{remedy}")
         return found
 
     def unread(self, given: Iterable[str], ignored: Collection[str] = ()) -> list[str]:
@@ -110,6 +111,8 @@ class Fields:
                 advice = "call it grade, or take it out"
             elif _DISTANCE.fullmatch(plain(name)):
                 advice = "of a distance less is better: give a score, or the rank"
+            elif self is HITS:
+                advice = "if more of it is better, call it score (--score-column is not for hits)"
             else:
                 advice = (
                     f"if more of it is better, add --score-column {name} (score_column= of "
@@ -155,19 +158,16 @@ class Fields:
     def _missing(self, field: str, given: Sequence[str], unknown: Sequence[str]) -> str:
         from difflib import get_close_matches  # for errors alone
 
-        close = get_close_matches(field, unknown, 1, 0.5) or [
-            name for name in unknown if get_close_matches(plain(name), self._of(field), 1, 0.7)
+        name, *others = self.names[field]
+        close = get_close_matches(name, unknown, 1, 0.5) or [
+            one for one in unknown if get_close_matches(plain(one), map(plain, others), 1, 0.7)
         ]
         advice = f"; did you mean {close[0]!r} for it?" if close else ""
-        also = f" (or {', '.join(self.names[field][1:])})" if self.names[field][1:] else ""
+        also = f" (or {', '.join(others)})" if others else ""
         return (
-            f"no field {field!r}{also}; it has "
-            f"{', '.join(given[:_SAID]) or 'none'}"
+            f"no field {name!r}{also}; it has {', '.join(given[:_SAID]) or 'none'}"
             f"{f' and {len(given) - _SAID} more' if len(given) > _SAID else ''}{advice}"
         )
-
-    def _of(self, field: str) -> list[str]:
-        return [plain(name) for name in self.names[field]]
 
 
 def note_unread(where: str, names: Collection[str]) -> None:
@@ -197,20 +197,27 @@ def grade_of(value: object) -> int:
     return found
 
 
-def mistaken(name: str, given: Collection[str]) -> str | None:
-    """Which of the `given` names of a record was meant for `name`, which is none of them."""
-    return _nearest(name, given)
+def are_numbers(values: Iterable[object]) -> bool:
+    """Whether most values that say something are numbers, also as texts, or lists of numbers."""
+    flat = (one for value in values for one in (value if isinstance(value, list) else [value]))
+    said = [text for one in flat if (text := str(one).strip().lower()) not in _SILENT]
+    return 2 * sum(_NUMBER.fullmatch(text) is not None for text in said) > len(said)
 
 
-def _nearest(name: str, others: Collection[str]) -> str | None:
-    """Which of the others a name nearly is, or has the letters of."""
-    from difflib import get_close_matches
+def mistaken(name: str, others: Collection[str]) -> str | None:
+    """Which of the other names was meant by one that is none: all but a letter of it, or the order.
 
-    names = {plain(one): one for one in others if len(one) >= _SHORTEST}
+    Of short names more must be the same (_NEAR).
+    """
+    from difflib import SequenceMatcher
+
     word = plain(name)
-    close = get_close_matches(word, [*names], 1, _NEAR) if len(word) >= _SHORTEST else []
-    close = close or [one for one in names if sorted(one) == sorted(word)]
-    return names[close[0]] if close else None
+    for other, of in sorted((one, plain(one)) for one in others):
+        same = sum(block.size for block in SequenceMatcher(None, word, of).get_matching_blocks())
+        slip = max(len(word), len(of)) - same <= 1 and 2 * same >= _NEAR * (len(word) + len(of))
+        if min(len(word), len(of)) >= _SHORTEST and (slip or sorted(word) == sorted(of)):
+            return other
+    return None
 
 
 def plain(name: str) -> str:
@@ -261,9 +268,12 @@ HITS = Fields(
         "id": ("id", *RUN.names["document"]),
         "sources": ("sources",),
         "text": ("text", "content", "contents"),
-        "score": ("score",),
+        "score": RUN.names["score"],
+        "rank": RUN.names["rank"],
     },
     needed=(),
+    passed=_QUERY_ID,
+    numbers=RUN.numbers,
     bare=_BARE,
 )
 """A hit: a document, or a text of the system's own with the documents that are its sources."""

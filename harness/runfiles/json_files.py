@@ -24,10 +24,11 @@ from harness.runfiles.fields import (
     RUN_LISTS,
     FieldError,
     Fields,
+    are_numbers,
     note_unread,
 )
 from harness.runfiles.raw import doubled_key, read_bytes, read_lines
-from harness.runfiles.tables import Columns, holds_numbers
+from harness.runfiles.tables import LOOKED_AT, Columns, holds_numbers
 
 _LINE = '{"query": id, "document": id, "score": number}'
 _OBJECT = '{"query": {"document": score, ...}, ...} or {"query": ["document", ...], ...}'
@@ -160,36 +161,70 @@ def rows_of_lines(path: Path, fields: Fields) -> pa.Table | None:
     return table
 
 
+class Shapes:
+    """The fields of a file's records, looked up once for each set of names.
+
+    `forms`: what a record may be, of which the first that fits is taken.
+    """
+
+    def __init__(self, *forms: Fields) -> None:
+        self._forms = forms
+        self._known: dict[tuple[str, ...], tuple[Fields, dict[str, str], list[str]]] = {}
+        self._said: dict[str, tuple[Fields, list[Any]]] = {}
+
+    def read(self, record: Any) -> tuple[Fields, dict[str, str]]:
+        """A record's form, and what it calls each field. Raises FieldError."""
+        if not isinstance(record, dict):
+            raise FieldError("not an object")
+        shape = tuple(record)
+        if shape not in self._known:
+            form = next((one for one in self._forms if one.heads(shape)), self._forms[-1])
+            self._known[shape] = form, form.read(shape), form.unread(shape)
+        form, names, unread = self._known[shape]
+        counted = any(one in names and record[names[one]] is not None for one in form.numbers)
+        for name in () if counted else unread:
+            values = self._said.setdefault(name, (form, []))[1]
+            if len(values) < LOOKED_AT and record[name] is not None:
+                values.append(record[name])
+        return form, names
+
+    def end(self, where: str) -> None:
+        """Says what was not read. Raises UsageError for numbers where nothing else counts."""
+        try:
+            for name, (form, values) in self._said.items():
+                form.refuse_numbers((), [name] if are_numbers(values) else ())
+        except FieldError as error:
+            raise UsageError(f"{where}: {error}") from None
+        note_unread(
+            where, dict.fromkeys(one for *_, unread in self._known.values() for one in unread)
+        )
+
+
 class _Records:
     """Gathers records of a file, which are counted as `unit`: lines or records."""
 
     def __init__(self, path: Path, unit: str, score_column: str = "") -> None:
         self._path, self._unit = path, unit
-        self._forms: tuple[Fields, ...] = (RUN_LISTS, HIT_LISTS, RUN)
+        forms: tuple[Fields, ...] = (RUN_LISTS, HIT_LISTS, RUN)
         if score_column:
-            self._forms = (RUN_LISTS.scored_by(score_column), RUN.scored_by(score_column))
+            forms = (RUN_LISTS.scored_by(score_column), HIT_LISTS, RUN.scored_by(score_column))
+        self._named = score_column
         self._answers = Answers()
         self._first: dict[str, dict[bool, int]] = {"score": {}, "rank": {}}
-        self._shapes: dict[tuple[str, ...], tuple[Fields, dict[str, str], list[str]]] = {}
+        self._shapes, self._hits = Shapes(*forms), Shapes(HITS)
 
     def take(self, number: int, record: Any) -> None:
         """One record. Raises FieldError, TypeError and ValueError."""
-        if not isinstance(record, dict):
-            raise TypeError("not an object")
-        shape = tuple(record)
-        if shape not in self._shapes:
-            form = next((one for one in self._forms if one.heads(shape)), self._forms[-1])
-            self._shapes[shape] = form, form.read(shape), form.unread(shape)
-        form, names, unread = self._shapes[shape]
-        form.refuse_numbers(names, (name for name in unread if _is_number(record[name])))
+        form, names = self._shapes.read(record)
         query, scores, ranks = record[names["query"]], None, None
         if form is HIT_LISTS:
-            query, hits = hits_of(record)
+            if self._named:
+                raise FieldError("--score-column is not for hits: call their field score")
+            query, hits = hits_of(record, self._hits)
             if not all("id" in hit for hit in hits):
                 raise TypeError("a hit names no document; texts are scored on a --dataset")
             found = [hit["id"] for hit in hits]
-            if any("score" in hit for hit in hits):
-                scores = [hit.get("score") for hit in hits]
+            scores, ranks = (_all(hits, name) for name in ("score", "rank"))
         elif "documents" in names:
             found = record[names["documents"]]
             scores = record[names["scores"]] if "scores" in names else scores
@@ -220,18 +255,18 @@ class _Records:
                     f"{self._path}, {self._unit} {first[False]}: no {name}, but {self._unit} "
                     f"{first[True]} has one; give all or none"
                 )
-        unread = dict.fromkeys(name for *_, names in self._shapes.values() for name in names)
-        note_unread(str(self._path), unread)
+        for shapes in (self._shapes, self._hits):
+            shapes.end(str(self._path))
         if not self._answers.ids:
             raise UsageError(f"{self._path}: empty; a run has {self._unit}s {_LINE}")
         return self._answers
 
 
-def hits_of(record: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
+def hits_of(record: dict[str, Any], shapes: Shapes) -> tuple[str, list[dict[str, Any]]]:
     """The query's id of a record with hits, and the hits, each under the names of HITS.
 
-    The id may stand in the hits, or in an object beside the query's text, as RankLLM has them.
-    Raises FieldError and TypeError.
+    Scores order them, or else ranks, or else they are as they stand. The id may stand in the hits,
+    or in an object beside the query's text, as RankLLM has them. Raises FieldError and TypeError.
     """
     names = HIT_LISTS.read([*record])
     query, hits = record[names["query"]], record[names["hits"]]
@@ -239,17 +274,23 @@ def hits_of(record: dict[str, Any]) -> tuple[str, list[dict[str, Any]]]:
         raise TypeError("hits must be a list of objects")
     for one in [query] if isinstance(query, dict) else hits[: names["query"] == "query"]:
         query = next((one[name] for name in ("qid", "query_id") if name in one), query)
-    found = [{field: one[name] for field, name in HITS.read([*one]).items()} for one in hits]
+    found = [{field: one[name] for field, name in shapes.read(one)[1].items()} for one in hits]
     for hit in found:
         if "id" in hit:
             hit["id"] = _id(hit["id"])
+    scores, ranks = (_all(found, name) for name in ("score", "rank"))
+    if scores is not None and {*map(type, scores)} <= _NUMBERS:
+        found.sort(key=lambda hit: hit["score"], reverse=True)
+    elif ranks is not None:
+        if not {*map(type, ranks)} <= _NUMBERS or len({*ranks}) < len(ranks):
+            raise TypeError("the ranks of hits must be numbers, each once")
+        found.sort(key=lambda hit: hit["rank"])
     return _id(query), found
 
 
-def _is_number(value: Any) -> bool:
-    """Whether a value is a number, or a list of them."""
-    values = value if isinstance(value, list) else [value]
-    return bool(values) and {*map(type, values)} <= _NUMBERS
+def _all(hits: list[dict[str, Any]], name: str) -> list[Any] | None:
+    values = [hit.get(name) for hit in hits]
+    return values if any(value is not None for value in values) else None
 
 
 def _alone(record: dict[str, object], names: dict[str, str], name: str) -> list[Any] | None:
@@ -311,18 +352,12 @@ def of_json(path: Path, fields: Fields, *, lines: bool) -> Columns:
         ]
     elif not isinstance(value, list):
         raise UsageError(f"{path}: holds neither a list of records nor an object of queries")
-    shapes: dict[tuple[str, ...], tuple[dict[str, str], list[str]]] = {}
+    shapes = Shapes(fields)
     for number, record in enumerate(value, 1):
         if record is None and unit == "line":
             continue
         try:
-            if not isinstance(record, dict):
-                raise FieldError("not an object")
-            shape = tuple(record)
-            if shape not in shapes:
-                shapes[shape] = fields.read(shape), fields.unread(shape)
-            names, unread = shapes[shape]
-            fields.refuse_numbers(names, (name for name in unread if _is_number(record[name])))
+            _, names = shapes.read(record)
         except FieldError as error:
             raise UsageError(f"{path}, {unit} {number}: {error}") from None
         for name in (*fields.needed, *names):
@@ -330,7 +365,7 @@ def of_json(path: Path, fields: Fields, *, lines: bool) -> Columns:
         for name, values in rows.items():
             values.append(record[names[name]] if name in names else None)
         places.append(number)
-    note_unread(str(path), dict.fromkeys(name for _, unread in shapes.values() for name in unread))
+    shapes.end(str(path))
     if not places:
         raise UsageError(f"{path}: holds no records")
     return Columns(

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +15,6 @@ import pyarrow as pa
 from harness.errors import UsageError, require_ids
 from harness.runfiles.arrow import take
 from harness.runfiles.pairs import RankedPairs
-
-if TYPE_CHECKING:
-    pass
 
 Run = Mapping[str, Mapping[str, float]]
 """Rankings in memory, as pytrec_eval and BEIR have them: query id -> document id -> score."""

@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_MS_MARCO = ("query", "document", "rank")
-"""Columns of a run of three, as MS MARCO's evaluation takes them."""
-
 
 def read_rankings(
     source: str | Path | Run | Frame | Rankings, *, score_column: str = ""
@@ -71,13 +68,11 @@ def read_rankings(
     form = form_of(path)
     if form in (".jsonl", ".json"):
         return _read_json(path, form, score_column)
-    if form in (".parquet", ".csv") or (form == ".tsv" and has_header(path, fields)):
+    if form in (".parquet", ".csv") or (form == ".tsv" and has_header(path, RUN)):
         return _of_columns((of_parquet if form == ".parquet" else of_delimited)(path, fields))
     if score_column:
         raise UsageError(f"{path}: has no names of columns, so leave out --score-column")
-    if is_trec(path):
-        return _read_trec(path)
-    return _of_columns(of_delimited(path, RUN, _MS_MARCO))
+    return _read_trec(path, ranks=not is_trec(path))
 
 
 def is_trec(path: Path) -> bool:
@@ -97,19 +92,30 @@ def _fields(score_column: str) -> Fields:
         raise UsageError(f"--score-column {error}") from None
 
 
-def _read_trec(path: Path) -> Rankings:
+def _read_trec(path: Path, *, ranks: bool) -> Rankings:
+    """`ranks`: the file has three columns, the last with ranks where others have scores."""
     from harness.runfiles.trec import map_blocks, nan_line
 
     table = pa.concat_tables(map_blocks(path, lambda block: block))
     queries = table["query"].unify_dictionaries().combine_chunks()
-    names = _unmarked(queries.dictionary.to_pylist(), path)
+    names, query = _unmarked(queries.dictionary.to_pylist(), path), to_numpy(queries.indices)
     scores = to_numpy(table["score"])
+    if ranks:
+        order = np.lexsort((scores, query))
+        begin = np.searchsorted(query[order], query[order])
+        first = scores[order] + begin - np.arange(len(order))
+        if len(wrong := np.flatnonzero((first != first[begin]) | ~np.isin(first, (0, 1)))):
+            raise UsageError(
+                f"{path}: the third column is no rank, as query {names[query[order[wrong[0]]]]!r} "
+                "has not 1, 2, 3, ...; of scores write a header with score, in a .csv or .tsv"
+            )
+        return _ordered(names, query, table["document"], None, scores, str(path))
     if np.isnan(scores).any():
         raise UsageError(
             f"{path}, line {nan_line(path)}: the score is NaN, which has no place in an order; "
             "mend the system that wrote it"
         )
-    return checked_rankings(names, to_numpy(queries.indices), table["document"], scores, str(path))
+    return checked_rankings(names, query, table["document"], scores, str(path))
 
 
 def _unmarked(queries: list[str], path: Path) -> list[str]:

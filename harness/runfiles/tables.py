@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +21,12 @@ import pyarrow.compute as pc
 
 from harness.errors import UsageError
 from harness.runfiles.arrow import to_numpy
-from harness.runfiles.fields import FieldError, Fields, grade_of, note_unread
+from harness.runfiles.fields import FieldError, Fields, are_numbers, grade_of, note_unread
 from harness.runfiles.raw import BYTE_ORDER_MARK, MARKED, read_bytes
 
 _BYTE_ORDER_MARK = BYTE_ORDER_MARK.decode()
 _SAMPLE = 1 << 16
-_LOOKED_AT = 1000  # values of a column of texts, to see whether they are numbers
-_TAB_AT_END = re.compile(rb"\t(?=\r?\n|\r?\Z)")
+LOOKED_AT = 10_000  # values of a column of texts, to see whether they are numbers
 _ROW = 1 << 20  # the longest that Arrow's reader of CSV is sure to take
 
 
@@ -46,9 +45,6 @@ class Formats(Protocol):
         """The same rows, in another library's form."""
         ...
 
-
-_Chosen = tuple[dict[str, str], list[str]]
-"""The column of each field, and unread columns that must not hold numbers."""
 
 Frame = Streams | Formats
 """A table in memory: columns by name."""
@@ -178,7 +174,7 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def of_frame(frame: Frame, fields: Fields, what: str) -> Columns:
     """The fields of a frame. Raises UsageError, which calls it `what`."""
     table = as_table(frame, what)
-    named = _named(table, fields, _chosen(fields, table.column_names, what), what)
+    named = _named(fields, table.column_names, what, table.select)
     return Columns(named, what, lambda row: f"row {row}")
 
 
@@ -198,10 +194,9 @@ def of_parquet(path: Path, fields: Fields) -> Columns:
     import pyarrow.parquet as pq
 
     with parquet_errors(path), pq.ParquetFile(parquet_source(path)) as file:
-        chosen = _chosen(fields, file.schema_arrow.names, str(path))
-        table = file.read([*chosen[0].values(), *chosen[1]])
+        table = _named(fields, file.schema_arrow.names, str(path), file.read)
         table.validate(full=True)  # texts are UTF-8
-    return Columns(_named(table, fields, chosen, str(path)), str(path), lambda row: f"row {row}")
+    return Columns(table, str(path), lambda row: f"row {row}")
 
 
 def parquet_source(path: Path) -> str | pa.BufferReader:
@@ -210,47 +205,46 @@ def parquet_source(path: Path) -> str | pa.BufferReader:
     return pa.BufferReader(read_bytes(path)) if packed else str(path)
 
 
-def of_delimited(path: Path, fields: Fields, names: Sequence[str] = ()) -> Columns:
+def of_delimited(path: Path, fields: Fields) -> Columns:
     """The fields of a CSV or TSV file, as texts; empty cells are null.
 
-    `names` are those of the columns where the file has no header line. Raises UsageError, naming
-    the line, for anything else.
+    Raises UsageError, naming the line, for anything else.
     """
     data = read_bytes(path)
     head, _, body = data.partition(b"\n")
     cells, delimiter = header(head)
-    if names:
-        cells, body, delimiter = [*names], data, "\t" if b"\t" in head else " "
-    chosen = _chosen(fields, cells, f"{path}, line 1")
-    try:
+
+    def read(names: list[str]) -> pa.Table:
         try:
-            table = _table(body, cells, delimiter, chosen)
+            return _table(body, cells, delimiter, names)
         except pa.ArrowInvalid:  # a tab at the end of lines ends their last cell
-            table = _table(_TAB_AT_END.sub(b"", body), cells, delimiter, chosen)
+            longer = rb"(?m)^((?:[^\t\n]*\t){%d}[^\t\r\n]*)\t(?=\r?$)" % (len(cells) - 1)
+            return _table(re.sub(longer, rb"\1", body), cells, delimiter, names)
+
+    try:
+        table = _named(fields, cells, f"{path}, line 1", read)
     except pa.ArrowInvalid as error:
         raise _broken(path, data, len(cells), delimiter, str(error)) from None
-    first = 0 if names else 1
-    named = _named(table, fields, chosen, str(path))
-    columns = Columns(named, str(path), lambda row: f"line {_line(data, delimiter, row, first)}")
-    if table.column_names[:1] == cells[:1]:
-        marked = pc.starts_with(table.column(0), _BYTE_ORDER_MARK)
+    columns = Columns(table, str(path), lambda row: f"line {_line(data, delimiter, row)}")
+    if (first := fields.field(cells[0])) in table.column_names:
+        marked = pc.starts_with(table[first], _BYTE_ORDER_MARK)
         if pc.any(marked).as_py():
             raise columns.error(pc.index(marked, True).as_py(), f"the line {MARKED}")
     return columns
 
 
-def _table(body: bytes, cells: list[str], delimiter: str, chosen: _Chosen) -> pa.Table:
+def _table(body: bytes, cells: list[str], delimiter: str, names: list[str]) -> pa.Table:
     from pyarrow import csv as arrow_csv
 
     types = dict.fromkeys(cells, pa.string())
     if not body.strip():
-        return pa.schema(types.items()).empty_table()
+        return pa.schema([(name, pa.string()) for name in names]).empty_table()
     return arrow_csv.read_csv(
         pa.py_buffer(body),
         read_options=arrow_csv.ReadOptions(column_names=cells),
         parse_options=arrow_csv.ParseOptions(delimiter=delimiter, newlines_in_values=b'"' in body),
         convert_options=arrow_csv.ConvertOptions(
-            include_columns=[*chosen[0].values(), *chosen[1]],
+            include_columns=names,
             column_types=types,
             null_values=[""],
             strings_can_be_null=True,
@@ -290,41 +284,34 @@ def has_header(path: Path, fields: Fields, *, spoilt: bool = False) -> bool:
     return fields.heads(cells) or (spoilt and fields.resembles(cells))
 
 
-def _chosen(fields: Fields, names: list[str], where: str) -> _Chosen:
+def _named(
+    fields: Fields, names: list[str], where: str, read: Callable[[list[str]], pa.Table]
+) -> pa.Table:
+    """The columns of `fields` under the fields' names; `read` hands out columns by name."""
     try:
-        found = fields.read(names)
+        found, unread = fields.read(names), fields.unread(names)
+        note_unread(where, unread)
+        table = read([*found.values()]).rename_columns([*found])
+        said = [name for name in found if table[name].null_count < len(table)]
+        if unread and fields.numbers and not {*fields.numbers} & {*said}:
+            others = read(unread)
+            fields.refuse_numbers(said, (one for one in unread if holds_numbers(others[one])))
     except FieldError as error:
         raise UsageError(f"{where}: {error}") from None
-    unread = fields.unread(names)
-    note_unread(where, unread)
-    return found, [] if {*fields.numbers} & {*found} else unread
-
-
-def _named(table: pa.Table, fields: Fields, chosen: _Chosen, where: str) -> pa.Table:
-    """The chosen columns under their fields' names."""
-    found, suspects = chosen
-    try:
-        fields.refuse_numbers(found, (name for name in suspects if holds_numbers(table[name])))
-    except FieldError as error:
-        raise UsageError(f"{where}: {error}") from None
-    return table.select(list(found.values())).rename_columns(list(found))
+    return table
 
 
 def holds_numbers(column: pa.ChunkedArray) -> bool:
     """Whether a column holds numbers, also as texts, or lists of them."""
+    of = pa.types
+    column = (_decoded(column) if of.is_dictionary(column.type) else column).drop_null()
     type_ = column.type
-    if pa.types.is_list(type_) or pa.types.is_large_list(type_):
+    if of.is_list(type_) or of.is_large_list(type_):
         type_ = type_.value_type
-    if not _is_text(type_):
-        return bool(
-            pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_)
-        )
-    texts = column.drop_null().slice(0, _LOOKED_AT) if _is_text(column.type) else column[:0]
-    try:
-        texts.cast(pa.float64())
-    except pa.ArrowException:
-        return False
-    return len(texts) > 0
+    if _is_text(type_):
+        return are_numbers(column.slice(0, LOOKED_AT).to_pylist())
+    numeric = of.is_integer(type_) or of.is_floating(type_) or of.is_decimal(type_)
+    return bool(numeric and len(column))
 
 
 def _is_text(type_: pa.DataType) -> bool:
@@ -339,22 +326,22 @@ def _is_number(text: str) -> bool:
         return False
 
 
-def _rows(data: bytes, delimiter: str, first: int = 1) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of each row below line `first`; blank lines are none, as Arrow has it."""
+def _rows(data: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
+    """Line and cells of each row below the header; blank lines are none, as Arrow has it."""
     lines = data.split(b"\n")
     reader = csv.reader((f"{line.decode()}\n" for line in lines), delimiter=delimiter, strict=True)
     start = 1
     for cells in reader:
-        if cells and start > first:
+        if cells and start > 1:
             yield start, cells
         start = reader.line_num + 1
 
 
-def _line(data: bytes, delimiter: str, row: int, first: int) -> int:
+def _line(data: bytes, delimiter: str, row: int) -> int:
     """The line on which a row begins; the last that could be read, if Arrow reads it otherwise."""
     found = 1
     try:
-        for at, (number, _) in enumerate(_rows(data, delimiter, first)):
+        for at, (number, _) in enumerate(_rows(data, delimiter)):
             found = number
             if at == row:
                 break

@@ -1,5 +1,7 @@
 """TREC run files (`query Q0 document rank score tag`), read in blocks by a few threads.
 
+Files of three columns are read too, as `query document rank`: the rank takes the score's place.
+
 A line whose first visible character is # is a comment, as for trec_eval 10; elsewhere # is a
 character like any other.
 """
@@ -26,6 +28,7 @@ from harness.runfiles.tables import header
 T = TypeVar("T")
 
 _COLUMNS = ["query", "q0", "document", "rank", "score", "tag"]
+_THREE = ["query", "document", "score"]
 _BLOCK = 1 << 22  # bytes: small enough for the processor's cache, large enough for NumPy
 _THREADS = 4
 
@@ -89,7 +92,11 @@ def map_blocks(path: Path, work: Callable[[pa.Table], T]) -> Iterator[T]:
 
 def has_three_columns(path: Path) -> bool:
     """Whether the first line is `query document rank`, as MS MARCO's evaluation takes runs."""
-    fields = _first_line(path)[1].split() if path.is_file() else []
+    return path.is_file() and _is_of_three(_first_line(path)[1])
+
+
+def _is_of_three(line: bytes) -> bool:
+    fields = line.split()
     return len(fields) == 3 and fields[-1].isdigit()
 
 
@@ -103,13 +110,13 @@ def _form(path: Path) -> _Form:
         raise UsageError(
             f"{path}, line {number}: is JSON; call it .json, or .jsonl for lines of it"
         )
-    columns = _COLUMNS[: len(first.split())]
-    if len(columns) < 5:
+    columns = _THREE if _is_of_three(first) else _COLUMNS[: len(first.split())]
+    if len(columns) < 5 and columns is not _THREE:
         raise UsageError(
             f"{path}, line {number}: {len(columns)} fields, but a run file has "
             f"`query Q0 document rank score tag`{_other_form(first)}"
         )
-    tabs = first.count(b"\t") == 5 and b" " not in first
+    tabs = first.count(b"\t") == len(columns) - 1 and b" " not in first
     return _Form(columns, "\t" if tabs else " ", number)
 
 
@@ -245,18 +252,19 @@ def _fields(line: bytes) -> list[bytes]:
 
 def _broken_line(path: Path, form: _Form, error: str) -> str:
     """Which line of a run file cannot be read, and why; found by reading it line by line."""
-    fields = len(form.columns)
+    fields, at = len(form.columns), form.columns.index("score")
     for number, line in enumerate(read_lines(path), 1):
         values = _fields(line)
         # What follows the tag is ignored, but a file without tags may not have them here and there.
-        if values and (len(values) < fields or len(values) > fields == 5):
+        if values and (len(values) < fields or len(values) > fields < 6):
             return f", line {number}: {len(values)} fields where line {form.first} has {fields}"
         if len(values) > _MOST:
             return f", line {number}: {len(values)} fields; two lines, with no line end between?"
         try:
-            _ = values and (line.decode(), float(values[4]))
+            _ = values and (line.decode(), float(values[at]))
         except UnicodeDecodeError:
             return f", line {number}: not UTF-8"
         except ValueError:
-            return f", line {number}: the score {values[4].decode()!r} is not a number"
+            what = "rank" if fields == 3 else "score"
+            return f", line {number}: the {what} {values[at].decode()!r} is not a number"
     return f": cannot be read ({error})"

@@ -308,3 +308,94 @@ def test_numbers_that_nothing_reads_are_never_ignored_where_nothing_orders_the_r
     graded.write_text("query,document,gain\nq1,d1,0\n")
     with pytest.raises(UsageError, match="'gain' holds numbers, and there is no grade"):
         read_qrels(graded)
+
+
+def _hits(*hits: Mapping[str, Any]) -> str:
+    return _lines([{"query": "q1", "hits": hits}])
+
+
+HIDDEN: list[tuple[str, Content]] = [
+    ("comma.csv", "query;document;bm25\nq1;d2;1,5\nq1;d1;3,5\n"),
+    ("blank.csv", "query,document,bm25\nq1,d2, 1.5\nq1,d1, 3.5\n"),
+    ("missing.csv", "query,document,bm25\nq1,d2,NA\nq1,d1,3.5\n"),
+    ("mixed.csv", "query,document,bm25\nq1,d2,1.5\nq1,d1,3.5\nq1,d3,n.d.\n"),
+    ("text.jsonl", _lines(_run("query", "document", bm25="1.5"))),
+    ("hits.jsonl", _hits({"docid": "d2", "bm25": 1.5}, {"docid": "d1", "bm25": 3.5})),
+    ("null.jsonl", _hits({"docid": "d2", "score": None, "bm25": 1.5})),
+    ("null.csv", "query,document,score,bm25\nq1,d2,,1.5\nq1,d1,,3.5\n"),
+    ("null.jsonl", _lines(_run("query", "document", score=None, bm25=1.5))),
+    ("null.json", json.dumps(_run("query", "document", rank=None, bm25=1.5))),
+    ("null.parquet", _parquet(_run("query", "document", score=None, bm25=1.5))),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), HIDDEN, ids=[f"{n}-{one[0]}" for n, one in enumerate(HIDDEN)]
+)
+def test_numbers_that_nothing_reads_are_found_however_they_are_written(
+    name: str, content: Content, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="'bm25' holds numbers, and there is no score or rank"):
+        read_rankings(_write(tmp_path / name, content))
+
+
+def test_numbers_in_a_column_of_categories_are_numbers(tmp_path: Path) -> None:
+    table = pa.table({"query": ["q", "q"], "document": ["a", "b"], "bm25": ["1.5", "3.5"]})
+    coded = table.set_column(2, "bm25", table["bm25"].dictionary_encode())
+    pq.write_table(coded, tmp_path / "run.parquet")
+    with pytest.raises(UsageError, match="'bm25' holds numbers"):
+        read_rankings(tmp_path / "run.parquet")
+
+
+def test_texts_of_which_few_are_numbers_are_not_read(tmp_path: Path) -> None:
+    rows = [{"query": "q", "document": d, "title": d} for d in ("1984", "Emma", "Ulysses")]
+    for name, content in (("a.csv", _table(rows)), ("a.json", json.dumps(rows))):
+        found = read_rankings(_write(tmp_path / name, content))
+        assert found.document.to_pylist() == ["1984", "Emma", "Ulysses"]
+
+
+def test_hits_stand_in_the_order_of_their_ranks_or_scores(tmp_path: Path) -> None:
+    path = tmp_path / "hits.jsonl"
+    for hits in (
+        ({"docid": "d2", "rank": 2}, {"docid": "d1", "rank": 1}),
+        ({"docid": "d2", "sim": 1.5}, {"docid": "d1", "sim": 3.5}),
+        ({"docid": "d2", "score": None, "rank": 2}, {"docid": "d1", "score": None, "rank": 1}),
+    ):
+        path.write_text(_hits(*hits))
+        assert best_first(read_rankings(path)).document.to_pylist() == ["d1", "d2"]
+    for ranks in ((1, 1), (1, None), (1, "2")):
+        path.write_text(_hits(*({"docid": f"d{n}", "rank": r} for n, r in enumerate(ranks))))
+        with pytest.raises(UsageError, match="the ranks of hits must be numbers, each once"):
+            read_rankings(path)
+    path.write_text(_hits({"docid": "d1", "distance": 1.5}))
+    with pytest.raises(UsageError, match="of a distance less is better"):
+        read_rankings(path)
+    with pytest.raises(UsageError, match="--score-column is not for hits"):
+        read_rankings(path, score_column="bm25")
+
+
+def test_three_columns_are_ranks_only_where_each_query_has_all_of_them(tmp_path: Path) -> None:
+    path = tmp_path / "run.tsv"
+    path.write_text("# mine\n\nq1  d2 1\nq1\td1  0\n'q2 \"d1 1\n")
+    assert read_rankings(path).document.to_pylist() == ["d1", "d2", '"d1']
+    for numbers in ((30, 20, 10), (3, 2, 0), (1, 1, 2), (2, 3, 4), (0, 1.5, 2)):
+        path.write_text("".join(f"q1\td{n}\t{number}\n" for n, number in enumerate(numbers)))
+        with pytest.raises(UsageError, match="third column is no rank, as query 'q1' has not 1, 2"):
+            read_rankings(path)
+    path.write_text("q1\td1\t1\nq1\td2\t2\textra\n")
+    with pytest.raises(UsageError, match="line 2: 4 fields where line 1 has 3"):
+        read_rankings(path)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
+def test_a_column_that_is_not_there_is_named_as_it_was_asked_for(name: str, tmp_path: Path) -> None:
+    content: Content = _table(_USUAL, "\t" if name == "a.tsv" else ",") if "sv" in name else _USUAL
+    path = _write(tmp_path / name, content)
+    with pytest.raises(UsageError, match="no field 'bm52'; it has query, document, score"):
+        read_rankings(path, score_column="bm52")
+
+
+def test_a_tab_is_taken_only_from_lines_with_a_cell_too_many(tmp_path: Path) -> None:
+    path = tmp_path / "run.tsv"
+    path.write_text("query\tdocument\tscore\tnote\nq\td1\t1\t\nq\td2\t2\tx\t\n")
+    assert read_rankings(path).document.to_pylist() == ["d1", "d2"]

@@ -195,6 +195,16 @@ def test_texts_from_elsewhere_score_as_those_of_a_run(
         dataset, lambda c: [Hit(NOTES[2]), Hit("", [place(c, 3)]), Hit(NOTES[0])], tmp_path
     )
     assert ranked(there) == ranked(here) == {"goats": ["n2", "n3", "n0"]}
+    best = ranked(there)["goats"][0]
+    for order in ({"rank": 1}, {"rank": 2}), ({"sim": 2.5}, {"score": 1.5}):
+        record["hits"] = [{"id": "n3", **order[1]}, {"id": best, **order[0]}]
+        file.write_bytes(orjson.dumps(record) + b"\n")
+        assert main(["score", str(file), *arguments, str(tmp_path / "runs"), "--json"]) == 0
+        there = Path(orjson.loads(capsys.readouterr().out)["folder"])
+        assert ranked(there) == {"goats": [best, "n3"]}
+    file.write_text('{"query": "goats", "hits": [{"id": "n3", "bm25": 1.5}]}\n')
+    assert main(["score", str(file), *arguments, str(tmp_path / "runs")]) == 2
+    assert "'bm25' holds numbers, and there is no score or rank" in capsys.readouterr().err
     file.write_text('{"query": "goats", "hits": [{"text": 3}]}\n')
     assert main(["score", str(file), *arguments, str(tmp_path / "runs")]) == 2
     assert "line 1: expected" in capsys.readouterr().err

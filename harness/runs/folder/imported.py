@@ -34,7 +34,8 @@ from harness.records.run import (
     RunRecord,
     RunSettings,
 )
-from harness.runfiles.json_files import hits_of, holds_queries
+from harness.runfiles.fields import HITS
+from harness.runfiles.json_files import Shapes, hits_of, holds_queries
 from harness.runfiles.rankings import Rankings
 from harness.runfiles.raw import read_bytes, read_lines
 from harness.runfiles.readers import read_rankings
@@ -307,14 +308,13 @@ def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
 
     known = {name: row for row, name in enumerate(dataset.query_ids)}
     places: dict[int, dict[str, int]] = {}
-    file = HitsFile([], {}, {})
+    file, shapes = HitsFile([], {}, {}), Shapes(HITS)
     for number, line in enumerate(read_lines(path), 1):
         if not line.strip():
             continue
         try:
-            name, hits = hits_of(orjson.loads(line))
-            query = known.get(name)
-            if query is None:
+            name, hits = hits_of(orjson.loads(line), shapes)
+            if (query := known.get(name)) is None:
                 file.unknown[str(name)] = None
                 continue
             if name in file.queries:
@@ -330,6 +330,7 @@ def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
                 f'{path}, line {number}: expected {{"query": id, "hits": [{{"text": ..., '
                 f'"sources": [id, ...], "score": number}}, ...]}} ({error})'
             ) from None
+    shapes.end(str(path))
     return file
 
 
