@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 TOKEN = "HARNESS_HTTP_TOKEN"
 """The environment variable whose value is sent as bearer token; it is never written down."""
 
-
 _TRY_AGAIN = (429, 502, 503, 504)
 """Statuses of a service that is there and does not answer now."""
 

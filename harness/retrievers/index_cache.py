@@ -45,9 +45,7 @@ from harness.retrievers.locks import locked
 if TYPE_CHECKING:
     from harness.datasets.remote_store import Shared
 
-
 _log = logging.getLogger(__name__)
-
 
 Opened = TypeVar("Opened")
 INGESTED = "ingested-"

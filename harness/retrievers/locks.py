@@ -25,7 +25,6 @@ from harness.retrievers.timing import waiting
 if TYPE_CHECKING:
     from filelock import BaseFileLock
 
-
 _SILENT = 5.0
 """Seconds of waiting, or of a pause, after which it is said what for."""
 

@@ -169,7 +169,6 @@ KINDS = (
     Kind("beir", "search", is_of_beir),
 )
 
-
 __all__ = [
     "BUILT_IN",
     "FunctionRetriever",

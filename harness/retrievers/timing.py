@@ -105,7 +105,6 @@ class Clock:
 
 _current: ContextVar[Clock | None] = ContextVar("clock", default=None)
 
-
 _branching = threading.Lock()
 
 
@@ -128,6 +127,11 @@ class timed:  # noqa: N801 - a context manager; as a generator it would take twi
 def current() -> Clock:
     """The clock that measures this; where none does, one that nobody looks at."""
     return _current.get() or Clock()
+
+
+def is_measured() -> bool:
+    """Whether a clock measures this, as in a run."""
+    return _current.get() is not None
 
 
 @contextmanager

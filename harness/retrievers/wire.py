@@ -24,7 +24,7 @@ from harness.errors import UsageError
 from harness.io.records import Record, convert
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.corpus import Changed
-from harness.retrievers.timing import current
+from harness.retrievers.timing import current, is_measured
 from harness.schema import Document, as_datetime
 
 WIRE_VERSION = 1
@@ -65,8 +65,7 @@ class Message(Record, tag_field="type", tag=str.lower):
         int, Meta(description="Number of the message, from 1. Repeat it in the reply.")
     ]
     client: Annotated[
-        str,
-        Meta(description="Opaque: one worker of a run. It uses one haystack at a time."),
+        str, Meta(description="Opaque: one worker of a run. It uses one haystack at a time.")
     ]
     haystack: Annotated[
         str, Meta(description="Opaque: the same for the same documents shown in the same way.")
@@ -341,10 +340,12 @@ class WireRetriever:
 
     def index(self, corpus: Corpus) -> None:
         """Begins the haystack, unless that is done, then sends the documents in their order."""
-        if self._begun is not corpus:
+        if self._begun is not corpus and is_measured():  # in a run, as a part of another
             from harness.retrievers.index_cache import ingest_in_own_store
 
             ingest_in_own_store(self, corpus, self._own_key(corpus), require_cached=False)
+            return
+        if self._begun is not corpus and self.has_index(self._own_key(corpus), corpus):
             return
         self._begun = None
         for message in self._messages.batches(corpus, self._batch, self._changes):

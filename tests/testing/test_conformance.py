@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import orjson
 import pytest
+from places import ROOT
 
 from harness.__main__ import main
 from harness.retrievers.registry import BUILT_IN, RetrieverSpec
@@ -215,6 +217,13 @@ def test_what_comes_with_the_harness_passes(name: str, home: Path) -> None:
 
 def test_what_puts_others_together_passes(home: Path) -> None:
     assert FAILED not in states("hybrid", retrievers="bm25,tfidf").values()
+
+
+def test_a_check_of_a_command_writes_nothing_among_the_indexes(home: Path) -> None:
+    home.mkdir()
+    (home / "indexes").write_text("")  # no folder: nobody can
+    line = f"{sys.executable} {ROOT / 'examples' / 'command.py'}"
+    assert FAILED not in states("command", run=line).values()
 
 
 @pytest.mark.extensions
