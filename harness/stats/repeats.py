@@ -42,9 +42,11 @@ class Components:
 
     def repeats_needed(self, half_width: float) -> int | None:
         """How many repetitions of these questions do; None where no number can, since another
-        choice of questions would differ by more."""
-        t = t_quantile(0.975, float(self.units.degrees[0]))
-        others = float(self.units.standard_errors[0]) ** 2 - self.of_experiment**2
+        choice of questions would differ by more, and where there is no spread."""
+        error, t = float(self.units.standard_errors[0]), t_quantile(0.975, self.units.degrees[0])
+        if not error > 0:
+            return None
+        others = error**2 - self.of_experiment**2
         room = (half_width / t) ** 2 - max(0.0, others)
         if not room > 0:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
 import shutil
@@ -14,12 +15,14 @@ import pyarrow.parquet as pq
 import pytest
 from answering_rule import DECLINED, Rule
 from jsonschema import Draft202012Validator
+from msgspec.structs import replace
 from openai_endpoint import CHAT, Failure, OpenAIEndpoint
 from output import protocols
 
 from harness.cli.output import output_schema
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
+from harness.extensions.answers.tables import AnsweredTables, repeated
 from harness.extensions.labelling.annotations import Annotation
 from harness.extensions.labelling.project import Project
 from harness.io.records import to_plain
@@ -473,6 +476,16 @@ def test_repeated_answers_have_their_own_seeds_and_count_once_a_question(
     assert found["repeats_needed"] is None
     size = found["questions"] / len(set(sample.query_shares.tolist()))
     assert found["questions_needed"] == math.ceil(found["haystacks_needed"] * size)
+    (answered,) = AnsweredTables.read([Path(one["folder"])])
+    for needed, said in (
+        ({}, "no number of repetitions would do"),
+        ({"repeats_needed": 1}, "like these), or 1 repetition"),
+        (dict.fromkeys(("questions_needed", "haystacks_needed")), "±0.02 needs cannot be told"),
+    ):
+        repeats = {of: replace(it, **needed) for of, it in answered.scores.repeats.items()}
+        scores = replace(answered.scores, repeats=repeats)
+        shown = repeated([dataclasses.replace(answered, scores=scores)])
+        assert (said in shown, "needs 0" in shown) == (True, False), shown
 
 
 @pytest.mark.parametrize(

@@ -19,12 +19,16 @@ def test_a_balanced_table_has_the_components_of_the_analysis_of_variance() -> No
     assert found.of_experiment == pytest.approx(np.sqrt(2 / 2 / 3))
 
 
-def test_what_does_not_vary_needs_nothing_and_what_no_repetition_helps_is_said() -> None:
+def test_without_a_spread_nothing_is_told_and_what_no_repetition_helps_is_said() -> None:
     same = variance_components([[1.0, 1.0], [0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
     assert same is not None
     assert (same.within, same.of_experiment) == (0.0, 0.0)
     assert same.repeats_needed(0.01) is None
     assert same.repeats_needed(0.95) == 1
+    right, alone = np.ones((4, 2)), variance_components(np.eye(4), np.zeros(4))
+    for found in (variance_components(right), alone):  # no spread, and that of a single cluster
+        assert found is not None
+        assert (found.clusters_needed(0.01), found.repeats_needed(0.01)) == (None, None)
     assert variance_components([[1.0], [0.0]]) is None
     assert variance_components([[1.0, 0.0]]) is None
     with pytest.raises(ValueError, match="of shape"):

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.io.grid import grid
+from harness.io.grid import counted, grid
 from harness.io.records import convert
 from harness.records.answers import AnswersRecord, JudgementCounts, JudgeRecord
-from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
+from harness.records.scores import MetricResult, ProtocolResult, RepeatVariance, ScoreReport
 from harness.runs.folder.answers_folder import AnswersFolder, display_names
 from harness.runs.folder.run_folder import read_scores
 from harness.schema import Ability
@@ -99,8 +99,7 @@ def overview(answered: Sequence[AnsweredTables]) -> str:
         shown += [text.get("abstained")]
         accuracy = [one.overall(name).get("accuracy") for name in judges]
         abstained = text.get("abstained")
-        row = [one.name, "-" if tokens is None else f"{tokens:,.0f}"]
-        row.append(usd)
+        row = [one.name, "-" if tokens is None else f"{tokens:,.0f}", usd]
         row.append("-" if abstained is None else str(abstained.n))
         row += [*map(_value, shown), *map(_between, accuracy)]
         if any(ranges):
@@ -192,19 +191,22 @@ def repeated(answered: Sequence[AnsweredTables]) -> str:
     """What repetitions show, by the leading protocol of each system; empty without any."""
     lines = []
     for one in answered:
-        found = (one.scores.repeats or {}).get(leading(one)[0])
-        if found is None:
-            continue
-        more, haystacks = found.repeats_needed, found.haystacks_needed
-        among = f" (in {haystacks:,} haystacks like these)" if haystacks else ""
-        repeats = "no number of repetitions would do" if more is None else f"or {more} repetitions"
-        lines.append(
-            f"{one.name}: sd {found.between**0.5:.3f} between questions, "
-            f"{found.within**0.5:.3f} between repetitions of one; all "
-            f"{found.questions} again vary by {found.of_experiment:.4f}; ±{found.half_width:g} "
-            f"needs {found.questions_needed or 0:,} questions{among}, {repeats}"
-        )
+        if found := (one.scores.repeats or {}).get(leading(one)[0]):
+            lines.append(
+                f"{one.name}: sd {found.between**0.5:.3f} between questions, "
+                f"{found.within**0.5:.3f} between repetitions of one; all "
+                f"{found.questions} again vary by {found.of_experiment:.4f}; {_needed(found)}"
+            )
     return "\n".join(lines)
+
+
+def _needed(found: RepeatVariance) -> str:
+    wanted, more, haystacks = found.half_width, found.repeats_needed, found.haystacks_needed
+    if found.questions_needed is None:
+        return f"what ±{wanted:g} needs cannot be told: no spread, or that of a single haystack"
+    among = f" (in {haystacks:,} haystacks like these)" if haystacks else ""
+    repeats = f"or {counted(more, 'repetitions')}" if more else "no number of repetitions would do"
+    return f"±{wanted:g} needs {found.questions_needed:,} questions{among}, {repeats}"
 
 
 def _within(found: Kappa | RateEstimate) -> str:
