@@ -346,7 +346,12 @@ def test_a_failed_repetition_counts_0_and_takes_its_question_from_the_answered_o
     endpoint.fail(CHAT, *[Failure(400, code="content_filter")] * 5)  # 2 questions and a half
     options = ["--no-baselines", "--repeat", 2, "--temperature", 0.7, "--concurrency", 1]
     one = _answered(harness("answer", run, *_asked(endpoint), *options, "--json"))["bm25"]
-    assert one["answers"]["queries"] == {"asked": 321, "answers": 642, "failed": 5}
+    assert one["answers"]["queries"] == {
+        "asked": 321,
+        "answers": 642,
+        "failed": 5,
+        "reasons": {"asked to fail": 5},
+    }
     assert one["scores"]["queries"]["failed"] == 3
     abstained = _cells(one, "answers-text")["abstained"]
     assert (abstained.n, abstained.answered_only.n) == (321, 318)
