@@ -22,6 +22,7 @@ from harness.runs.settings import Settings
 if TYPE_CHECKING:
     from harness.analysis.sweep import Chosen, Sweep
     from harness.stats.intervals import MeanInterval
+    from harness.stats.paired import PairedComparison
 
 
 class SweepOutput(Output, tag="harness.sweep/1"):
@@ -163,15 +164,24 @@ def _held_out(found: Sweep, chosen: Chosen) -> str:
         line += f"\n  {chosen.tied} other settings were as good on the development part"
     if (against := chosen.difference) is not None and chosen.against is not None:
         other = said(found.tried[chosen.against].setting)
-        least, power = against.test.smallest, against.power
-        could = f"could have shown {power.detectable:.4f} at 80% power"
-        if least > 1 - power.level:
-            could = f"nothing could have been shown (least p {least:.3g})"
         line += (
             f"\n  against {other}: {against.difference.value:+.4f}, 95% "
-            f"{_range(against.difference, '+')}, p {against.test.p:.4f}; {could}"
+            f"{_range(against.difference, '+')}, p {against.test.p:.4f}; {_could_show(against)}"
         )
     return line
+
+
+def _could_show(found: PairedComparison) -> str:
+    """The smallest difference that this test could have shown, or why none is said."""
+    least, power = found.test.smallest, found.power
+    if not (found.wins or found.losses):
+        return "the same in both"
+    if power.detectable <= 1:
+        return f"could have shown {power.detectable:.4f} at {power.power:.0%} power"
+    if least > 1 - power.level:
+        return f"nothing could have been shown (least p {least:.3g})"
+    alike = math.isnan(power.detectable)
+    return "all differ alike" if alike else f"could have shown none at {power.power:.0%} power"
 
 
 def _range(interval: MeanInterval, sign: str = "") -> str:

@@ -1,4 +1,4 @@
-"""The paired randomisation test: signs of whole clusters' differences flipped, all metrics at once.
+"""The test by sign flips: signs of whole clusters' differences flipped, all metrics at once.
 
 Not SciPy's `permutation_test`: for 6,980 queries and 8 metrics it takes 190 times as long
 (`tests/benchmarks/resampling.py`).

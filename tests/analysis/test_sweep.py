@@ -11,6 +11,7 @@ import pytest
 
 from harness.__main__ import main
 from harness.analysis.sweep import Part, Sweep, development, grid, sweep
+from harness.cli.sweep import _could_show
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.errors import UsageError
@@ -19,6 +20,7 @@ from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.metrics import Metric
+from harness.stats.paired import compare_paired
 
 HYBRID = RetrieverSpec("hybrid", {"retrievers": "bm25,tfidf"})
 RECALL = Metric.parse("recall@5")
@@ -148,6 +150,18 @@ def test_settings_are_read_as_they_are_typed() -> None:
         {"a": 0.5, "b": True},
     ]
     assert grid(["w=[[1,2],[2,1]]"]) == [{"w": [1, 2]}, {"w": [2, 1]}]
+
+
+def test_a_difference_that_no_metric_can_have_is_not_said_to_be_detectable() -> None:
+    clusters = np.repeat(["a", "b"], 10)
+    a = np.ones(20)
+    for b, said in (
+        (np.repeat([0.75, 0.55], 10), "nothing could have been shown (least p 0.0818)"),
+        (np.repeat([0.75, 0.74], 10), "could have shown 0.0817 at 80% power"),
+        (a / 2, "all differ alike"),
+        (a, "the same in both"),
+    ):
+        assert _could_show(compare_paired(a, b, clusters)[0]) == said
 
 
 def test_few_haystacks_held_out_are_tested_by_t_and_what_they_could_show_is_said(

@@ -24,8 +24,8 @@ class Pair:
     most 1 - level: only then is there a difference to speak of, and where it is False nothing is
     shown, which is not the same as no difference. `detectable` is the smallest true difference that
     this test, with its correction, shows with the power that was asked for: NaN where there is no
-    spread or no difference could be shown. `others` are p values of the tests that were asked for
-    beside it, by name, not corrected.
+    spread, it is not known, or no difference could be shown (`open`). `others` are p values of the
+    tests that were asked for beside it, by name, not corrected.
     """
 
     a: int
@@ -34,6 +34,7 @@ class Pair:
     p: float
     shown: bool
     detectable: float
+    open: bool
     others: dict[str, float] = field(default_factory=dict)
     equivalence: Equivalence | None = None
 

@@ -242,14 +242,17 @@ def foot(table: Table, cells: Sequence[Cell]) -> str:
     """What stands below a table of these cells, in lines."""
     lines = _intervals(table, cells)
     if cells[0].pairs:
-        how = "t tests, Holm" if table.test == "t" else "sign flips, max-T"
-        tests = counted(table.tests, "tests")
+        several = table.tests > 1
+        how = "t tests" if table.test == "t" else "sign flips"
+        how += (", Holm" if table.test == "t" else ", max-T") * several
+        corrected = f", corrected for all {table.tests} tests of this table" * several
         power = cells[0].pairs[0].found.power.power
-        lines.append(f"p: {how} over {table.cluster_by}, corrected for all {tests} of this table")
+        lines.append(f"p: {how} over {table.cluster_by}{corrected}")
         lines.append(
             "*: a difference is shown. Without it none was shown, which is not the same as none: "
-            f"`detectable` is the smallest that this test could have shown at {power:.0%} power, "
-            "beside the others (-: none could, or none differ); effect size is Cohen's d_z"
+            f"`detectable` is the smallest that this test could have shown at {power:.0%} power"
+            f"{', beside the others' * several} (-: none could, none differ, or it is not known); "
+            "effect size is Cohen's d_z"
         )
         lines += _what_each_answers(table, cells)
         if cells[0].pairs[0].others or cells[0].pairs[0].equivalence:
@@ -279,9 +282,10 @@ def _what_equivalence_is(table: Table, pairs: Sequence[Pair]) -> list[str]:
 def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
     """Why an interval may leave 0 out where no difference is shown, and what to do about it."""
     pairs = [pair for cell in cells for pair in cell.pairs]
-    if not any(pair.found.wins or pair.found.losses for pair in pairs):
+    moved = [pair for pair in pairs if pair.found.wins or pair.found.losses]
+    if not moved:
         return ["no difference to be shown: the runs tie on every query here"]
-    hopeless = not any(pair.shown or pair.detectable > 0 for pair in pairs)
+    hopeless = all(pair.open for pair in moved)
     lines = []
     if hopeless:
         lines.append(
@@ -290,10 +294,10 @@ def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
         )
     ends = [(pair.found.difference, pair.shown) for pair in pairs]
     if any((d.low > 0 or d.high < 0) and not shown for d, shown in ends):
-        lines.append(
-            "where an interval leaves 0 out and yet nothing is shown: the interval is for that "
-            "difference alone, while p is corrected for all tests of this table"
-        )
+        why = "is for that difference alone, while p is corrected for all tests of this table"
+        if table.tests == 1:
+            why = f"is by {METHOD_NAMES[pairs[0].found.difference.method]}, p by {table.test}"
+        lines.append(f"where an interval leaves 0 out and yet nothing is shown: the interval {why}")
     if table.cluster_by == "haystacks" and (hopeless or not any(pair.shown for pair in pairs)):
         more = "more haystacks would show more"
         if table.average == "queries":

@@ -261,6 +261,7 @@ def _cells(
             shown = test.p <= alpha  # False for NaN
             known = test.detectable if test.detectable <= 1 else math.nan
             more = others[places][at]
-            pairs.append(Pair(*places, compared[at], test.p, shown, known, *more))
+            open = not shown and test.least > alpha
+            pairs.append(Pair(*places, compared[at], test.p, shown, known, open, *more))
         cells.append(Cell(name, metric, tuple(mine[at] for mine in means), tuple(pairs)))
     return tuple(cells)

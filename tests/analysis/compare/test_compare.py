@@ -20,7 +20,7 @@ from small import in_three_haystacks
 from harness import Hit, Settings, open_dataset, score_run
 from harness.analysis.compare.compare import compare
 from harness.analysis.compare.comparison import Cell, Comparison, Options, Table
-from harness.analysis.compare.render import render
+from harness.analysis.compare.render import foot, render
 from harness.analysis.compare.side_by_side import win_tie_loss
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
@@ -122,8 +122,22 @@ def test_over_queries_more_is_shown_and_slices_and_metrics_are_one_family(
         [against] = each.pairs
         assert against.found.test.p <= against.p
         assert against.detectable > against.found.power.detectable
+    assert not any(against.open for each in table.cells for against in each.pairs)
     said = render(found, "terminal", metrics)
     assert "p: sign flips, max-T over queries, corrected for all 15 tests of this table" in said
+
+
+def test_the_foot_of_a_single_test_speaks_of_no_correction(pair: tuple[Path, Path]) -> None:
+    options = Options(cluster_by="queries", protocols=("memory",), metrics=("recall@10",))
+    table = compare(pair, options).groups[0].tables[0]
+    first = table.cells[0]
+    unshown = replace(first, pairs=(replace(first.pairs[0], p=0.06, shown=False),))
+    said = foot(replace(table, tests=1), [unshown])
+    assert "p: sign flips over queries\n" in said
+    assert "nothing is shown: the interval is by t, p by sign flips" in said
+    assert "corrected" not in said
+    assert "beside" not in said
+    assert "p is corrected for all tests of this table" in foot(table, [unshown])
 
 
 def test_what_differs_between_the_settings_is_listed(bench: Bench) -> None:

@@ -192,7 +192,7 @@ function verdict(pair, metric, dropped) {
     : `No difference is shown ${p}, which is not the same as none.`;
   const could =
     pair.detectable === null
-      ? "With so few that differ, beside so many tests, none could have been shown."
+      ? "With so few that differ, or so unequal haystacks, no smallest one that could have been shown is known."
       : `The smallest that these questions could have shown at 80% power: ${plain(pair.detectable)}.`;
   const alone = dropped
     .map((n, at) => n && ` ${count(n)} questions of ${LETTERS[at]} have no value in the other.`)
