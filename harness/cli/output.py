@@ -23,10 +23,10 @@ _MODULES = (
 
 
 class PerformedCheck(OutputPart):
-    """One check, and what it found."""
+    """One check, and what it found; `ok` is null where it was not made."""
 
     what: str
-    ok: bool
+    ok: bool | None
     message: str
 
 

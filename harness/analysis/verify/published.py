@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,23 +32,26 @@ from harness.runs.folder.consistency import check_counts, check_means, check_rep
 RANKINGS = ("rankings.parquet", "rankings.jsonl", "rankings.trec")
 _SETTINGS = ("version", "threshold", "ks", "requested", "matching", "interval_bases", "checksums")
 """Keys of numbers that are no results."""
+_BY_HAND = "run.json was written by hand"
 
 Rescore = Callable[[Path, Dataset], ScoreReport]
 """Scores a run folder again as it was scored. The scorer is passed in, as it is not imported."""
 
 
-class _WithChecksums(ChecksummedRecord, forbid_unknown_fields=False):
-    """The checksums of a record of any kind, and the version of one that the harness wrote."""
+_OWN_FIELDS = {"run_version", "retriever", "settings", "queries", "measured"}
+"""Fields of run.json that nobody writes by hand."""
 
-    run_version: int | None = None
+
+class _WithChecksums(ChecksummedRecord, forbid_unknown_fields=False):
+    """The checksums of a record of any kind."""
 
 
 @dataclass(frozen=True)
 class FolderCheck:
-    """Whether something is as it should be, and how it is."""
+    """Whether something is as it should be, and how it is; `ok` is None where it is not checked."""
 
     what: str
-    ok: bool
+    ok: bool | None
     message: str
 
 
@@ -75,7 +79,7 @@ class Folder:
         report = read_json_record(file, ScoreReport, f"`harness score {path}` makes it again")
         if not any(protocol.slices for protocol in report.protocols):
             raise UsageError(f"{file}: publishes no mean, so nothing is verified")
-        own = read_json_record(path / "run.json", _WithChecksums).run_version is not None
+        own = _OWN_FIELDS & read_json_record(path / "run.json", dict[str, object]).keys()
         run = read_json_record(path / "run.json", RunRecord) if own else None
         return cls(path, record, report, run)
 
@@ -130,7 +134,9 @@ def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, float]]:
 def checks(folder: Folder, inputs: Inputs, rescore: Rescore | None) -> Iterator[FolderCheck]:
     """Yields whether the files say the same, and what the dataset and the scorer say."""
     yield _content(folder, inputs)
-    if folder.run is not None:
+    if folder.run is None:
+        yield _unchecked("consistency", _BY_HAND)
+    else:
         yield _passes("consistency", _counts, folder, folder.run, inputs)
     first, *others = folder.rankings()
     for path in others:
@@ -141,8 +147,20 @@ def checks(folder: Folder, inputs: Inputs, rescore: Rescore | None) -> Iterator[
             found = f"not as in {first.name}; queries: {len(odd)}, first {odd[0]!r}"
         yield FolderCheck(path.name, not odd, found)
     yield _signatures(folder, inputs)
-    if folder.run is not None and rescore is not None:
+    version = folder.report.harness
+    if folder.run is None:
+        yield _unchecked("rescored", _BY_HAND)
+    elif rescore is None:
+        yield _unchecked("rescored", "needs the scorer, and files as they were written")
+    elif version != harness.__version__:
+        why = f"scores.json is of version {version}, and this is {harness.__version__}"
+        yield _unchecked("rescored", why)
+    else:
         yield _passes("rescored", _rescored, folder, inputs.dataset, rescore)
+
+
+def _unchecked(what: str, why: str) -> FolderCheck:
+    return FolderCheck(what, None, f"not checked: {why}")
 
 
 P = ParamSpec("P")
@@ -186,11 +204,17 @@ def check_sums(folder: Folder) -> FolderCheck:
 
 
 def _counts(folder: Folder, run: RunRecord, inputs: Inputs) -> str:
-    """Checks counts, times and means of the files against each other, and against the dataset."""
+    """Checks counts, times, means and versions of the files against each other, and against the
+    dataset."""
     dataset, path, imported = inputs.dataset, folder.path, run.imported_from
+    scored, made = folder.report.harness, run.versions.get("harness", "")
+    if _release(scored) < _release(made):
+        raise UsageError(
+            f"scores.json is of version {scored}, but run.json of version {made}, which is newer; "
+            f"`harness score {path}` makes it again"
+        )
     check_report(path, run, folder.report)
-    if (path / "scores.parquet").is_file():
-        check_means(path, folder.report, read_parquet(path / "scores.parquet"))
+    check_means(path, folder.report, read_parquet(path / "scores.parquet"))
     n, asked = dataset.n_queries, int(inputs.asked.sum())
     if run.executed:
         chosen = choose_queries(dataset, run.settings.limit, run.settings.seed or 0)
@@ -200,11 +224,17 @@ def _counts(folder: Folder, run: RunRecord, inputs: Inputs) -> str:
             )
     elif imported is not None and asked < (n if imported.asked is None else imported.asked):
         raise UsageError(f"{asked} queries, fewer than the file that was imported had")
-    if (path / "queries.parquet").is_file():
+    if run.executed or (path / "queries.parquet").is_file():
         table = read_parquet(path / "queries.parquet")
         check_counts(path, run, table)
         _times(run, table)
-    return f"{asked} of the {n} queries, counts and times, means, intervals"
+    times = "times, " if run.executed else ""
+    return f"{asked} of the {n} queries; counts, {times}means and intervals agree"
+
+
+def _release(version: str) -> list[int]:
+    """Returns the numbers of a release."""
+    return [int(number) for number in re.findall(r"\d+", version)[:3]]
 
 
 def _times(run: RunRecord, table: pa.Table) -> None:
@@ -220,10 +250,7 @@ def _times(run: RunRecord, table: pa.Table) -> None:
 
 def _rescored(folder: Folder, dataset: Dataset, rescore: Rescore) -> str:
     """Compares flags, warnings and all numbers with what the scorer writes here."""
-    published = folder.report
-    if published.harness != harness.__version__:
-        return f"not compared: of version {published.harness}, and this is {harness.__version__}"
-    one, other = _tree(published), _tree(rescore(folder.path, dataset))
+    one, other = _tree(folder.report), _tree(rescore(folder.path, dataset))
     for tree in (one, other):
         for name in ("checksums", "inputs", "semantic"):  # the last needs a model
             tree.pop(name, None)

@@ -21,13 +21,14 @@ def lines(verdict: Verification, *, quiet: bool = False) -> list[str]:
     """Returns what is printed; with `quiet` only what is wrong."""
     differences = _differences(verdict)
     if quiet:
-        failed = [f"FAIL  {one.what}: {one.message}" for one in verdict.checks if not one.ok]
+        failed = [f"FAIL  {one.what}: {one.message}" for one in verdict.checks if one.ok is False]
         return [] if verdict.agrees else [*failed, *differences, _conclusion(verdict)]
     rows = [
         [section, verdict.values[section] or "", numbers]
         for section, numbers in verdict.compared.items()
     ]
-    checks = [["ok" if one.ok else "FAIL", one.what, one.message] for one in verdict.checks]
+    signs = {True: "ok", False: "FAIL", None: "-"}
+    checks = [[signs[one.ok], one.what, one.message] for one in verdict.checks]
     left = [f"  {n:,}  {kind}" for kind, n in verdict.not_recomputed.items()]
     parts = [
         grid(checks, style="plain").splitlines(),
@@ -100,8 +101,10 @@ def _conclusion(verdict: Verification) -> str:
     if verdict.from_table:
         said += f" ({verdict.from_table:,} of them from scores.parquet only)"
     said += f", {verdict.numbers - verdict.recomputed:,} not"
+    skipped = sum(check.ok is None for check in verdict.checks)
+    said += f"; checks not made: {skipped}" if skipped else ""
     if verdict.agrees:
         return f"{said}; those recomputed agree within {TOLERANCE:.0e}"
     wrong = len({(one.section, one.what, one.slice) for one in verdict.differences})
-    failed = sum(not check.ok for check in verdict.checks)
+    failed = sum(check.ok is False for check in verdict.checks)
     return f"{said}; differences: {wrong:,}, failed checks: {failed}"

@@ -75,8 +75,8 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing differs and the files belong together."""
-        return not self.differences and all(check.ok for check in self.checks)
+        """Whether nothing differs and no check failed."""
+        return not self.differences and all(check.ok is not False for check in self.checks)
 
 
 def verify(

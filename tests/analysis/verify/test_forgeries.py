@@ -212,6 +212,46 @@ def test_a_record_of_the_harness_without_checksums_is_not_verified(
     assert (told.status, "run.json: has no checksums" in told.out) == (1, True), told
 
 
+def of_version(version: str) -> Callable[[Any], None]:
+    """Removes the warnings, and says of the scores and their signatures that a version made
+    them."""
+
+    def edit(scores: Any) -> None:
+        scores.update(harness=version, warnings=[])
+        for section in [*scores["protocols"], *scores.values()]:
+            if isinstance(section, dict) and "signature" in section:
+                parts = section["signature"].split("|")
+                kept = [f"v:{version}" if part.startswith("v:") else part for part in parts]
+                section["signature"] = "|".join(kept)
+
+    return edit
+
+
+def test_scores_older_than_their_run_fail_and_newer_ones_are_said_not_to_be_checked(
+    harness: Harness, folder: Path
+) -> None:
+    edit_scores(folder, of_version("0.0.9"))
+    told = harness("verify", reseal(folder), "--quiet")
+    assert (told.status, "consistency: scores.json is of version 0.0.9, but" in told.out) == (
+        1,
+        True,
+    ), told
+    edit_scores(folder, of_version("99.0"))
+    told = harness("verify", reseal(folder))
+    assert (told.status, "not; checks not made: 1; those" in told.out) == (0, True), told
+    assert "-   rescored       not checked: scores.json is of version 99.0, and" in told.out
+    found = orjson.loads(harness("verify", folder, "--json").out)["checks"]
+    assert [one["what"] for one in found if one["ok"] is None] == ["rescored"]
+
+
+def test_a_run_without_its_version_and_checksums_does_not_pass_as_written_by_hand(
+    harness: Harness, folder: Path
+) -> None:
+    edit_record(folder, lambda record: [record.pop(name) for name in ("run_version", "checksums")])
+    told = harness("verify", folder)
+    assert (told.status, "run_version: is missing" in told.err) == (2, True), told
+
+
 def test_what_no_file_can_show_is_named(harness: Harness, folder: Path) -> None:
     """Nobody can tell from a folder who computed its rankings, and at what cost."""
     edit_record(folder, lambda record: record["retriever"].update(name="theirs"))
