@@ -85,7 +85,7 @@ class Adjudication(JudgingSession):
             grade=shared.grade if item.kind == "grade" else None,
             ability=shared.ability if item.kind == "ability" else None,
             unanswerable=shared.unanswerable if item.kind == "unanswerable" else None,
-            rejected=None,
+            rejected=shared.rejected if item.kind == "rejected" else None,
             choices=[conflict.kind],
         )
 
@@ -94,11 +94,8 @@ class Adjudication(JudgingSession):
         found: list[dict[str, object]] = []
         for candidate in self.project.candidates[query]:
             pair = (query, candidate.document)
-            grades = {
-                name: own.grades[pair]
-                for name, own in self._annotators.items()
-                if pair in own.grades
-            }
+            judged = {name: own.grades.get(pair) for name, own in self._annotators.items()}
+            grades = {name: grade for name, grade in judged.items() if grade is not None}
             if any(grade >= self.project.settings.relevance_level for grade in grades.values()):
                 votes = [{"annotator": name, "value": grade} for name, grade in grades.items()]
                 document = document_view(self.project.document(*pair))

@@ -136,6 +136,12 @@ class Annotations:
     last: tuple[str, str | None] | None = None
     """Query, and document if any, of the newest line."""
 
+    @property
+    def queries(self) -> set[str]:
+        """The queries that have a grade, an ability or a mark."""
+        graded = (query for query, _ in self.grades)
+        return {*self.unanswerable, *self.rejected, *self.abilities, *graded}
+
     def add(self, line: Annotation) -> None:
         """Applies one line."""
         values, key, empty = self._slot(line)

@@ -9,14 +9,16 @@ Conflicts:
   it as answerable, or graded one of its documents as relevant.
 * `ability`: annotators chose different abilities.
 
+* `rejected`: an annotator rejected a query, and another judged it.
+
 A query that was resolved as unanswerable has no open grade conflicts. A query that one annotator
-rejected is rejected: it has no grades and no conflicts.
+rejected is rejected unless that was resolved otherwise: it has no grades and no other conflicts.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -24,7 +26,7 @@ from harness.extensions.labelling.annotations import Annotations, Kind, Pair, Va
 from harness.extensions.labelling.project import CONSTRUCTION, Project
 from harness.schema import Ability
 
-CONFLICT_KINDS: tuple[Kind, ...] = ("grade", "unanswerable", "ability")
+CONFLICT_KINDS: tuple[Kind, ...] = ("grade", "unanswerable", "ability", "rejected")
 
 Policy = Literal["refuse", "lower", "higher"]
 """What the export does with open conflicts."""
@@ -39,8 +41,8 @@ Votes = Mapping[str, Mapping[str, int]]
 class Conflict:
     """Annotations that contradict each other; `votes` has each annotator's, by name.
 
-    In a conflict of kind `unanswerable` a vote is a text. `crosses_relevance`: grades on both sides
-    of relevant. `resolution`: the adjudicator's value; None while it is open.
+    In a conflict of kind `unanswerable` or `rejected` a vote is a text. `crosses_relevance`: grades
+    on both sides of relevant. `resolution`: the adjudicator's value; None while it is open.
     """
 
     kind: Kind
@@ -102,8 +104,9 @@ def read_consensus(
     for name, own in annotators.items():
         for (query, document), grade in _once_a_text(project, own.grades).items():
             votes.setdefault(query, {}).setdefault(document, {})[name] = grade
-        merger.merged.rejected.update(query for query, rejected in own.rejected.items() if rejected)
+    begun = {name: own.queries for name, own in annotators.items()}
     for query in project.query:
+        merger.merge_rejections(query, [name for name, of in begun.items() if query in of])
         if query in merger.merged.rejected:
             continue
         of_query = votes.get(query, {})
@@ -145,6 +148,18 @@ class _Merger:
     @property
     def _least(self) -> int:
         return self.project.settings.relevance_level
+
+    def merge_rejections(self, query: str, names: Iterable[str]) -> None:
+        """Merges the rejections of a query; `names` are those who judged or rejected it."""
+        sides: dict[str, Value] = {
+            name: "rejected" if self.annotators[name].rejected.get(query) else "judged"
+            for name in names
+        }
+        resolution = self.adjudicated.rejected.get(query)
+        if len(set(sides.values())) > 1:
+            self.merged.conflicts.append(Conflict("rejected", query, None, sides, resolution))
+        if "rejected" in sides.values() and resolution is not False:
+            self.merged.rejected.add(query)
 
     def merge_answerability(self, query: str, votes: Votes) -> None:
         marks = {
@@ -211,14 +226,11 @@ class _Merger:
             for name, own in self.annotators.items()
             if query in own.abilities
         }
-        values, resolution = set(votes.values()), self.adjudicated.abilities.get(query)
+        values, ability = set(votes.values()), self.adjudicated.abilities.get(query)
         if len(values) > 1:
-            self.merged.conflicts.append(Conflict("ability", query, None, votes, resolution))
-        ability = resolution
-        if ability is None and len(values) == 1:
-            (ability,) = values
-        elif ability is None and not values:
-            ability = self.project.given_ability(query)
+            self.merged.conflicts.append(Conflict("ability", query, None, votes, ability))
+        elif ability is None:
+            ability = values.pop() if values else self.project.given_ability(query)
         if ability is not None:
             self.merged.abilities[query] = ability
 
@@ -231,9 +243,9 @@ def apply_policy(
 ) -> Consensus:
     """Returns the consensus with every open conflict of these kinds resolved by a policy.
 
-    `lower` takes the lower grade and accepts a mark as unanswerable, `higher` does neither.
-    Abilities have no order: the one that most annotators chose counts, else that of the query file,
-    else none.
+    `lower` takes the lower grade and accepts a mark as unanswerable, `higher` does neither. Who
+    rejected a query is believed. Abilities have no order: the one that most annotators chose
+    counts, else that of the query file, else none.
     """
     decided = replace(
         merged,
@@ -251,7 +263,7 @@ def apply_policy(
             decided.grades[one.query, one.document] = pick(grades)
         elif one.kind == "unanswerable":
             decided.unanswerable[one.query] = policy == "lower"
-        elif (ability := _majority(project, one)) is not None:
+        elif one.kind == "ability" and (ability := _majority(project, one)) is not None:
             decided.abilities[one.query] = ability
     _grade_copies(project, decided.grades)
     return decided

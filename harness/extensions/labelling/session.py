@@ -141,18 +141,20 @@ def worklist(
     """Returns all items of `annotator` in order, given their `own` annotations and the `others`'.
 
     It excludes copies, which are judged with the candidate that has their text, queries outside the
-    shared ones that another annotator has begun and this one has not, and questions to which every
-    answer failed. What construction graded is judged like any other.
+    shared ones that another annotator has begun and this one has not, queries that another one
+    rejected, and questions to which every answer failed. What construction graded is judged like
+    any other.
     """
     seed = project.settings.seed
-    shared = shared_queries(project)
-    rest = set(project.query) - set(shared)
-    if rest:
-        rest -= {query for one in others for query in annotated_queries(one)} - annotated_queries(
-            own
-        )
+    shared, others = shared_queries(project), list(others)
+    begun = {query for one in others for query in one.queries}
+    rest = set(project.query) - set(shared) - (begun - own.queries)
+    rejected = {query for one in others for query, yes in one.rejected.items() if yes}
+    kept = project.adjudication_log().current.rejected if rejected else {}
     items: list[Item] = []
     for query in (*shared, *sorted(rest, key=lambda query: _sort_key(seed, annotator, query))):
+        if query in rejected and kept.get(query) is not False:
+            continue
         documents = project.to_judge[query]
         items += [
             Item(query=query, document=document)
@@ -163,12 +165,6 @@ def worklist(
         if not documents and not project.settings.answers:
             items.append(Item(query=query))
     return items
-
-
-def annotated_queries(annotations: Annotations) -> set[str]:
-    """Returns the queries that have a grade, an ability or a mark."""
-    own = annotations
-    return {*own.unanswerable, *own.rejected, *own.abilities, *(query for query, _ in own.grades)}
 
 
 def is_done(item: Item, annotations: Annotations) -> bool:
@@ -317,8 +313,8 @@ class AnnotationSession(JudgingSession):
         self.refresh()
         if not self.items:
             raise UsageError(
-                f"{folder}: there is nothing to judge for {annotator}: every query is judged by "
-                "another annotator; see `harness label status`"
+                f"{folder}: there is nothing to judge for {annotator}: every query is judged or "
+                "rejected by another annotator; see `harness label status`"
             )
 
     def _open_log(self) -> AnnotationLog:
@@ -330,10 +326,8 @@ class AnnotationSession(JudgingSession):
         if stamp != self._stamp:
             self.project, self._stamp = Project.read(self.folder), stamp
         self._log.refresh()
-        others: list[Annotations] = []
-        if len(shared_queries(self.project)) < len(self.project.query):
-            found = self.project.annotations()
-            others = [own for name, own in found.items() if name != self.annotator]
+        found = self.project.annotations()
+        others = [own for name, own in found.items() if name != self.annotator]
         self._set_items(worklist(self.project, self.annotator, self.annotations, others))
 
     def is_done(self, item: Item) -> bool:
@@ -413,7 +407,7 @@ class AnnotationSession(JudgingSession):
             return "it was not generated"
         if any(one.ranks for one in self.project.candidates[query]):
             return "systems were pooled with it; reject the query"
-        if any(query in annotated_queries(one) for one in annotators):
+        if any(query in one.queries for one in annotators):
             return "somebody has judged it; reject the query, or take the judgements back"
         return ""
 

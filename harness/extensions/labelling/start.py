@@ -235,11 +235,9 @@ def merged_pool(
         for system in pooled:
             for document, rank in system.ranks.get(query, {}).items():
                 ranks.setdefault(document, {})[system.record.name] = rank
-        for document, of_document in ranks.items():
+        for document, of in ranks.items():
             proposal = known[document].proposal if document in known else None
-            found.append(
-                Candidate(query=query, document=document, ranks=of_document, proposal=proposal)
-            )
+            found.append(Candidate(query=query, document=document, ranks=of, proposal=proposal))
     return found
 
 

@@ -136,7 +136,8 @@ def _conflict_kind(conflict: Conflict) -> str:
     """Returns the kind of a conflict in words."""
     if conflict.kind == "grade":
         return "relevant or not" if conflict.crosses_relevance else "how relevant"
-    return "cannot be answered" if conflict.kind == "unanswerable" else conflict.kind
+    words = {"unanswerable": "cannot be answered", "rejected": "rejected, but judged by others"}
+    return words.get(conflict.kind, conflict.kind)
 
 
 # -- Agreement on what two or more annotators judged -----------------------------------------------

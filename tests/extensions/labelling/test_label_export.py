@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from harness import Ability, Settings, open_dataset, run, score_run
 from harness.errors import UsageError
+from harness.extensions.labelling.adjudication import Adjudication
 from harness.extensions.labelling.annotations import Annotation
 from harness.extensions.labelling.export import export
 from harness.extensions.labelling.project import (
@@ -20,8 +21,10 @@ from harness.extensions.labelling.project import (
     Project,
     Split,
 )
+from harness.extensions.labelling.render import render_status
 from harness.extensions.labelling.reports import ConflictSummary
 from harness.extensions.labelling.session import AnnotationSession
+from harness.extensions.labelling.status import status
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -186,13 +189,24 @@ def test_a_generated_query_that_nobody_judged_is_exported_as_unreviewed(
     assert "UNREVIEWED generated queries" in readme
 
 
-def test_a_rejected_query_is_not_exported_and_has_no_conflict(project: Project) -> None:
+def test_a_rejection_is_a_conflict_with_who_judged_the_query(project: Project) -> None:
     pairs = [(one.query, one.document) for one in project.pool]
     judge(project, "ann", dict.fromkeys(pairs, 2))
     judge(project, "bob", {pair: 0 if pair[0] == "q1" else 2 for pair in pairs})
     with pytest.raises(UsageError, match="2 conflicts are open"):
         export(project.folder)
     project.annotation_log("bob").append(Annotation(query="q1", rejected=True))
+    with pytest.raises(UsageError, match=r"1 conflict is open \(1 of rejected\)"):
+        export(project.folder)
+    assert "1 open (1 rejected, but judged by others)" in render_status(status(project.folder))
+    cid = Adjudication(project.folder, "cid")
+    (item,) = cid.items
+    votes = [{"annotator": "ann", "value": "judged"}, {"annotator": "bob", "value": "rejected"}]
+    assert (cid.view(item).votes, cid.view(item).choices) == (votes, ["rejected"])
+    cid.annotate(Annotation(query="q1", rejected=False))
+    with pytest.raises(UsageError, match=r"2 conflicts are open \(2 of grade\)"):
+        export(project.folder)
+    cid.annotate(Annotation(query="q1", rejected=True))
     made = export(project.folder)
     assert (made.counts.queries, made.counts.rejected) == (2, 1)
     assert "q1" not in {q["id"] for q in lines(project.folder / "dataset" / "queries.jsonl")}

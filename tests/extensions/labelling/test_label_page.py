@@ -19,6 +19,8 @@ import pytest
 from msgspec.structs import replace
 from polling import HANGS
 
+from harness.extensions.labelling.adjudication import Adjudication
+from harness.extensions.labelling.annotations import Annotation
 from harness.extensions.labelling.page import server
 from harness.extensions.labelling.project import Project, QueryOrigin
 from harness.extensions.labelling.session import AnnotationSession, JudgingSession
@@ -333,6 +335,20 @@ def test_a_generated_query_is_reworded_and_rejected_by_keyboard(project: Project
         assert shown(page)[0] != "When does it sail?"
     assert Project.read(project.folder).query[query].text == "When does it sail?"
     assert project.annotation_log("ann").current.rejected == {query: True}
+
+
+@pytest.mark.browser
+def test_a_query_that_somebody_rejected_is_kept_by_keyboard(project: Project) -> None:
+    project.annotation_log("ann").append(Annotation(query="q1", rejected=True))
+    project.annotation_log("bob").append(Annotation(query="q1", document="d1", grade=3))
+    with served(Adjudication(project.folder, "cid")) as port, browser() as context:
+        page = opened(context, f"http://127.0.0.1:{port}/")
+        assert page.locator("#votes h2").inner_text() == "Is it a usable question?"
+        assert page.locator("#votes li").all_inner_texts() == ["ann\nrejected", "bob\njudged"]
+        press(page, "r")
+        press(page, "y")
+        page.get_by_role("button", name="Keep", pressed=True).wait_for()
+    assert project.adjudication_log().current.rejected == {"q1": False}
 
 
 @pytest.mark.browser

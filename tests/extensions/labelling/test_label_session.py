@@ -161,6 +161,17 @@ def test_a_rejected_query_is_done(project: Project) -> None:
     assert session.view(first).done == 0
 
 
+def test_a_query_that_another_annotator_rejected_is_not_asked(project: Project) -> None:
+    ann, bob = AnnotationSession(project.folder, "ann"), AnnotationSession(project.folder, "bob")
+    ann.annotate(Annotation(query="q1", rejected=True))
+    bob.refresh()
+    assert {one.query for one in bob.items} == {"q2", "q3"}
+    assert item("q1", "d1") in AnnotationSession(project.folder, "ann").items  # to take it back
+    project.adjudication_log().append(Annotation(query="q1", rejected=False))
+    bob.refresh()
+    assert {one.query for one in bob.items} == {"q1", "q2", "q3"}
+
+
 def test_a_generated_query_is_reworded_for_all_until_somebody_judges_it(project: Project) -> None:
     origin = QueryOrigin(method="model", documents=["d1"], model="m")
     project.queries = [msgspec.structs.replace(q, generated=origin) for q in project.queries[:2]]

@@ -140,18 +140,10 @@ class ModelGenerator:
                 continue
             haystack = next(iter(document.haystacks), None)
             text = " ".join(checked.query.split())
-            queries.append(
-                SetQuery(
-                    new_id(text, haystack),
-                    text,
-                    haystack,
-                    None,
-                    (row,),
-                    (str(checked.answer).strip(),),
-                    Ability(str(checked.ability)),
-                    QueryOrigin(method="model", model=self._client.model),
-                )
-            )
+            id_, answers = new_id(text, haystack), (str(checked.answer).strip(),)
+            ability = Ability(str(checked.ability))
+            origin = QueryOrigin(method="model", model=self._client.model)
+            queries.append(SetQuery(id_, text, haystack, None, (row,), answers, ability, origin))
         return queries
 
 

@@ -100,10 +100,17 @@ function drawChoices(view) {
   }
   if (can("rejected"))
     parts.push(
-      press("r", "Reject", reject, {
+      press("r", "Reject", () => reject(true), {
         class: "choice",
         title: "no usable question: left out of the dataset",
         "aria-pressed": String(view.rejected === true),
+      }),
+    );
+  if (resolving && can("rejected"))
+    parts.push(
+      press("y", "Keep", () => reject(false), {
+        class: "choice",
+        "aria-pressed": String(view.rejected === false),
       }),
     );
   find("choices").replaceChildren(...parts);
@@ -123,6 +130,7 @@ function drawVotes(view) {
     grade: "Which grade?",
     ability: "Which ability?",
     unanswerable: "Can it be answered?",
+    rejected: "Is it a usable question?",
   };
   find("votes").replaceChildren(
     el("h2", {}, kinds[view.item.kind]),
@@ -235,6 +243,7 @@ export function drawHelp() {
     [keys, `the grade of this ${info.target}; the next one follows`],
     ...info.abilities.map((one) => [one.key, `${one.name}: ${one.meaning}`]),
     ...(target() === "Answer" ? [] : [answerable]),
+    ...(resolving ? [["r y", "the query is rejected, or kept"]] : []),
     ["← → Backspace", "back and on, without a judgement"],
     ["s", "skip: the next one that is left; it comes again at the end"],
     ["u", "undo the newest judgement; again for the one before"],

@@ -161,11 +161,12 @@ export function giveUnanswerable(value) {
   );
 }
 
-/** r; again takes it back. */
-export function reject() {
+/** r; again takes an annotator's own back. An adjudicator keeps the query with y. */
+export function reject(value) {
   if (!can("rejected")) return;
-  const same = state.view.rejected === true;
-  annotate({ rejected: same ? null : true }, same ? "no longer rejected" : "rejected", !same);
+  const same = !resolving && state.view.rejected === true;
+  const words = same ? "no longer rejected" : value ? "rejected" : "kept";
+  annotate({ rejected: same ? null : value }, words, !same);
 }
 
 export async function goTo(item) {
@@ -221,8 +222,8 @@ const KEYS = new Map([
   ["s", () => goTo(state.view.next_open)],
   ["u", undo],
   ["n", () => giveUnanswerable(true)],
-  ["y", () => giveUnanswerable(false)],
-  ["r", reject],
+  ["y", () => (resolving && can("rejected") ? reject(false) : giveUnanswerable(false))],
+  ["r", () => reject(true)],
   ["w", openText],
   ["e", openNote],
   ["?", () => find("help").showModal()],
