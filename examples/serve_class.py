@@ -60,6 +60,11 @@ def document(sent):
     return found
 
 
+def result(answer, retriever, corpus):
+    by = "score" if isinstance(answer, dict) else getattr(retriever, "ranked_by", "")
+    return {"hits": hits(answer, corpus), "ranked_by": by}
+
+
 def hits(answer, corpus):
     """One question's answer in any of the forms above."""
     if hasattr(answer, "tolist"):  # an array of NumPy, in which -1 is no document
@@ -106,7 +111,7 @@ def reply(retriever, corpus, message):
             for query in message["queries"]
         ]
         found = awaited(retriever.search(asked, message["k"]))
-        return {"results": [{"hits": hits(awaited(answer), corpus)} for answer in found]}
+        return {"results": [result(awaited(one), retriever, corpus) for one in found]}
     return {}
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import hashlib
 import uuid
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 from typing import Annotated, Any, TypeVar
 
@@ -149,6 +150,9 @@ class WireResult(Record, forbid_unknown_fields=False):
     """The result of one question."""
 
     hits: Annotated[list[WireHit], Meta(description="Best first.")]
+    ranked_by: Annotated[
+        str, Meta(description="Which counts if they contradict each other: order or score.")
+    ] = ""
     confidence: Annotated[
         float | None,
         Meta(description="How sure the system is that there is an answer; higher is surer."),
@@ -415,21 +419,17 @@ def _converted(content: object, kind: type[T]) -> T:
 
 
 def _result(one: WireResult) -> Result:
-    hits, abstain = one.hits, bool(one.abstain)
-    if all(hit.id is not None and not hit.text and not hit.sources for hit in hits):
-        ids = [hit.id for hit in hits if hit.id is not None]
-        scores = [hit.score for hit in hits if hit.score is not None]
-        known = scores if hits and len(scores) == len(hits) else None
-        return Result(ids, known, one.confidence, abstain, answer=one.answer)
-    own = [
-        Hit(
-            hit.text or "",
-            [*([hit.id] if hit.id is not None else []), *(hit.sources or [])],
-            hit.score,
-        )
-        for hit in hits
-    ]
-    return Result(confidence=one.confidence, abstain=abstain, hits=own, answer=one.answer)
+    ids = [hit.id for hit in one.hits if hit.id is not None]
+    scores = [hit.score for hit in one.hits if hit.score is not None]
+    about = Result((), None, one.confidence, bool(one.abstain), None, one.answer, one.ranked_by)
+    if len(ids) < len(one.hits) or any(hit.text or hit.sources for hit in one.hits):
+        return replace(about, hits=[_hit(hit) for hit in one.hits])
+    return replace(about, ids=ids, scores=scores if ids and len(scores) == len(ids) else None)
+
+
+def _hit(hit: WireHit) -> Hit:
+    sources = [*([hit.id] if hit.id is not None else []), *(hit.sources or [])]
+    return Hit(hit.text or "", sources, hit.score)
 
 
 def _document(document: Document) -> WireDocument:

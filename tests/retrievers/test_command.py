@@ -62,7 +62,8 @@ for line in sys.stdin:
         reply = {"results": [{"hits": [{"id": ids[0]}]}], "usage": {"calls": 1}}
         if text == "tell":
             hit = {"text": "A fact.", "sources": ids[:2], "score": 0.5}
-            reply = {"results": [{"hits": [hit], "confidence": 0.25, "abstain": True}]}
+            about = {"confidence": 0.25, "abstain": True, "ranked_by": "order"}
+            reply = {"results": [{"hits": [hit], **about}]}
         if text == "who":
             reply = {"results": [{"hits": [{"id": str(os.getpid())}]}]}
     print(json.dumps(reply), flush=True)
@@ -210,11 +211,12 @@ def test_an_answer_that_comes_twice_is_not_taken_for_that_to_the_next_question(s
     command.close()
 
 
-def test_texts_of_its_own_confidence_and_abstention_come_through(script: str) -> None:
+def test_texts_of_its_own_confidence_abstention_and_order_come_through(script: str) -> None:
     command = Command(script)
     command.index(corpus(["a", "b", "c"]))
-    hit = Hit("A fact.", ["d2", "d1"], 0.5)
-    assert ask(command, "tell") == Result(hits=[hit], confidence=0.25, abstain=True)
+    hits = [Hit("A fact.", ["d2", "d1"], 0.5)]
+    told = Result(hits=hits, confidence=0.25, abstain=True, ranked_by="order")
+    assert ask(command, "tell") == told
     assert command.report() == {}
     ask(command, "fine")
     assert command.report() == {"calls": 1}
