@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from harness.stats.clusters import Ints, Values, cluster_codes
-from harness.stats.intervals import FEW_CLUSTERS, counted, t_quantile
+from harness.stats.intervals import FEW_CLUSTERS, counted, few_clusters, t_quantile
 
 RESAMPLES = 2_000
 FEW_EXPECTED = 5
@@ -85,8 +85,9 @@ def correlations(
             _without_one(codes, n_clusters) if few else _drawn(codes, n_clusters, resamples, seed)
         )
         others = np.array([_both(pairs, weight) for weight in weights])
-    rare = ""
+    rare, effective = "", 0.0
     if n:
+        effective = n**2 / float((np.bincount(codes) ** 2).sum())
         unlike = [len(np.unique(codes[one.unlike])) for one in pairs]
         if unlike[0] * unlike[1] < FEW_EXPECTED * n_clusters:
             rare = f"only {unlike[0]} and {unlike[1]} of {counted(n_clusters, clustered)} differ"
@@ -103,7 +104,7 @@ def correlations(
             n,
             n_clusters,
             clustered,
-            _note(n, n_clusters, clustered, np.isnan(value), low is None) or rare,
+            _note(n, n_clusters, effective, clustered, np.isnan(value), low is None) or rare,
         )
     return found
 
@@ -159,8 +160,8 @@ def _percentiles(value: float, drawn: Values, level: float) -> tuple[float, floa
     known = drawn[~np.isnan(drawn)]
     if len(known) <= len(drawn) / 2:
         return None
-    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    low, high = np.quantile(known, [(1 - level) / 2, (1 + level) / 2]).tolist()
+    return (low, high) if high - low > 1e-12 else None
 
 
 def _jackknife(value: float, without: Values, level: float) -> tuple[float, float] | None:
@@ -170,6 +171,8 @@ def _jackknife(value: float, without: Values, level: float) -> tuple[float, floa
     g, z = len(without), np.arctanh(without)
     error = np.sqrt((g - 1) / g * ((z - z.mean()) ** 2).sum())
     reach = t_quantile((1 + level) / 2, g - 1) * error
+    if error < 1e-12:
+        return None
     return tuple(np.tanh([np.arctanh(value) - reach, np.arctanh(value) + reach]).tolist())
 
 
@@ -187,12 +190,12 @@ def _drawn(codes: Ints, clusters: int, resamples: int, seed: int) -> Iterator[Va
         yield drawn[codes].astype(np.float64)
 
 
-def _note(n: int, clusters: int, clustered: bool, none: bool, open_: bool) -> str:
-    unit = "clusters" if clustered else "observations"
+def _note(n: int, clusters: int, effective: float, clustered: bool, none: bool, open_: bool) -> str:
     if n < 3:
         return f"{n} observations have no correlation"
     if none:
         return "one of the two does not vary"
     if open_:
-        return f"no interval: the {clusters} {unit} show no spread"
-    return f"approximate: only {clusters} {unit}" if clusters < FEW_CLUSTERS else ""
+        return f"no interval: no spread of {counted(clusters, clustered)}"
+    few = few_clusters(clusters, effective, clustered)
+    return f"approximate: {few}" if few else ""

@@ -69,11 +69,23 @@ def test_what_has_no_correlation_is_none() -> None:
     assert correlations([1, 0], [0, 1])["spearman"].note == "2 observations have no correlation"
     same = correlations([0, 1, 0.5], [0, 1, 0.5])["pearson"]
     assert (same.value, same.low) == (1.0, None)
+    for equal in (
+        correlations([-1, 1, 0, 0], [0, 0, -1, 1])["pearson"],  # 0 without any one of them too
+        correlations(np.arange(60), np.arange(60), resamples=99)["pearson"],
+    ):
+        assert (equal.low, equal.high) == (None, None)
+        assert equal.note.startswith("no interval: no spread of")
     one_cluster = correlations([0, 1, 0.5, 0], [0, 1, 0.5, 1], [0, 0, 0, 0])["pearson"]
     assert one_cluster.value is not None
     assert one_cluster.low is None
     with pytest.raises(ValueError, match="two measures of shape"):
         correlations([1, 2], [1, 2, 3])
+
+
+def test_clusters_so_unequal_that_they_tell_as_much_as_few_are_flagged() -> None:
+    x, y = np.random.default_rng(3).random((2, 400))
+    found = correlations(x, y, np.maximum(np.arange(400) - 340, 0), resamples=99)["pearson"]
+    assert found.note == "approximate: 60 clusters so unequal that they tell as much as 1.4"
 
 
 @pytest.mark.parametrize(("n", "rate"), [(60, 0.02), (60, 0.1), (200, 0.05), (400, 0.05)])
