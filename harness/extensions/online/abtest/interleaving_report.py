@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from statistics import NormalDist
 
 import numpy as np
 from msgspec.structs import replace
@@ -23,9 +25,9 @@ from harness.extensions.online.abtest.report import (
 )
 from harness.io.grid import grid
 from harness.io.records import Record
-from harness.stats.betting import betting_interval, betting_p
+from harness.stats.betting import betting_interval, betting_p, shown_from
+from harness.stats.clusters import Values
 from harness.stats.intervals import mean_intervals
-from harness.stats.power import power_of
 from harness.stats.proportions import binomial_p
 
 
@@ -38,9 +40,10 @@ class InterleavingReport(Record, omit_defaults=False, tag="interleaving"):
     (Chapelle, Joachims, Radlinski & Yue 2012), from -0.5 to 0.5, with `low` and `high`. `p` and
     these are of a fixed number of units, looked at once; `note` says why the interval may be
     approximate; the `anytime_` ones are valid at any time.
-    `min_detectable_preference` is what as many units detect with 80% power. `repeated` impressions
-    are second ones of a unit that has one observation. `failures`, by arm and kind of error, are
-    impressions in which a system raised: that system loses them.
+    `min_detectable_preference` is what as many units show with 80% power by the test that is valid
+    at any time. `repeated` impressions are second ones of a unit that has one observation.
+    `failures`, by arm and kind of error, are impressions in which a system raised: that system
+    loses them.
     """
 
     plan: ABTestPlan
@@ -94,7 +97,6 @@ def interleaving_report(
     own = net / np.bincount(at, minlength=len(codes)) / 2  # in the order in which units came
     for_a, for_b = int((net > 0).sum()), int((net < 0).sum())
     [interval] = mean_intervals(own + 0.5, bounds=(0, 1), level=level)
-    [power] = power_of(own, level=level)
     low, high = betting_interval(own, (-0.5, 0.5), level=level)
     report = InterleavingReport(
         plan=plan,
@@ -118,7 +120,7 @@ def interleaving_report(
         anytime_p=float(betting_p(own, 0, (-0.5, 0.5))[-1]) if len(own) else 1.0,
         anytime_low=low,
         anytime_high=high,
-        min_detectable_preference=power.detectable,
+        min_detectable_preference=_detectable(own, level),
         repeated=len(records) - len(outcome),
         damaged_lines=records.damaged,
         duplicate_lines=records.duplicates,
@@ -127,6 +129,17 @@ def interleaving_report(
     )
     report = measurable(report)
     return replace(report, conclusion=_conclusion(report))
+
+
+def _detectable(own: Values, level: float) -> float:
+    """The smallest preference that a bet on so many units of this spread shows with 80% power."""
+    units, half = len(own), 0.5
+    spread = float(np.std(own, ddof=1)) if units > 1 else 0.0
+    if not spread:
+        return math.nan
+    least = half * shown_from(units, spread / half, level)
+    found = least + NormalDist().inv_cdf(0.8) * spread / math.sqrt(units)
+    return found if found <= half else math.inf
 
 
 def _conclusion(report: InterleavingReport) -> str:
@@ -171,7 +184,7 @@ def _lines(report: InterleavingReport) -> Iterator[str]:
     yield from (grid(rows, ["won by", "a", "b", "neither"]), "")
     yield (
         f"preference for a {number(report.preference, sign=True)} (from -0.5, always b, to 0.5); "
-        f"detectable {number(report.min_detectable_preference)}"
+        f"detectable at any time {number(report.min_detectable_preference)}"
     )
     for when, low, high, p in (
         ("looked at once", report.low, report.high, report.p),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import traffic
 
+from harness.extensions.online.abtest.interleaving_report import _detectable
 from harness.stats.betting import betting_p
 from harness.stats.proportions import binomial_p
 
@@ -79,6 +80,17 @@ def test_interleaving_needs_a_tenth_of_the_impressions() -> None:
     )
     assert seen.outcome.mean() > 0  # a is the better one
     assert split > 10 * traffic.units_for_power(seen.outcome.mean(), seen.outcome.std())
+
+
+def test_a_detectable_preference_is_shown_at_any_time_four_times_of_five() -> None:
+    generator = np.random.default_rng(7)
+    chances = generator.choice([-0.5, 0, 0.5], (200, 600), p=[0.2, 0.6, 0.2])
+    wanted = float(np.mean([_detectable(own, 0.95) for own in chances]))
+    up = 0.2 + wanted
+    shifted = generator.choice([-0.5, 0, 0.5], (200, 600), p=[0.4 - up, 0.6, up])
+    assert shifted.mean() == pytest.approx(wanted, abs=0.01)
+    power = (betting_p(shifted, 0, (-0.5, 0.5))[:, -1] <= 0.05).mean()
+    assert power == pytest.approx(0.8, abs=0.1)
 
 
 @TESTS
