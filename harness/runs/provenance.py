@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from harness.runs.messages import RetrieverDescription
     from harness.runs.settings import Settings
 
-
 _PACKAGES = ("numpy", "pyarrow", "orjson", "PyStemmer")
 
 

@@ -19,7 +19,7 @@ from harness.records.run import PhaseSeconds, RunStart
 from harness.retrievers.calls import release
 from harness.runs.bench import close_quietly
 from harness.runs.executors import Execution, Workload, execution_of
-from harness.runs.folder.checkpoint import Checkpoint
+from harness.runs.folder.checkpoint import Checkpoint, CheckpointWriter
 from harness.runs.folder.run_folder import RunFolder, empty_haystacks, note_in
 from harness.runs.folder.run_state import CHECKPOINT, Mode, RunStore, remove_empty
 from harness.runs.request import RunRequest, Tested
@@ -145,7 +145,7 @@ def _work(request: RunRequest, checkpoint: Checkpoint, quiet: bool) -> Execution
         worker = Worker(execution.location, execution.retriever, _options(request, execution))
         with (
             checkpoint.attempt(usage),
-            checkpoint.writer() as writer,
+            CheckpointWriter(checkpoint.path) as writer,
             progress(request.plan.queries, "queries", "search", quiet=quiet, leave=True) as bar,
         ):
             bar.update(resumed)

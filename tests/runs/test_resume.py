@@ -20,8 +20,10 @@ from harness.errors import RunError, UsageError
 from harness.records.run import QueryCounts, Retried
 from harness.retrievers.contract import Corpus, Question
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.folder.checkpoint import CheckpointWriter
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.run_state import Mode
+from harness.runs.results import QueryResult, WorkResult
 from harness.runs.run import run
 from harness.runs.settings import Settings
 
@@ -384,3 +386,19 @@ def test_a_killed_command_goes_on_and_gives_the_same_bytes(
     (folder,) = (path for path in (tmp_path / "out").iterdir() if path.name[0] != ".")
     assert folder.name == whole.name
     assert _bytes(folder) == _bytes(whole)
+
+
+def test_reports_that_list_every_call_make_no_checkpoint_of_the_square_of_calls(
+    tmp_path: Path,
+) -> None:
+    done, path = [], tmp_path / "checkpoint.jsonl"
+    with CheckpointWriter(path) as writer:
+        for i in range(1000):
+            answers, report = [QueryResult(i)], {"calls": [*range(i)]}
+            done.append(WorkResult(0, 0, answers, process=1, reported=report))
+            writer.add(done[-1])
+    lines = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    assert sorted(one["query"] for line in lines for one in line["queries"]) == [*range(1000)]
+    assert [line["reported"] for line in lines if "reported" in line][-1] == report
+    assert [one.reported for one in done] == [None] * 999 + [report]
+    assert path.stat().st_size < 300_000

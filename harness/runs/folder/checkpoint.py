@@ -41,20 +41,34 @@ class CheckpointWriter:
         self._file = open(path, "ab")  # noqa: SIM115 - closed by __exit__
         self._process = os.getpid()
         self._synced = monotonic()
+        self._bytes = 0  # since a report
+        self._reports: dict[int, tuple[WorkResult, bool]] = {}  # the last of each process; written?
 
     def __enter__(self) -> CheckpointWriter:
         return self
 
     def add(self, result: WorkResult) -> None:
-        """Append a result."""
+        """Append a result; with its report, of which the last counts, only where that is no longer
+        than what was written since one."""
         exit_if_forked(self._process)
-        self._file.write(_line(result))
+        line, bare = _line(result), _line(msgspec.structs.replace(result, reported=None))
+        self._bytes += len(bare)
+        if result.reported is not None:
+            if result.process in self._reports:
+                self._reports[result.process][0].reported = None
+            fits = len(line) <= 2 * self._bytes
+            self._reports[result.process] = result, fits
+            line, self._bytes = (line, 0) if fits else (bare, self._bytes)
+        self._file.write(line)
         self._file.flush()
         if monotonic() - self._synced > _SYNC_SECONDS:
             os.fsync(self._file.fileno())
             self._synced = monotonic()
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
+        for one, written in self._reports.values():
+            last = WorkResult(one.item, one.haystack, [], None, 0, one.process, one.reported)
+            self._file.write(b"" if written else _line(last))
         self._file.flush()
         os.fsync(self._file.fileno())
         self._file.close()
@@ -68,6 +82,7 @@ class Checkpoint:
         self.path = store.checkpoint
         self.done: list[WorkResult] = []
         self._cut_off = store.temporary / "cut_off"
+        self._replaces = store.temporary / "replaces"  # is there: the finished run is not kept
 
     @classmethod
     @contextmanager
@@ -94,23 +109,19 @@ class Checkpoint:
     @property
     def cut_off(self) -> bytes:
         """How many steps, whose cost nobody has reported, each attempt was in the midst of."""
-        return self._cut_off.read_bytes() if self._cut_off.is_file() else b""
+        return self._cut_off.read_bytes().rstrip(b"\0") if self._cut_off.is_file() else b""
 
     @contextmanager
     def attempt(self, usage: RunUsage) -> Iterator[None]:
         """Count this attempt as cut off, unless it ends, or fails where no step is under way."""
         before = self.cut_off
-
-        def put(steps: int) -> None:
-            write_bytes(self._cut_off, before + bytes([steps] if steps else []))
-
-        put(usage.steps)
+        write_bytes(self._cut_off, before + bytes([usage.steps]))
         try:
             yield
         except Exception:
-            put(0 if usage.alone else usage.steps)
+            write_bytes(self._cut_off, before + bytes([0 if usage.alone else usage.steps]))
             raise
-        put(0)
+        write_bytes(self._cut_off, before)
 
     @property
     def keeps_previous(self) -> bool:
@@ -121,10 +132,6 @@ class Checkpoint:
     def answered(self) -> set[int]:
         """The queries that were answered without a failure."""
         return {one.query for one in self._queries() if one.error is None}
-
-    def writer(self) -> CheckpointWriter:
-        """Open the file of results; `done` is for the caller to extend."""
-        return CheckpointWriter(self.path)
 
     def remaining(self, planned: Sequence[WorkItem]) -> list[WorkItem]:
         """Return the items that are to be run, without the queries that are answered."""
@@ -155,11 +162,6 @@ class Checkpoint:
                 one.queries = []
             write_bytes(self.path, b"".join(map(_line, self.done)))
             raise
-
-    @property
-    def _replaces(self) -> Path:
-        """A file that says that the finished run is replaced, and not kept; --resume obeys it."""
-        return self._store.temporary / "replaces"
 
     def _queries(self) -> Iterator[QueryResult]:
         return (one for result in self.done for one in result.queries)
@@ -239,16 +241,12 @@ class Checkpoint:
 
     def _changed_code(self, plan: RunPlan) -> str:
         """Name an interrupted run of the same settings whose code was another; else ""."""
-
-        def without_code(plan: RunPlan) -> RunPlan:
-            retriever = msgspec.structs.replace(plan.retriever, files={})
-            return msgspec.structs.replace(plan, retriever=retriever)
-
         for store in unfinished_runs(self._store.results):
             with suppress(UsageError):
                 other = read_json_record(store.plan, RunPlan)
-                if without_code(other) == without_code(plan):
-                    before, now = other.retriever.files, plan.retriever.files
+                before, now = other.retriever.files, plan.retriever.files
+                retriever = msgspec.structs.replace(plan.retriever, files=before)
+                if msgspec.structs.replace(plan, retriever=retriever) == other:
                     changed = sorted(n for n in {*before, *now} if before.get(n) != now.get(n))
                     return (
                         f"{store.temporary} was stopped, and is of other code: "
