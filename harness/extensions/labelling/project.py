@@ -27,7 +27,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from operator import attrgetter
 from pathlib import Path
 from typing import Literal, TypeVar
@@ -186,7 +187,13 @@ class LabelDocument(OpenRecord):
             return (self.id,)
         of_haystack = self.haystack if isinstance(self.haystack, dict) else {}
         time = of_haystack.get(haystack or "", self.timestamp)
-        return (self.title or "", " ".join(self.text.split()), time, self.speaker or "")
+        return (self.title or "", _digest(self.text), time, self.speaker or "")
+
+
+@lru_cache(maxsize=50_000)
+def _digest(text: str) -> bytes:
+    """Returns a hash of a text with its spaces made equal."""
+    return blake2b(" ".join(text.split()).encode("utf-8", "surrogatepass")).digest()
 
 
 class QueryOrigin(Record):
@@ -336,15 +343,16 @@ class Project:
 
     def with_copies(self) -> list[Candidate]:
         """Returns the pool with all other documents that have the text of a candidate."""
-        copies: dict[tuple[object, ...], list[str]] = {}
+        found = {(one.query, one.document): one for one in self.pool}
+        keys = [(self.query[q].haystack or None, *self._text_key(q, pooled)) for q, pooled in found]
+        # Of pooled texts alone: a document has a key in each of its haystacks.
+        copies: dict[tuple[object, ...], list[str]] = {key: [] for key in keys}
         for document in self.documents:
             for haystack in (None, *document.haystacks):
-                key = (haystack, *document.text_key(haystack))
-                copies.setdefault(key, []).append(document.id)
-        found = {(one.query, one.document): one for one in self.pool}
-        for query, pooled in list(found):
-            key = (self.query[query].haystack or None, *self._text_key(query, pooled))
-            for copy in copies.get(key, ()):
+                if (key := (haystack, *document.text_key(haystack))) in copies:
+                    copies[key].append(document.id)
+        for (query, _), key in zip(list(found), keys, strict=True):
+            for copy in copies[key]:
                 more = Candidate(query=query, document=copy, proposal="same text")
                 found.setdefault((query, copy), more)
         return list(found.values())

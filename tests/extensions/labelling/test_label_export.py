@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +214,22 @@ def test_a_rejection_is_a_conflict_with_who_judged_the_query(project: Project) -
     project.annotation_log("bob").append(Annotation(query="q1", rejected=None))
     with pytest.raises(UsageError, match="2 conflicts are open"):
         export(project.folder)
+
+
+def test_copies_are_looked_for_without_a_text_for_each_haystack(project: Project) -> None:
+    haystacks = [f"h{number}" for number in range(50)]
+    texts = [f"{number} " * 500 for number in (*range(100), 7)]
+    project.documents = [
+        LabelDocument(id=f"d{at}", text=text, haystack=haystacks) for at, text in enumerate(texts)
+    ]
+    project.queries = [replace(query, haystack="h1") for query in project.queries]
+    project.pool = [Candidate(query="q1", document="d7"), Candidate(query="q2", document="d8")]
+    tracemalloc.start()
+    found = project.with_copies()
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert [(one.query, one.document) for one in found[2:]] == [("q1", "d100")]
+    assert peak < 10 * sum(map(len, texts))
 
 
 def test_equal_texts_are_judged_once_and_get_the_same_grade(project: Project) -> None:

@@ -123,14 +123,12 @@ def from_project(project: Project) -> CheckedSet:
     for query in project.queries:
         if query.id in agreed.rejected:
             continue
-        haystack = query.haystack or None
-        relevant = sorted(
-            rows[haystack, one.document]
+        relevant = [
+            rows[query.haystack or None, one.document]
             for one in project.candidates[query.id]
             if agreed.grades.get((query.id, one.document), 0) >= project.settings.relevance_level
-        )
-        found = (tuple(relevant), tuple(query.answers), query.ability, query.generated)
-        queries.append(SetQuery(query.id, query.text, haystack, query.split, *found))
+        ]
+        queries.append(SetQuery.of(query, relevant))
     return CheckedSet(project.documents, queries)
 
 

@@ -83,6 +83,12 @@ class SetQuery:
     origin: QueryOrigin | None = None
     proposed: Mapping[int, ProposalReason] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, query: LabelQuery, relevant: Iterable[int]) -> SetQuery:
+        """Returns a query of a project with these relevant documents."""
+        rest = (tuple(sorted(relevant)), tuple(query.answers), query.ability, query.generated)
+        return cls(query.id, query.text, query.haystack or None, query.split, *rest)
+
     def with_proposed(self, more: Mapping[int, ProposalReason]) -> SetQuery:
         """Returns the query with further documents proposed; of two reasons the first counts."""
         known = dict(self.proposed)
@@ -129,16 +135,7 @@ def earlier_queries(project: Project, documents: Sequence[LabelDocument]) -> lis
     """Returns the queries of earlier calls."""
     rows = rows_of(documents)
     return [
-        SetQuery(
-            query.id,
-            query.text,
-            query.haystack or None,
-            query.split,
-            tuple(sorted(rows[query.haystack or None, one] for one in query.generated.documents)),
-            tuple(query.answers),
-            query.ability,
-            query.generated,
-        )
+        SetQuery.of(query, [rows[query.haystack or None, one] for one in query.generated.documents])
         for query in project.queries
         if query.generated is not None
     ]
