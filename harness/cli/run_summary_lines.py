@@ -29,10 +29,6 @@ def notes(record: RunRecord) -> list[str]:
         (said.documents_beyond_k, f"results beyond k = {k} were left out"),
         (said.padding, "places of answers held -1, for nothing, and were left out"),
         (said.duplicate_documents, "documents stood in their ranking before and were left out"),
-        (
-            said.sorted_by_score,
-            "answers were sorted by their scores, against their order; are these distances?",
-        ),
         (said.scores_dropped, "answers lost their scores, as others had none"),
     )
     found = [*_published(record)]

@@ -99,8 +99,8 @@ class RunNotes(Record):
     """Counts of corrections to the system's answers.
 
     `documents_beyond_k`, `duplicate_documents` and `padding` (-1 for no document) were removed;
-    `sorted_by_score` answers were sorted; `scores_dropped` answers lost their scores, as others had
-    none. `self_excluded`: the query's own document is removed from its ranking.
+    `scores_dropped` answers lost their scores, as others had none; `sorted_by_score` is in runs of
+    earlier versions alone. `self_excluded`: the query's own document is removed from its ranking.
     """
 
     documents_beyond_k: int = 0

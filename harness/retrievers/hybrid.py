@@ -125,7 +125,7 @@ class CandidateRetriever:
             ids, scores = documents_of(result.hits)
         positions = within(ids, len(self._corpus), self._position)
         known = scores_of(scores, len(positions))
-        positions, known, _, _ = in_order(positions, known, result.ranked_by)
+        positions, known, _ = in_order(positions, known, result.ranked_by)
         return CandidateRanking(
             positions[:k], None if known is None else known[:k], bool(result.abstain)
         )

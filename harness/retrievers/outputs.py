@@ -237,12 +237,11 @@ def _order_of(scores: npt.NDArray[np.float64], by: str) -> npt.NDArray[np.intp] 
 
 def in_order(
     positions: npt.NDArray[np.int64], scores: npt.NDArray[np.float64] | None, by: str = ""
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None, bool, int]:
-    """Positions and scores, best first, each document once, where it is best; `by`: see
-    `Result.ranked_by`. Of `order`, no scores are kept.
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None, int]:
+    """Returns positions and scores, best first, each document once, where it is best, and how many
+    were there again; `by`: see `Result.ranked_by`. Of `order`, no scores are kept.
 
-    With them: whether they were sorted by scores, and how many documents stood there again. Raises
-    NotAnAnswerError for scores that contradict the order.
+    Raises NotAnAnswerError for scores that contradict the order.
     """
     scores = None if by == "order" else scores
     order = None if scores is None else _order_of(scores, by)
@@ -254,7 +253,7 @@ def in_order(
         repeated = len(positions) - len(first)
         keep = np.sort(first)
         positions, scores = positions[keep], None if scores is None else scores[keep]
-    return positions, scores, order is not None, repeated
+    return positions, scores, repeated
 
 
 def scores_of(given: Scores, n: int) -> npt.NDArray[np.float64] | None:
@@ -270,17 +269,14 @@ def scores_of(given: Scores, n: int) -> npt.NDArray[np.float64] | None:
     return np.clip(scores, -_LARGEST, _LARGEST)
 
 
-def hits_in_order(hits: Sequence[Hit], by: str = "") -> tuple[list[Hit], bool]:
-    """Return hits, best first, and whether they were sorted by their scores; as `in_order`."""
+def hits_in_order(hits: Sequence[Hit], by: str = "") -> list[Hit]:
+    """Return hits, best first; as `in_order`."""
     if by == "order":
-        return [replace(hit, score=None) for hit in hits], False
-    found = list(hits)
-    if all(hit.score is not None for hit in found):
-        scores = scores_of([float(hit.score or 0.0) for hit in found], len(found))
-        order = None if scores is None else _order_of(scores, by)
-        if order is not None:
-            return [found[i] for i in order], True
-    return found, False
+        return [replace(hit, score=None) for hit in hits]
+    scores = [float(hit.score) for hit in hits if hit.score is not None]
+    known = scores_of(scores, len(hits)) if len(scores) == len(hits) else None
+    order = None if known is None else _order_of(known, by)
+    return [*hits] if order is None else [hits[i] for i in order]
 
 
 def own_answer(result: Result) -> str | None:

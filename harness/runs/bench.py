@@ -296,9 +296,7 @@ def _put_documents(
     ids = _returns_dataset_ids(bench)
     positions = bench.view.positions(result.ids, returns_dataset_ids=ids)
     scores = scores_of(result.scores, len(positions))
-    positions, scores, answer.sorted_by_score, answer.duplicates = in_order(
-        positions, scores, result.ranked_by
-    )
+    positions, scores, answer.duplicates = in_order(positions, scores, result.ranked_by)
     answer.beyond_k = max(0, len(positions) - (k if own is None else k + 1))
     rows = bench.view.rows[positions]
     if own is not None:
@@ -310,7 +308,7 @@ def _put_documents(
 
 def _put_hits(bench: Bench, answer: QueryResult, result: Result, k: int, own: int | None) -> None:
     """Put the texts of a system of its own; documents are looked for after the run."""
-    hits, answer.sorted_by_score = hits_in_order(result.hits or (), result.ranked_by)
+    hits = hits_in_order(result.hits or (), result.ranked_by)
     answer.beyond_k = max(0, len(hits) - k)
     answer.hits = [_hit(bench, hit, own) for hit in hits[:k]]
 

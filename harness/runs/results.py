@@ -42,9 +42,8 @@ class ResultHit(_Result):
 class QueryResult(_Result):
     """Documents and scores for one query, best first, or the trace of an error.
 
-    `beyond_k`, `duplicates` and `padding` (-1 for no document) count what was removed;
-    `sorted_by_score`: the scores rose, so the documents were sorted by them. `hits` are texts of
-    the system's own, `answer` its own answer to the question.
+    `beyond_k`, `duplicates` and `padding` (-1 for no document) count what was removed.
+    `hits` are texts of the system's own, `answer` its own answer to the question.
     """
 
     query: int
@@ -56,7 +55,6 @@ class QueryResult(_Result):
     beyond_k: int = 0
     duplicates: int = 0
     padding: int = 0
-    sorted_by_score: bool = False
     hits: list[ResultHit] | None = None
     answer: str | None = None
     error: str | None = None

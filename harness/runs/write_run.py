@@ -184,7 +184,6 @@ def run_record(outcome: RunOutcome) -> RunRecord:
             documents_beyond_k=sum(one.beyond_k for one in queries),
             duplicate_documents=sum(one.duplicates for one in queries),
             padding=sum(one.padding for one in queries),
-            sorted_by_score=sum(one.sorted_by_score for one in queries),
             scores_dropped=_dropped_scores(queries),
             self_excluded=dataset.manifest.exclude_self,
         ),

@@ -185,7 +185,7 @@ def _positions(result: Result, matcher: Matcher | None, place: dict[str, int], k
         if len(result.hits) > k:
             raise AnswerError(f"asked for {k}, returned {len(result.hits)} hits")
         rows: list[int] = []
-        for hit in hits_in_order(result.hits, result.ranked_by)[0]:
+        for hit in hits_in_order(result.hits, result.ranked_by):
             named = [_place(source, place) for source in hit.sources]
             known = [at for at in named if at is not None]
             if not known and matcher is not None:

@@ -194,15 +194,12 @@ def test_what_is_mended_is_counted(notes: Dataset, tmp_path: Path) -> None:
     assert notes_of(lambda h, p: h[:3]) == {}
     assert notes_of(lambda h, p: h) == {"documents_beyond_k": 4 * 5}
     assert notes_of(lambda h, p: [h[0], h[0], h[1], h[0], h[2]]) == {"duplicate_documents": 4 * 2}
-    assert notes_of(lambda h, p: {h[2]: 1, h[1]: 2, h[0]: 3}) == {"sorted_by_score": 4}
+    assert notes_of(lambda h, p: {h[2]: 1, h[1]: 2, h[0]: 3}) == {}
     # The best score of a repeated document counts, wherever it stands.
     twice = [(0, 1), (2, 2), (1, 3), (0, 4)]
     assert notes_of(
         lambda h, p: Result([h[i] for i, _ in twice], [s for _, s in twice], ranked_by="score")
-    ) == {
-        "sorted_by_score": 4,
-        "duplicate_documents": 4,
-    }
+    ) == {"duplicate_documents": 4}
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ class Shard:
         scores = scores_of(result.scores, len(own))
         if scores is None:
             raise TypeError("a shard must give a score with each document, to merge them by")
-        own, scores, _, _ = in_order(own, scores, result.ranked_by)
+        own, scores, _ = in_order(own, scores, result.ranked_by)
         assert scores is not None
         return self._piece.positions[own].astype(np.int32), scores
 
