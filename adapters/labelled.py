@@ -199,10 +199,9 @@ def _write_queries(
         raise UsageError(f"{file}: holds no queries")
     if key.qrels:
         first = next(iter(next(iter(key.qrels.values())).values()))
-        known = without_unknown_queries(
-            dict.fromkeys(query for query, _ in key.qrels), lines, file, first.file, out
-        )
-        key.qrels = {(q, name): of for (q, name), of in key.qrels.items() if q in {*known}}
+        queries = dict.fromkeys(query for query, _ in key.qrels)
+        known = {*without_unknown_queries(queries, lines, file, first.file, out)}
+        key.qrels = {(q, name): of for (q, name), of in key.qrels.items() if q in known}
     return haystacks
 
 
@@ -245,14 +244,14 @@ def _write_documents(
         raise UsageError(f"{file}: holds no documents")
     if candidates := repeated.candidates():
         what = "the haystack and document id"
-        gone = drop_repeated(_keys(path, file), candidates, file, what, out)
+        gone = {*drop_repeated(_keys(path, file), candidates, file, what, out)}
         _move_up(gone, n, places, contents)
     _write_haystacks(contents, wanted, path, out)
     return places
 
 
 def _move_up(
-    gone: Collection[int],
+    gone: set[int],
     n: int,
     places: dict[str, list[_Place]],
     contents: Mapping[str, _Contents],

@@ -17,7 +17,7 @@ from harness.datasets.adapters.formats.jsonl import optional_string, string
 from harness.datasets.adapters.formats.text import TextFile
 from harness.datasets.adapters.labelled_files import ACCEPTED, opened, records
 from harness.errors import UsageError
-from harness.runfiles.fields import QRELS, FieldError, grade_of
+from harness.runfiles.fields import QRELS, FieldError, are_numbers, grade_of
 from harness.schema import Ability
 
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
@@ -76,7 +76,7 @@ def _of_file(path: Path, split: str, unread: set[str] | None) -> Iterator[Labell
         try:
             if "grade" not in record:
                 unknown = QRELS.unread(record)
-                QRELS.refuse_numbers(record, (one for one in unknown if _is_number(record[one])))
+                QRELS.refuse_numbers(record, (one for one in unknown if are_numbers([record[one]])))
         except FieldError as error:
             raise file.error(line, str(error)) from None
         yield LabelledQrel(
@@ -132,13 +132,6 @@ def _parsed(file: TextFile, line: int, text: str) -> Any:
         raise file.error(
             line, f'relevant is {text!r:.60}, which is no list; write it as ["d1", "d2"]'
         ) from None
-
-
-def _is_number(value: object) -> bool:
-    try:
-        return not isinstance(value, bool) and float(str(value)) is not None
-    except ValueError:
-        return False
 
 
 def _flag(file: TextFile, line: int, record: Mapping[str, object], name: str) -> bool:

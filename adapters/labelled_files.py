@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +151,10 @@ def _splits(folder: Path, split: str) -> dict[str, Path]:
     there = {}
     for path in sorted(folder.iterdir()):
         name = path.name.removesuffix(".gz")
-        there[name.removesuffix(form_of(Path(name)))] = path
+        if not path.is_dir() and not name.startswith((".", "README", "LICENSE")):
+            there[name.removesuffix(form_of(Path(name)))] = path
+    if split == "dev" and split not in there and "validation" in there:
+        split = "validation"
     wanted = list(there) if split == "all" else [split]
     if split not in ("all", *there):
         raise UsageError(
@@ -220,7 +224,25 @@ def _named(names: _Names, given: Iterable[tuple[int, Any]]) -> Records:
         if shape not in shapes:
             shapes[shape] = names.plan(number, shape)
         plan = shapes[shape]
-        yield number, record if plan is None else {to: record[of] for to, of in plan}
+        named = record if plan is None else {to: record[of] for to, of in plan}
+        if "date" in named and "date" in names.fields.names and "timestamp" not in named:
+            if _is_time(named["date"]):
+                named["timestamp"] = named.pop("date")
+            else:
+                names.unread.add("date (where it is not ISO 8601)")
+        yield number, named
+
+
+def _is_time(value: object) -> bool:
+    """Whether a text may be a time; what is none is whatever its name says."""
+    try:
+        return (
+            not isinstance(value, str)
+            or (value.isdecimal() and len(value) > 8)
+            or bool(datetime.fromisoformat(value.strip()))
+        )
+    except ValueError:
+        return False
 
 
 def _from_json(file: TextFile, role: str) -> Iterator[tuple[int, Any]]:

@@ -91,7 +91,8 @@ def drop_repeated(
                 )
             if at != line and row not in rows[-1:]:
                 rows.append(row)
-                out.repair(_TWICE, f"{file.path.name}:{line} {keys[0]}")
+                id_ = key[-1] if isinstance(key, tuple) else key
+                out.repair(_TWICE, f"{file.path.name}:{line} {id_}")
     if rows:
         out.drop_documents(rows)
     return rows

@@ -10,7 +10,7 @@ import orjson
 
 from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError
-from harness.runfiles.raw import doubled_key
+from harness.runfiles.raw import BYTE_ORDER_MARK, MARKED, doubled_key
 
 Record = dict[str, object]
 
@@ -95,6 +95,8 @@ def _load(file: TextFile, number: int, line: bytes) -> Any:
     try:
         return orjson.loads(line)
     except orjson.JSONDecodeError as error:
+        if line.startswith(BYTE_ORDER_MARK):
+            raise file.error(number, f"the line {MARKED}") from None
         file.decode(number, line)  # says so, if the bytes are not UTF-8
         raise _broken(file, number, error) from None
 

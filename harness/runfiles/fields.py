@@ -228,7 +228,7 @@ def plain(name: str) -> str:
 _DOCUMENT_ID = ("document_id", "doc_id", "docno", "passage_id", "pid", "corpus_id", "chunk_id")
 _QUERY_ID = ("query_id", "qid", "question_id")
 _BARE = ("query", "document", "doc")
-_TIMES = ("timestamp", "date", "time", "datetime")
+_DATES = ("date", "time", "datetime")
 _HAYSTACKS = ("haystack", "haystacks", "haystack_id")
 
 RUN = Fields(
@@ -300,7 +300,8 @@ QUERIES = Fields(
         "haystack": _HAYSTACKS,
         "ability": ("ability",),
         "category": ("category",),
-        "timestamp": _TIMES,
+        "timestamp": ("timestamp",),
+        "date": _DATES,
         "answers": ("answers", "answer"),
         "split": ("split",),
         "relevant": (
@@ -317,7 +318,8 @@ DOCUMENTS = Fields(
         "id": ("id", "_id", *_DOCUMENT_ID),
         "text": ("text", "contents", "content", "body", "passage", "page_content"),
         "title": ("title", "headline"),
-        "timestamp": _TIMES,
+        "timestamp": ("timestamp",),
+        "date": _DATES,
         "session": ("session", "session_id"),
         "speaker": ("speaker",),
         "position": ("position",),
@@ -331,7 +333,7 @@ CHANGES = Fields(
     {
         "kind": ("kind", "change"),
         "document": RUN.names["document"],
-        "timestamp": _TIMES,
+        "timestamp": ("timestamp", *_DATES),
         "by": ("by", "replaced_by"),
         "haystack": _HAYSTACKS,
     },

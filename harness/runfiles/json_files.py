@@ -27,7 +27,7 @@ from harness.runfiles.fields import (
     are_numbers,
     note_unread,
 )
-from harness.runfiles.raw import doubled_key, read_bytes, read_lines
+from harness.runfiles.raw import BYTE_ORDER_MARK, MARKED, doubled_key, read_bytes, read_lines
 from harness.runfiles.tables import LOOKED_AT, Columns, holds_numbers
 
 _LINE = '{"query": id, "document": id, "score": number}'
@@ -64,7 +64,9 @@ def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
         except orjson.JSONDecodeError as error:
             if broken is not None and not any(isinstance(one, dict) for one in records):
                 raise UsageError(f"{path}: not valid JSON ({broken})") from None
-            raise UsageError(f"{path}, line {number}: not valid JSON ({error})") from None
+            marked = line.startswith(BYTE_ORDER_MARK)
+            what = f"the line {MARKED}" if marked else f"not valid JSON ({error})"
+            raise UsageError(f"{path}, line {number}: {what}") from None
         if records[-1] is None and line.strip():
             raise UsageError(f"{path}, line {number}: null is no record; leave the line out")
         if (name := doubled_key(line, records[-1])) is not None:

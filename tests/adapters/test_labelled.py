@@ -276,7 +276,7 @@ def test_a_document_that_stands_twice_is_kept_once_and_the_rows_behind_it_move_u
     assert [dataset.haystack_rows(h).tolist() for h in range(2)] == [[0, 2], [0, 1, 2]]
     assert dataset.qrels().document.tolist() == [2, 1]
     assert [(r.count, r.examples) for r in dataset.manifest.repairs] == [
-        (2, ["documents.jsonl:2 ('a', 't1')", "documents.jsonl:4 ('a', 't1')"])
+        (2, ["documents.jsonl:2 t1", "documents.jsonl:4 t1"])
     ]
     assert not verify(dataset)[0].message.count("not")
 
