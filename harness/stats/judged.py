@@ -219,10 +219,11 @@ def _with_people(
     if n < 2:
         return JudgedRate(None, None, None, len(f), n, "people judged fewer than two answers")
     value, _, weight = _powered(f, y, codes)
+    value = _clipped(value, least)
     sizes = np.bincount(codes[seen])
     units, effective = int(np.count_nonzero(sizes)), float(n**2 / (sizes**2).sum())
     if units < 2:
-        return JudgedRate(_clipped(value, least), None, None, len(f), n, _SINGLE, weight)
+        return JudgedRate(value, None, None, len(f), n, _SINGLE, weight)
     _, error, _ = _powered(
         np.append(f, [one for one, _ in more]),
         np.append(y, [one for _, one in more]),
@@ -232,7 +233,7 @@ def _with_people(
         half = t_quantile(0.5 + LEVEL / 2, effective - 1) * error
         ends = value - half, value + half
     else:
-        middle = np.array([_clipped(value)])
+        middle = np.array([value])
         worth = worth_of(middle, np.array([error]), effective - 1, effective, LEVEL)
         low, high = share_interval(middle, worth, LEVEL)
         ends = float(low[0]), float(high[0])

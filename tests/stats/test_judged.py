@@ -122,6 +122,11 @@ def test_differences_turn_with_the_systems_and_reach_from_minus_one() -> None:
     assert one.low is not None
     assert other.high is not None
     assert (one.value, one.low) == pytest.approx((-other.value, -other.high))
+    over = prediction_powered_difference(  # 4 / 3 before it is cut, and half as wide from there
+        [0, 0, 0, 0, 1, -1, *[1] * 5, 0, *[1] * 9], [*[1] * 5, -1, *[np.nan] * 15]
+    )
+    assert over.low is not None
+    assert (over.value, over.high, over.low < 0.5) == (1.0, 1.0, True)
     lost = prediction_powered_difference(-np.ones(30), -np.ones(30))
     assert (lost.value, lost.low) == (-1.0, -1.0)
 
