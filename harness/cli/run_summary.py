@@ -35,12 +35,12 @@ Results = dict[str, MetricResult]
 
 class RunOutput(Output, tag="harness.run/1"):
     """harness run, harness score: run.json and scores.json of one run; `reused`: it was finished
-    before the command began."""
+    before harness run began; null for harness score."""
 
     folder: str
     run: RunRecord
     scores: ScoreReport
-    reused: bool
+    reused: bool | None = None
 
 
 def show(
@@ -50,7 +50,7 @@ def show(
     columns: list[str],
     options: argparse.Namespace,
     *,
-    reused: bool = False,
+    reused: bool | None = None,
 ) -> None:
     """Prints what `--protocol`, `--full`, `--json` and `--quiet` leave of a scored run, below the
     date of a reused one."""

@@ -201,7 +201,7 @@ def call_show(options: argparse.Namespace) -> int:
 
     folder = run_folder(options, options.run)
     record = RunFolder(folder).record
-    about = describe_run(folder)
+    about = describe_run(folder, verify=True)
     previous = folder.with_name(f"{folder.name}.previous")
     kept = sorted(str(path) for path in previous.iterdir()) if previous.is_dir() else []
     if options.json:
@@ -220,7 +220,7 @@ def call_show(options: argparse.Namespace) -> int:
         "files": ", ".join(f"{k} {v[:12]}" for k, v in retriever.files.items()),
         "dataset": f"{dataset.name}, {dataset.granularity}, {dataset.text} text, "
         f"{dataset.split}, data {dataset.fingerprint[:8]}",
-        "state": _state(about),
+        "state": f"{_state(about)}{about.reason and ': '}{about.reason}",
         "main number": f"{about.metric} {about.value:.4f}" if about.value is not None else None,
         "finished": record.finished,
         "submitted by": record.submitted_by,
@@ -242,7 +242,7 @@ def call_verify(options: argparse.Namespace) -> int:
 
     folders = [run_folder(options, run) for run in options.runs]
     if not options.runs:
-        runs = list_runs(Path(options.results))
+        runs = list_runs(Path(options.results), numbers=False)
         folders = [run.folder for run in runs if run.at_its_end]
     found = [RunDamage(folder=str(folder), damage=find_damage(folder)) for folder in folders]
     if options.json:

@@ -206,10 +206,10 @@ class ProtocolResult(Record, dict=True):
         """Returns the result of a metric over a slice; None where there is none."""
         return self.slices[slice_].metrics.get(metric) if slice_ in self.columns else None
 
-    @property
+    @cached_property
     def overall(self) -> dict[str, MetricResult]:
         """The results over all queries, by metric; empty where nothing was scored."""
-        return self.slices["all"].metrics if "all" in self.slices else {}
+        return _from_columns(self.columns["all"], self, "all") if "all" in self.columns else {}
 
     @property
     def missing(self) -> str:

@@ -54,6 +54,7 @@ def test_the_same_command_again_shows_the_finished_run_and_leaves_every_file(
     date = RunFolder(finished).record.finished[:16].replace("T", " ")
     assert said.out.startswith(f"reused run of {date} UTC\nbm25 on ")
     assert orjson.loads(harness(*BM25, "--json").out)["reused"] is True
+    assert orjson.loads(harness("score", "bm25", "--json").out)["reused"] is None
     assert _bytes(finished) == before
     new = harness(*BM25, "--overwrite", "--json")
     assert orjson.loads(new.out)["reused"] is False

@@ -17,7 +17,7 @@ from harness.records.answers import BASELINES, CLASSES, AnswersRecord, reader_of
 from harness.records.run import DatasetRef
 from harness.records.scores import ProtocolResult, ScoredDataset
 from harness.runs.folder.answers_folder import RECORD, AnswersFolder, display_names
-from harness.runs.folder.run_folder import read_scores
+from harness.runs.folder.run_folder import read_scores_by_query
 from harness.schema import Ability
 from harness.scoring.scores import main_metrics, main_protocol, range_over_judges
 
@@ -40,7 +40,7 @@ def read_answers(results: Path) -> dict[DatasetKey, list[AnswersGroup]]:
     for path in sorted(results.glob(f"*.answers/{RECORD}")):
         folder = AnswersFolder(path.parent)
         try:
-            record, scores = folder.record, read_scores(path.parent)
+            record, scores = folder.record, read_scores_by_query(path.parent)[0]
         except UsageError:
             continue
         judged = [one for one in scores.protocols if one.protocol.startswith("judge:")]

@@ -11,7 +11,7 @@ from harness.io.records import convert
 from harness.records.answers import AnswersRecord, JudgementCounts, JudgeRecord
 from harness.records.scores import MetricResult, ProtocolResult, RepeatVariance, ScoreReport
 from harness.runs.folder.answers_folder import AnswersFolder, display_names
-from harness.runs.folder.run_folder import read_scores
+from harness.runs.folder.run_folder import read_scores_by_query
 from harness.schema import Ability
 from harness.scoring.judge_agreement import JudgeAgreement, Kappa, RateEstimate
 from harness.scoring.scores import range_over_judges
@@ -50,7 +50,7 @@ class AnsweredTables:
         """Raises UsageError for what is no folder of answers."""
         records = [AnswersFolder(folder).record for folder in folders]
         return [
-            cls(folder, name, record, read_scores(folder))
+            cls(folder, name, record, read_scores_by_query(folder)[0])
             for folder, name, record in zip(folders, display_names(records), records, strict=True)
         ]
 

@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pyarrow.compute as pc
 
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
 from harness.io.files import disk_errors, file_aside
-from harness.runfiles.arrow import read_parquet
 from harness.runfiles.write import read_blocks, write_jsonl, write_trec
 from harness.runs.folder.rankings import read_run_rankings, trec_tag
-from harness.runs.folder.run_folder import RunFolder, dataset_of_run, read_scores, scores_by_query
+from harness.runs.folder.run_folder import RunFolder, dataset_of_run, read_scores_by_query
 from harness.scoring.resolve import resolve
 
 FLAT = ("trec", "parquet", "jsonl")
@@ -160,9 +160,9 @@ def _metrics(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
     without scores."""
     if not (folder / "scores.json").is_file():
         return {}
-    path = scores_by_query(folder, read_scores(folder))
+    table = read_scores_by_query(folder)[1].filter(pc.field("protocol") == _PROTOCOL)
     found: dict[str, dict[str, dict[str, float]]] = {}
-    for row in read_parquet(path, filters=[("protocol", "=", _PROTOCOL)]).to_pylist():
+    for row in table.to_pylist():
         level = found.setdefault(row["query"], {"session": {}, "turn": {}})[_LEVELS[row["level"]]]
         for column, value in row.items():
             metric, at, k = column.partition("@")

@@ -187,12 +187,19 @@ def _refuse_unfinished(given: str, results: Path) -> None:
         raise UsageError(f"{given}: is archived; `harness runs unarchive {given}` restores it")
 
 
-def describe_run(folder: Path, *, numbers: bool = True) -> ListedRun:
-    """Return a finished run as it stands in a list; `broken` where its files cannot be read."""
+def describe_run(folder: Path, *, numbers: bool = True, verify: bool = False) -> ListedRun:
+    """Return a finished run as it stands in a list; `broken` where its files cannot be read, or,
+    with `verify`, are not as they were written or contradict each other."""
     try:
         record = read_with_checksums(folder / RUN_RECORD, RunRecord)
         scores = folder / "scores.json"
-        report = read_scores(folder) if numbers and scores.is_file() else None
+        report = None
+        if numbers and scores.is_file():
+            report = (
+                read_scores_by_query(folder)[0]
+                if verify
+                else read_scores(folder, check_inputs=False)
+            )
     except _BROKEN as error:
         return _broken(folder, folder / RUN_RECORD, error)
     changed = "+" if record.git and record.git.changed else ""

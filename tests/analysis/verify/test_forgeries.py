@@ -80,6 +80,8 @@ def refused_by_readers(harness: Harness, folder: Path) -> str:
     ]
     assert [one.status for one in told] == [2, 2, 2, 2], told
     assert not list(folder.parent.glob("leaderboard*"))
+    shown = orjson.loads(harness("runs", "show", folder, "--json").out)["run"]
+    assert (shown["state"], shown["value"]) == ("broken", None)
     message: str = told[0].err
     return message
 
