@@ -38,11 +38,11 @@ class SplitMetric(Record, omit_defaults=False):
 
     `difference` is a - b, with `low`, `high` and `p` of a fixed number of units, looked at once;
     `anytime_low`, `anytime_high` and `anytime_p` are valid at any time, for metrics with bounds.
-    The `_holm` ones are adjusted over the metrics of the test. `effect_size` is Cohen's d over
-    units. `min_effect` is the difference to detect, and `required_n` and `required_n_anytime` the
-    units of both arms that detect it with 80% power; `min_detectable_effect` and
-    `min_detectable_effect_anytime` are what the present units can detect. `failures_excluded` are
-    failed requests without a value. None is not measurable.
+    The `_holm` ones are adjusted over the metrics of the plan and `failed`, seen or not.
+    `effect_size` is Cohen's d over units. `min_effect` is the difference to detect, and
+    `required_n` and `required_n_anytime` the units of both arms that detect it with 80% power;
+    `min_detectable_effect` and `min_detectable_effect_anytime` are what the present units can
+    detect. `failures_excluded` are failed requests without a value. None is not measurable.
     """
 
     name: str
@@ -118,9 +118,9 @@ def split_report(plan: ABTestPlan, records: RecordColumns, level: float) -> Spli
     router = plan.router()
     routed = np.array([router.arm(unit) == "a" for unit in records.unit_ids], bool)
     columns = dict(sorted(records.metrics.items()))
+    failed = FAILED if FAILED not in columns else f"{FAILED} (raised)"
     if records.failed.any():  # a metric like any other, whose values are 0 and 1
-        name = FAILED if FAILED not in columns else f"{FAILED} (raised)"
-        columns[name] = (np.arange(len(records)), records.failed.astype(float))
+        columns[failed] = (np.arange(len(records)), records.failed.astype(float))
     metrics, repeated = [], 0
     for name, (rows, values) in columns.items():
         kept = ~crossed[records.unit[rows]]
@@ -131,9 +131,13 @@ def split_report(plan: ABTestPlan, records: RecordColumns, level: float) -> Spli
             rows, values = rows[once], values[once]
         bounds = plan.metrics.get(name) if name in records.metrics else (0.0, 1.0)
         metrics.append(_metric(plan, name, (rows, values), records, level, bounds))
-    for p in ("p", "anytime_p"):
+    bounded = [name for name, bounds in plan.metrics.items() if bounds]
+    for p, planned in (("p", plan.metrics), ("anytime_p", bounded)):
         given = [math.nan if getattr(m, p) is None else getattr(m, p) for m in metrics]
-        adjusted = zip(metrics, holm(given).tolist(), strict=True)
+        # A family that grew while it is watched would correct less of the first looks.
+        unseen = {*planned, failed} - {m.name for m in metrics if getattr(m, p) is not None}
+        corrected = holm([*given, *(1.0 for _ in unseen)]).tolist()
+        adjusted = zip(metrics, corrected[: len(metrics)], strict=True)
         metrics = [measurable(replace(m, **{f"{p}_holm": value})) for m, value in adjusted]
     report = SplitReport(
         plan=plan,
@@ -412,14 +416,13 @@ def _counted_as(report: SplitReport) -> str:
 def _method(report: SplitReport) -> str:
     methods = {m.method for m in report.metrics}
     tests = {"welch": "Welch's t", "two-proportion": "the two-proportion z"}
-    n = len(report.metrics)
     return (
         "A unit counts once, by the mean of its records. "
         f"Once: {' or '.join(tests[one] for one in tests if one in methods)}, right only if looked "
         "at a single time, at a number of units fixed before. Any time: betting, for metrics with "
         "bounds, right however often one looks. "
-        + ("p: Holm over the metrics; intervals are of each by itself. " if n > 1 else "")
-        + "Detectable, required: with 80% power; required counts units of both arms."
+        f"p: Holm over the metrics of the plan and `{FAILED}`; intervals are of each by itself. "
+        "Detectable, required: with 80% power; required counts units of both arms."
     )
 
 
