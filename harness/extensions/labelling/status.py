@@ -223,9 +223,8 @@ def _matrix(values: Sequence[Mapping[K, int]]) -> tuple[Matrix, list[K]]:
 
 def _marks(project: Project, own: Annotations) -> dict[str, int]:
     """Returns whether each query is unanswerable, of those that an annotator has finished."""
-    graded = Counter(query for query, _ in own.grades)
-    asked = {query: len(documents) for query, documents in project.to_judge.items()}
-    done = {query: 0 for query, n in asked.items() if n and graded[query] >= n}
+    asked = project.to_judge.items()
+    done = {q: 0 for q, ids in asked if ids and all((q, id_) in own.grades for id_ in ids)}
     return {**done, **own.unanswerable}
 
 

@@ -128,6 +128,19 @@ def test_who_judged_what_and_how_far_they_agree(large: Project) -> None:
     assert found.next_command == f"harness label open {large.folder} --annotator bob"
 
 
+def test_two_grades_of_one_text_finish_no_query(large: Project) -> None:
+    large.documents[1] = replace(large.documents[1], text=large.documents[0].text)
+    large.pool = [Candidate(query="q0", document=f"d{number}") for number in range(3)]
+    large.write()
+    for name, documents in (("ann", "d0 d1"), ("bob", "d0 d2")):  # as older projects graded copies
+        lines = [Annotation(query="q0", document=one, grade=2) for one in documents.split()]
+        large.annotation_log(name).append(*lines)
+    answerable = [
+        one for one in status(large.folder).agreement if one.variable == "cannot be answered"
+    ]
+    assert answerable == []  # ann has not finished it
+
+
 def test_generated_queries_that_nobody_judged_are_not_finished(large: Project) -> None:
     large.pool = [replace(one, ranks={}, proposal="construction") for one in large.pool]
     large.write()
