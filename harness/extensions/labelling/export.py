@@ -205,7 +205,7 @@ def _write(folder: Path, project: Project, queries: Sequence[LabelQuery], qrels:
     ignored = {name for query in queries for name in query.extra if name not in known}
     if any(query.generated for query in queries):
         ignored.add("generated")
-    if ignored:  # else `labelled` would refuse unknown fields
+    if ignored:  # else every run would note them as unknown fields
         names = ", ".join(map(json.dumps, sorted(ignored)))
         write_bytes(folder / SETTINGS, f"[ignore]\nqueries = [{names}]\n".encode())
     splits = {str(query.split) for query in queries if query.split}

@@ -127,7 +127,7 @@ function night() {
   find("night-title").textContent = last ? "The last night" : `The night of ${when}`;
   const short = found.ok + found.failed < found.runs ? `; ${count(found.runs)} were to be run` : "";
   find("night-said").textContent =
-    `${when}: ${count(found.ok)} ok, ${count(found.failed)} failed${short}. Tested: ${count(found.tested)} over all questions${found.messages && `; ${found.messages}`}.`;
+    `${when}: ${count(found.ok)} ok, ${count(found.failed)} failed${short}. Tested: ${count(found.tested)} over all queries${found.messages && `; ${found.messages}`}.`;
   find("night-table").replaceChildren(nightTable(data, place, slice, metric));
 }
 
