@@ -68,10 +68,10 @@ def read_rankings(
     form = form_of(path)
     if form in (".jsonl", ".json"):
         return _read_json(path, form, score_column)
-    if form in (".parquet", ".csv") or (form == ".tsv" and has_header(path, RUN)):
+    if form in (".parquet", ".csv") or (form == ".tsv" and (score_column or has_header(path, RUN))):
         return _of_columns((of_parquet if form == ".parquet" else of_delimited)(path, fields))
     if score_column:
-        raise UsageError(f"{path}: has no names of columns, so leave out --score-column")
+        raise UsageError(f"{path}: --score-column is for tables: .csv, .tsv, .parquet or JSON")
     return _read_trec(path, ranks=not is_trec(path))
 
 

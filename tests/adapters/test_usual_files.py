@@ -400,6 +400,10 @@ def test_a_column_that_is_not_there_is_named_as_it_was_asked_for(name: str, tmp_
     path = _write(tmp_path / name, content)
     with pytest.raises(UsageError, match="no field 'bm52'; it has query, document, score"):
         read_rankings(path, score_column="bm52")
+    if name == "a.tsv":
+        path.write_text("qury\tdocument\tbm25\nq\td1\t3\n")
+        with pytest.raises(UsageError, match=r"line 1: no field 'query' .* did you mean 'qury'"):
+            read_rankings(path, score_column="bm25")
 
 
 def test_a_tab_is_taken_only_from_lines_with_a_cell_too_many(tmp_path: Path) -> None:
