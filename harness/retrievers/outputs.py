@@ -206,14 +206,19 @@ def within(ids: Iterable[Any], n: int, place: Callable[[Any], int]) -> npt.NDArr
     return found
 
 
+def check_ranked_by(retriever: object) -> None:
+    """Raises UsageError for a `ranked_by` of a retriever that is neither `order` nor `score`."""
+    if (by := getattr(retriever, "ranked_by", "")) not in ("", "order", "score"):
+        raise UsageError(f"ranked_by of a retriever must be 'order' or 'score', not {by!r}")
+
+
 def ranked(found: Found, retriever: object) -> Result:
     """Returns what `search` returned for one question, with what ranks it: what the result itself
-    declares, else its retriever. Raises UsageError for another `ranked_by`, and as `as_result`."""
+    declares, else its retriever. Raises as `as_result`, and NotAnAnswerError for another word."""
     result = as_result(found)
-    by = result.ranked_by or getattr(retriever, "ranked_by", "")
-    if by not in ("", "order", "score"):
-        raise UsageError(f"ranked_by must be 'order' or 'score', not {by!r}")
-    return result if by == result.ranked_by else replace(result, ranked_by=by)
+    if result.ranked_by not in ("", "order", "score"):
+        raise NotAnAnswerError(f"ranked_by must be 'order' or 'score', not {result.ranked_by!r}")
+    return replace(result, ranked_by=result.ranked_by or getattr(retriever, "ranked_by", ""))
 
 
 def _order_of(scores: npt.NDArray[np.float64], by: str) -> npt.NDArray[np.intp] | None:
@@ -239,10 +244,8 @@ def in_order(
     positions: npt.NDArray[np.int64], scores: npt.NDArray[np.float64] | None, by: str = ""
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None, int]:
     """Returns positions and scores, best first, each document once, where it is best, and how many
-    were there again; `by`: see `Result.ranked_by`. Of `order`, no scores are kept.
-
-    Raises NotAnAnswerError for scores that contradict the order.
-    """
+    were there again; `by`: see `Result.ranked_by`. Of `order`, no scores are kept. Raises
+    NotAnAnswerError for scores that contradict the order."""
     scores = None if by == "order" else scores
     order = None if scores is None else _order_of(scores, by)
     if order is not None and scores is not None:

@@ -31,6 +31,7 @@ from harness.io.plugins import (
 )
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
+from harness.retrievers.outputs import check_ranked_by
 
 EXTRAS = {
     "argcomplete": "completion",
@@ -254,6 +255,7 @@ class RetrieverSpec:
                 f"retriever {self.name!r} lacks index(corpus) or search(queries, k), or, in place "
                 "of index, reset() and add(documents); see harness/retrievers/contract.py"
             )
+        check_ranked_by(built)
         return built
 
     def _factory(self) -> Callable[..., Any]:

@@ -225,10 +225,9 @@ def environment(venv: str) -> dict[str, str] | None:
 
 
 def revision(command: Sequence[str], venv: str = "") -> str | None:
-    """By what a run of this program is told from another: the files that are words of the command,
-    code and settings that it names in other ways, as `FILE:NAME` or `--option=FILE`, what these
-    import, if they are Python's, and the packages of its environment. None where there are none.
-    """
+    """By what a run of this program is told from another: files that are words of the command, code
+    and settings that it names in other ways, as `FILE:NAME` or `--option=FILE`, what these import,
+    if they are Python's, and the packages of its environment. None where there are none."""
     words = [word for part in command for word in (part, *part.split())]
     named = [text for word in words for text in (word, word.partition("=")[2])]
     places = [place for text in named for place in (text, text.rpartition(":")[0])]

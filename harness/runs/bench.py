@@ -293,8 +293,7 @@ def _returns_dataset_ids(bench: Bench) -> bool:
 def _put_documents(
     bench: Bench, answer: QueryResult, result: Result, k: int, own: int | None
 ) -> None:
-    ids = _returns_dataset_ids(bench)
-    positions = bench.view.positions(result.ids, returns_dataset_ids=ids)
+    positions = bench.view.positions(result.ids, returns_dataset_ids=_returns_dataset_ids(bench))
     scores = scores_of(result.scores, len(positions))
     positions, scores, answer.duplicates = in_order(positions, scores, result.ranked_by)
     answer.beyond_k = max(0, len(positions) - (k if own is None else k + 1))

@@ -19,6 +19,7 @@ from harness.records.run import MatchingRecord, RetrieverRecord, RunPlan
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
+from harness.retrievers.outputs import check_ranked_by
 from harness.retrievers.registry import FunctionRetriever, RetrieverSpec, wrapper_for
 from harness.runs.folder.run_folder import folder_name
 from harness.runs.provenance import known_by, named_files, retriever_record
@@ -244,7 +245,8 @@ def _batch_size(settings: Settings, retriever: Any) -> int:
 
 
 def _check_fit(settings: Settings, built: Retriever) -> None:
-    """Raise UsageError for settings that this retriever cannot be run with."""
+    """Raise UsageError for settings that this retriever cannot be run with, and its own."""
+    check_ranked_by(built)
     if settings.concurrency > 1 and not getattr(built, "thread_safe", False):
         raise UsageError(
             f"--concurrency {settings.concurrency}: the retriever does not say that its search may "

@@ -14,7 +14,7 @@ import pytest
 from corpora import labelled, ranked
 
 from harness.datasets.reader import Dataset
-from harness.errors import HarnessError, RunError, UsageError
+from harness.errors import RunError, UsageError
 from harness.io.records import to_plain
 from harness.records.run import QueryCounts, RunRecord
 from harness.retrievers.contract import Corpus, Hit, Question, Result
@@ -224,8 +224,12 @@ def test_scores_that_contradict_the_order_are_an_error_unless_one_is_declared(
     assert firsts[0] == "n0" != firsts[1]
     retriever = Returns(make)
     retriever.ranked_by = "distance"  # type: ignore[attr-defined]
-    with pytest.raises(HarnessError, match="must be 'order' or 'score', not 'distance'"):
+    with pytest.raises(UsageError, match="must be 'order' or 'score', not 'distance'"):
         run(notes, retriever, Settings(k=3), out=tmp_path / "wrong")
+    assert not (tmp_path / "wrong").exists()  # no query was asked
+    result = Returns(lambda h, p: Result(h, ranked_by="distance"))
+    with pytest.raises(RunError, match="Returns: ranked_by must be 'order' or 'score'"):
+        run(notes, result, Settings(k=3), out=tmp_path / "wrong")
 
 
 def test_scores_that_rise_by_rounding_alone_are_sorted(notes: Dataset, tmp_path: Path) -> None:
