@@ -344,9 +344,9 @@ def _outcome(change: MetricChange, p: float, tests: int, alpha: float) -> str:
 def drops(lines: Iterable[Line], found: ChangeOutcomes) -> list[GateResult]:
     """Compares each main metric over all queries with the last time; one check a metric.
 
-    The rule is the gate's (`harness.analysis.gate.may_pass`), with the `max_drop` that the list had
-    when the line was written. Without one, and where a run does not compare with the last time,
-    there is no check.
+    The rule is the gate's (`harness.analysis.gate.may_pass`), of two-sided tests, with the
+    `max_drop` that the list had when the line was written. Without one, and where a run does not
+    compare with the last time, there is no check.
     """
     checks = []
     for line in lines:
