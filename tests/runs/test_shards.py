@@ -133,6 +133,7 @@ class Own:
     """Answers in ways of its own."""
 
     supports_sharding = True
+    ranked_by = "score"
 
     def __init__(self, *answer: Any) -> None:
         self.answer = answer
