@@ -19,6 +19,7 @@ import { abilities } from "./abilities.js";
 import { addedSections } from "./added.js";
 import { answered } from "./answered.js";
 import { causes } from "./causes.js";
+import { others } from "./confidence_and_time.js";
 import {
   chosen,
   data,
@@ -31,7 +32,6 @@ import {
   who,
 } from "./data.js";
 import { depth, prompt } from "./depth.js";
-import { others } from "./confidence_and_time.js";
 import { opened, prepare, questions } from "./questions.js";
 
 const what = (...words) => el("div", { class: "what" }, ...words);
