@@ -97,7 +97,13 @@ def test_an_answer_that_is_null_or_empty_counts_0_whatever_was_judged_of_it(
     told = harness("answer", path, *locomo, "--json")
     one = _one(told)
     n = sum(len(range(0, len(talk["qa"]), 3)) for talk in talks)
-    assert one["answers"]["queries"] == {"asked": 1986, "answers": 1986, "failed": 1986 - n}
+    left = {"no answer in the file": 1986 - n}
+    assert one["answers"]["queries"] == {
+        "asked": 1986,
+        "answers": 1986,
+        "failed": 1986 - n,
+        "reasons": left,
+    }
     for protocol, metric in (("locomo-answers", "f1"), ("answers-text", "abstained")):
         cell = _cell(one, protocol, metric)
         assert (cell.n, cell.answered_only.n) == (1986, n)
@@ -181,7 +187,12 @@ def test_what_is_odd_is_counted_and_what_is_of_no_form_refused(
     told = harness("answer", path, *IDS, "--json")
     assert "1 answers are of no question of longmemeval/s-ids, ignored (x)" in told.err
     assert "1 answers are of a question again, the latest counts (e47becba)" in told.err
-    assert _one(told)["answers"]["queries"] == {"asked": 2, "answers": 2, "failed": 1}
+    assert _one(told)["answers"]["queries"] == {
+        "asked": 2,
+        "answers": 2,
+        "failed": 1,
+        "reasons": {"no answer in the file": 1},
+    }
     for text, said in (
         ("[1]", "expected records of question_id"),
         ('{"question_id": "e47becba"}', "hypothesis: is missing"),

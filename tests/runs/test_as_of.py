@@ -174,7 +174,7 @@ def test_a_haystack_as_of_many_times_is_one_haystack_to_intervals_and_comparison
     assert cell.interval.clusters == 12
     verdict = verify(folder)
     assert verdict.differences == []
-    assert [check for check in verdict.checks if not check.ok] == []
+    assert [check for check in verdict.checks if check.ok is False] == []
 
 
 def test_without_it_all_is_told_before_the_first_question(systems: str, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def holding(folder: Path, *secrets: str) -> list[str]:
     [
         f"api_key={CANARY}",
         f'inside={{"key": {{"token": "{CANARY}"}}}}',
-        f"inside=python x.py --password {CANARY}",
+        f'inside={{"command": "python x.py --password {CANARY}"}}',
     ],
 )
 def test_a_secret_among_the_parameters_is_refused_unsaid(
