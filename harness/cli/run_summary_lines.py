@@ -80,8 +80,6 @@ def _approximate(record: RunRecord) -> list[str]:
 
 def hits(report: ScoreReport) -> Line | None:
     """By which way texts of the system's own became documents."""
-    from harness.io.grid import counted
-
     found = report.hits
     if not found:
         return None
@@ -163,7 +161,6 @@ _OTHERS = (
 def head(report: ScoreReport, record: RunRecord, *, params: bool = True) -> str:
     """The lines above a table: what was run on which data, and how many queries."""
     from harness.datasets.manifest import IDS_ONLY
-    from harness.io.grid import counted
     from harness.scoring.scores import depth_message
 
     d, q = report.dataset, report.queries

@@ -51,9 +51,8 @@ Flags = npt.NDArray[np.bool_]
 
 FEW = 10
 """Below so many clusters signs are too few: t needs differences a third smaller."""
-_FARTHEST = (
-    1e4  # standard errors between differences, beyond which the noncentral t is not computed
-)
+_FARTHEST = 1e4
+"""Standard errors beyond which the noncentral t is not computed."""
 _NUMBERS = 1 << 22  # sums of columns under signs that are held at once
 
 # Sums of the same numbers in another order differ in their last digits: what should be equal to the

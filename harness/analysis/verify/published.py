@@ -37,7 +37,6 @@ _BY_HAND = "run.json was written by hand"
 Rescore = Callable[[Path, Dataset], ScoreReport]
 """Scores a run folder again as it was scored. The scorer is passed in, as it is not imported."""
 
-
 _OWN_FIELDS = {"run_version", "retriever", "settings", "queries", "measured"}
 """Fields of run.json that nobody writes by hand."""
 

@@ -51,14 +51,14 @@ class CheckpointWriter:
         """Append a result; with its report, of which the last counts, only where that is no longer
         than what was written since one."""
         exit_if_forked(self._process)
-        line, bare = _line(result), _line(msgspec.structs.replace(result, reported=None))
-        self._bytes += len(bare)
+        line = _line(msgspec.structs.replace(result, reported=None))
+        self._bytes += len(line)
         if result.reported is not None:
             if result.process in self._reports:
                 self._reports[result.process][0].reported = None
-            fits = len(line) <= 2 * self._bytes
+            fits = len(whole := _line(result)) <= 2 * self._bytes
             self._reports[result.process] = result, fits
-            line, self._bytes = (line, 0) if fits else (bare, self._bytes)
+            line, self._bytes = (whole, 0) if fits else (line, self._bytes)
         self._file.write(line)
         self._file.flush()
         if monotonic() - self._synced > _SYNC_SECONDS:
