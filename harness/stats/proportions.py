@@ -26,6 +26,8 @@ def binomial_p(successes: int, n: int, chance: float = 0.5) -> float:
     """
     from scipy.stats import binomtest  # takes a second to import
 
+    if not 0 <= successes <= n:
+        raise ValueError(f"{successes} successes in {n} tries: there must be from 0 to {n}")
     return float(binomtest(successes, n, chance).pvalue) if n else 1.0
 
 
