@@ -1,10 +1,10 @@
-"""The table of claims: what is claimed, the case that is hard on it, and what came, by simulation.
+"""Simulate the hard cases of every statistical claim and write the table of claims.
 
     python -m tests.benchmarks.claims [--share 1.0] [--only WORD]
 
-Every case draws data whose truth is known and counts what is wrong: an interval that misses the
-truth, a test that finds what is not there. It writes claims.md beside this file and the same
-table into docs/explanation/measured.md. All cases take about five minutes.
+Every case draws data with a known truth and counts errors: intervals that miss the truth, tests
+that report a difference that does not exist. Writes claims.md in this folder, and the same table
+into docs/explanation/measured.md. All cases take about five minutes.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from harness.analysis.drops import drops_of
 from harness.analysis.gate import drop_check
 from harness.extensions.online.monitor.period_test import PERIODS, PeriodTest
 from harness.stats.agreement import cohens_kappa, krippendorff_alpha
-from harness.stats.clusters import Clusters, Values
+from harness.stats.clusters import Clusters, Values, to_clusters
 from harness.stats.correlation import correlations
 from harness.stats.intervals import cluster_intervals
-from harness.stats.joint import JointTest, joint_tests, rank_ranges
+from harness.stats.joint import JointTest, joint_tests, mean_tests, rank_ranges
 from harness.stats.judged import (
     Errors,
     corrected_rate,
@@ -35,6 +35,7 @@ from harness.stats.judged import (
 from harness.stats.paired import equivalence, paired_t
 from harness.stats.proportions import sample_ratio
 from harness.stats.repeats import variance_components
+from harness.stats.resampling import RESAMPLING
 from harness.stats.unpaired import compare_unpaired
 from tests.benchmarks.change_detection import DAYS, alarmed
 from tests.benchmarks.gate_alarms import two_runs
@@ -48,17 +49,17 @@ Found = tuple[Sequence[bool] | Flags, Sequence[bool] | Flags]
 """Of each draw: whether it is wrong, and whether it is said to be approximate."""
 Generator = np.random.Generator
 PAGE = Path(__file__).parents[2] / "docs/explanation/measured.md"
-ABOVE, SOURCE = "before the method was changed.\n", "<!-- from: tests/benchmarks/claims.md -->"
-"""What stands above the tables on the page, and below each; they end at the next heading."""
+ABOVE, SOURCE = "the method that was replaced.\n", "<!-- from: tests/benchmarks/claims.md -->"
+"""The lines of the page above the tables and below each; the tables end at the next heading."""
 TOLERATED = 2.0
-"""Points above what is claimed that make no failure."""
+"""Percentage points above the claimed rate that do not count as a failure."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A claim that at most `claimed` per cent is wrong, and a case of it, drawn `draws` times.
+    """A case of the claim that at most `claimed` per cent are wrong, drawn `draws` times.
 
-    `before` is what came before the method was changed, in per cent, where it was.
+    `before` is the error rate of the method that was replaced, if one was.
     """
 
     claim: str
@@ -119,6 +120,16 @@ def t_test(rng: Generator, n: int, *, sizes: Values, icc: float) -> Found:
     second, _ = observations(rng, n, sizes, icc, 0.6)
     with np.errstate(invalid="ignore"):
         tests = paired_t(first, second, labels)
+    return [one.p <= 0.05 for one in tests], np.zeros(n, bool)
+
+
+def whole_haystacks(rng: Generator, n: int, *, haystacks: int) -> Found:
+    """Two systems of one mean; in each haystack one of them is better in every question."""
+    labels = np.repeat(np.arange(haystacks), 50)
+    shift = rng.choice([-0.1, 0.1], (haystacks, n))[labels]
+    differences = shift + rng.normal(0, 0.1, (len(labels), n))
+    grouped = to_clusters(differences, labels)
+    tests = mean_tests(grouped, {**RESAMPLING, "resamples": 999})
     return [one.p <= 0.05 for one in tests], np.zeros(n, bool)
 
 
@@ -223,7 +234,7 @@ def board(
 
 
 def verdicts(rng: Generator, right: Flags, judge: tuple[float, float]) -> Values:
-    """What a judge of this sensitivity and specificity says."""
+    """Verdicts of a judge with this sensitivity and specificity."""
     said = np.where(right, rng.random(right.shape) < judge[0], rng.random(right.shape) >= judge[1])
     return said.astype(float)
 
@@ -400,16 +411,16 @@ def monitored(rng: Generator, n: int, *, kind: str) -> Found:
 
 ONE_HUGE, PARETO = SIZES["1 of 180, 9 of 5"], SIZES["50, Pareto's"]
 MIXED = SIZES["1 of 180, 2 of 90, 20 of 5"]
-_HAYSTACKS = "a 95% interval over haystacks holds the mean"
-_QUERIES = "a 95% interval over queries holds the mean"
-_TESTS = "a test of two systems finds nothing where nothing differs"
-_EQUIVALENT = "systems that differ by exactly the margin are not called equivalent"
-_FAMILIES = "a family of tests finds nothing where nothing differs"
-_BOARDS = "a board of equal systems shows no order"
-_KAPPA = "a 95% interval of agreement holds the true value"
-_JUDGED = "a 95% interval behind a judge holds the true rate, or difference"
-_IN_USE = "an A/B test looked at all the time, or a monitor, finds nothing where nothing is"
-_OTHERS = "other intervals"
+_HAYSTACKS = "95% intervals of a mean over haystacks"
+_QUERIES = "95% intervals of a mean over queries"
+_TESTS = "tests of two systems without a difference"
+_EQUIVALENT = "equivalence tests of systems that differ by exactly the margin"
+_FAMILIES = "families of tests without a difference"
+_BOARDS = "boards of equal systems"
+_KAPPA = "95% intervals of agreement"
+_JUDGED = "95% intervals of a rate, or a difference, behind a judge"
+_IN_USE = "A/B tests looked at all the time, and monitors, without a change"
+_OTHERS = "other 95% intervals"
 _FOUND = np.array([0.4, 0.2, 0.12, 0.1, 0.08, 0.1])
 _LONE = [1] * 500
 
@@ -440,8 +451,11 @@ def _cases() -> Iterator[Case]:
     yield Case(_TESTS, "t, 180 and nine of 5, correlation 0.5", huge, 2000, "82.6%")
     mixed = partial(t_test, sizes=MIXED, icc=0.1)
     yield Case(_TESTS, "t, 180, two of 90, twenty of 5, correlation 0.1", mixed, 2000, "20.5%")
+    for haystacks in (2, 3, 4, 6, 9):
+        name = f"{haystacks} haystacks of 50, each better or worse as a whole"
+        yield Case(_TESTS, name, partial(whole_haystacks, haystacks=haystacks), 2000)
     for units, spread, before in (((4, 30), (1, 0.2), "13%"), ((20, 80), (3, 1), "")):
-        name = f"unpaired, {units[0]} haystacks beside {units[1]} of less spread"
+        name = f"unpaired, {units[0]} haystacks and {units[1]} of less spread"
         yield Case(_TESTS, name, partial(unpaired, units=units, spread=spread), 2000, before)
     for size, share, before in ((40, 0.1, "47.6%"), (300, 0.05, "21.3%")):
         pairs = partial(equivalent_pairs, size=size, share=share, rare=True)
@@ -451,8 +465,8 @@ def _cases() -> Iterator[Case]:
         ("180, two of 90, twenty of 5, correlation 0.5", MIXED, 0.3, 0.5, "19.0%"),
         ("fifty of Pareto's sizes, correlation 0.5", PARETO, 0.3, 0.5, "15.3%"),
         ("150 log-normal, correlation 0.3", SIZES["150, log-normal"], 0.05, 0.3, "11.9%"),
-        ("ten of 30, few of which differ", np.full(10, 30), 0.05, 0.3, "34 to 51%"),
-        ("ten of 30, one in five of which differs", np.full(10, 30), 0.05, 0.7, "34 to 51%"),
+        ("ten of 30, few of them differ", np.full(10, 30), 0.05, 0.3, "34 to 51%"),
+        ("ten of 30, one in five of them differs", np.full(10, 30), 0.05, 0.7, "34 to 51%"),
     ):
         draw = partial(equivalent_haystacks, sizes=sizes, margin=margin, icc=icc)
         yield Case(_EQUIVALENT, name, draw, 1000, before)
@@ -462,7 +476,7 @@ def _cases() -> Iterator[Case]:
         yield Case(_FAMILIES, f"compare, five slices, three metrics, {name}", draw, 500, before)
     for haystacks, size, before in ((0, 300, "37 to 58%"), (10, 30, ""), (6, 50, "50%")):
         name = f"{haystacks} haystacks of {size}" if haystacks else f"{size} questions"
-        name = f"`detectable` is not shown, {name}: 20 claimed"
+        name = f"a difference of `detectable` is not shown, {name}: 20 claimed"
         draw = partial(undetected, haystacks=haystacks, size=size)
         yield Case(_FAMILIES, name, draw, 500, before, 20.0)
     for haystacks, size, before in ((0, 65, "4.0%"), (0, 300, "5.7%"), (50, 6, "7.2%")):
@@ -548,7 +562,7 @@ def _cases() -> Iterator[Case]:
     for pattern in ("power law", "rich get richer"):
         name = f"users who come back, {pattern}"
         yield Case(_IN_USE, name, partial(returning, pattern=pattern), 250)
-    name = "the split of an A/B test, looked at after every unit: 0.1 claimed"
+    name = "sample ratio, looked at after every unit: 0.1 claimed"
     yield Case(_IN_USE, name, split_looked_at, 2000, "1.95%", 0.1)
     for kind, before in (
         ("day and night, ±0.05", "94.0%"),
@@ -565,7 +579,7 @@ def table(cases: Sequence[Case], share: float) -> Iterator[str]:
     """The tables, by claim."""
     for claim in dict.fromkeys(case.claim for case in cases):
         yield f"\n**{claim[0].upper()}{claim[1:]}**\n"
-        yield "| case | draws | before | wrong | flagged | wrong without a flag | |"
+        yield "| case | draws | before | wrong | flagged | wrong without a flag | verdict |"
         yield "|---|---:|---:|---:|---:|---:|---|"
         for case in cases:
             if case.claim == claim:
