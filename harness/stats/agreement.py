@@ -1,21 +1,21 @@
 """Agreement of annotators: per cent, Cohen's kappa, Krippendorff's alpha, each with an interval.
 
-Which one to look at, for grades from 0 to 3: alpha with ordinal distances, which takes any number
-of annotators and gaps; of two annotators quadratic-weighted kappa says nearly the same. Unweighted
-kappa and nominal alpha count a 2 against a 3 as wrong as a 0 against a 3. Per cent agreement is not
-corrected for chance: where most documents are not relevant it is high whatever annotators do.
+For grades from 0 to 3 use alpha with ordinal distances: it supports any number of annotators and
+missing values, and nearly equals quadratic-weighted kappa for two annotators. Unweighted kappa and
+nominal alpha treat 2 against 3 like 0 against 3. Per cent agreement is not corrected for chance: it
+is always high if most documents are not relevant.
 
-Intervals leave out one cluster after the other (jackknife), as judgements of one query are not
-independent; without clusters every unit is its own. Near 1 such an interval is too short: after
-full agreement it has no length at all. So it is made with four judgements more, two that agree and
-two that do not, spread evenly over the values, as Agresti & Coull (1998) do for a share; t has the
-degrees of freedom of the effective number of clusters (Kish 1965) less 1. Simulated, a 95% interval
-holds the true value in 94 to 99% with 10 to 500 units, and in 92 to 100% over clusters of about
-ten. Over ten clusters of 40 of which some have nearly all of a rare value it holds 86%: below 40
-clusters, or as few as unequal ones are worth, the note says so (`tests/benchmarks/claims.md`).
+Intervals are a jackknife over clusters, since judgements of one query are not independent; without
+clusters each unit is one. A plain jackknife is too short near 1, and has no length at full
+agreement. So four judgements are added for it, two that agree and two that do not, spread evenly
+over the values, as Agresti & Coull (1998) do for a share; t has the effective number of clusters
+(Kish 1965) - 1 degrees of freedom. In simulations a 95% interval contains the true value in 94 to
+99% with 10 to 500 units, in 92 to 100% over clusters of about ten, and in 85% over ten clusters of
+40 with a rare value in few of them. Below 40 effective clusters the note gives their number
+(`tests/benchmarks/claims.md`).
 
-Where nothing could have disagreed (everybody gave everything the same grade) chance-corrected
-agreement is 0 / 0: not measurable, NaN here, neither 1 nor 0.
+If all annotators gave the same grade to everything, chance-corrected agreement is 0 / 0: not
+measurable, NaN here.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ Statistic = Callable[[Values], Values]
 class Agreement:
     """A measure of agreement. `value`, `low` and `high` are NaN where not measurable.
 
-    `units`: things that two annotators or more judged, `clusters`: independent groups of them (the
-    units where none were given). `note` says why an interval is approximate or missing, or a value
-    not measurable.
+    `units` were judged by two annotators or more; `clusters` are independent groups of them (the
+    units if none were given). `note` is the reason for an approximate or missing interval, or
+    value.
     """
 
     value: float
@@ -55,7 +55,7 @@ class Agreement:
 
     @property
     def measurable(self) -> bool:
-        """Whether there is a value."""
+        """Whether the value is a number."""
         return not math.isnan(self.value)
 
 
@@ -65,10 +65,10 @@ def percent_agreement(
     *,
     level: float = 0.95,
 ) -> Agreement:
-    """Chance that two annotators of the same thing, picked at random, gave it the same value.
+    """Probability that two random annotators of the same unit gave it the same value.
 
-    `ratings` has shape (annotators, units), NaN where one did not judge; `clusters` a label a unit.
-    Of two annotators it is the share of units on which they agree. Raises ValueError.
+    `ratings` has shape (annotators, units), NaN for missing judgements; `clusters` a label per
+    unit. For two annotators it is the share of units on which they agree. Raises ValueError.
     """
     given = _Ratings.of(ratings, clusters)
 
@@ -86,12 +86,12 @@ def krippendorff_alpha(
     distance: str = "ordinal",
     level: float = 0.95,
 ) -> Agreement:
-    """Krippendorff's alpha of any number of annotators, gaps allowed; shapes as above.
+    """Krippendorff's alpha of any number of annotators; shapes as in `percent_agreement`.
 
     alpha = 1 - D_o / D_e = 1 - (n - 1) sum o_ck d_ck^2 / sum n_c n_k d_ck^2 over the coincidences
     o_ck of pairs of values in units that were judged twice or more (Krippendorff 2011, Computing
     Krippendorff's Alpha-Reliability). d is 0 or 1 (`nominal`), the difference (`interval`), or the
-    number of values that lie between, half of both ends counted (`ordinal`). Raises ValueError.
+    number of values between them, with half of both ends (`ordinal`). Raises ValueError.
     """
     if distance not in DISTANCES:
         raise ValueError(f"the distance must be one of {', '.join(DISTANCES)}, not {distance!r}")
@@ -117,7 +117,7 @@ def cohens_kappa(
     weights: str = "none",
     level: float = 0.95,
 ) -> Agreement:
-    """Cohen's kappa of two annotators, of shape (units,), NaN where one did not judge.
+    """Cohen's kappa of two annotators, of shape (units,), NaN for missing judgements.
 
     kappa = 1 - sum w p / sum w e over the shares p of pairs of values and those e that are expected
     from both annotators' margins (Cohen 1960, 1968). w is 1 off the diagonal (`none`), the distance
@@ -141,10 +141,10 @@ def cohens_kappa(
 
 @dataclass(frozen=True)
 class _Ratings:
-    """What was judged by two annotators or more.
+    """Units judged by two annotators or more.
 
-    `codes`, shape (annotators, units): indices into `values`, the distinct ones ascending, -1 where
-    there is none. `cluster`, shape (units,): each unit's cluster, of `clusters`.
+    `codes`, shape (annotators, units): indices into `values`, the distinct ones ascending, -1 for
+    missing ones. `cluster`, shape (units,): each unit's cluster, of `clusters`.
     """
 
     codes: npt.NDArray[np.int64]
@@ -158,7 +158,7 @@ class _Ratings:
         if matrix.ndim != 2:
             raise ValueError(f"ratings must be (annotators, units), not of shape {matrix.shape}")
         if np.isinf(matrix).any():
-            raise ValueError("ratings must be finite, or NaN where there is none")
+            raise ValueError("ratings must be finite, or NaN if missing")
         labels = np.arange(matrix.shape[1]) if clusters is None else np.asarray(clusters)
         if labels.shape != matrix.shape[1:]:
             raise ValueError(f"{matrix.shape[1]} units, but clusters of shape {labels.shape}")
@@ -166,7 +166,7 @@ class _Ratings:
         matrix, labels = matrix[:, twice], labels[twice]
         cluster, n = cluster_codes(labels, len(labels))
         values = np.unique(matrix[~np.isnan(matrix)])
-        if len(values) == 1:  # that another could have been given
+        if len(values) == 1:  # another value was possible
             values = np.append(values, values + 1)
         codes = np.where(np.isnan(matrix), -1, np.searchsorted(values, matrix))
         return cls(codes, values, cluster, n)
@@ -186,7 +186,7 @@ class _Ratings:
 
     @property
     def contingencies(self) -> Values:
-        """Of two annotators: twice how often one gave a value and the other that, by cluster."""
+        """Twice the counts of pairs of values of two annotators, by cluster."""
         units, v = self.codes.shape[1], len(self.values)
         pairs = np.zeros((units, v, v))
         pairs[np.arange(units), self.codes[0], self.codes[1]] = 2
@@ -201,7 +201,7 @@ class _Ratings:
 def _measured(
     tables: Values, given: _Ratings, statistic: Statistic, level: float, *, least: int
 ) -> Agreement:
-    """The statistic of all tables together, from `least` to 1, with its interval."""
+    """The statistic of the sum of all tables, from `least` to 1, with its interval."""
     if not 0 < level < 1:
         raise ValueError(f"bad level {level}")
     units, n = given.codes.shape[1], len(tables)
@@ -210,7 +210,7 @@ def _measured(
     if not units:
         note = "nothing was judged by two annotators"
     elif math.isnan(value):
-        note = "everything has the same value, so chance would agree as well: not measurable"
+        note = "all values are equal, so agreement by chance is complete: not measurable"
     elif n < 2:
         note = f"a single {'cluster' if units > 1 else 'unit'} shows no spread: no interval"
     else:
@@ -223,7 +223,7 @@ def _measured(
 
 
 def _jackknife(tables: Values, statistic: Statistic, t: float) -> tuple[float, float]:
-    """The middle of an interval and how far it reaches, with four judgements added."""
+    """The middle and half-width of an interval, with four judgements added."""
     v = tables.shape[1]
     agree, differ = 2 * np.eye(v) / v, 2 * (1 - np.eye(v)) / (v * (v - 1))
     tables = np.concatenate([tables, np.stack([agree, agree, differ, differ])])
@@ -251,7 +251,7 @@ def _vector(values: npt.ArrayLike) -> Values:
 
 
 def _ratio(part: Values, whole: Values) -> Values:
-    """part / whole, NaN where whole is 0."""
+    """part / whole, NaN if whole is 0."""
     out = np.full(np.shape(whole), np.nan)
     np.divide(part, whole, out=out, where=whole > 0)
     return out

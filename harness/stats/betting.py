@@ -1,23 +1,22 @@
 """Betting on a bounded mean: exact, always-valid p values and intervals at every n.
 
-Who says that the mean of values in [0, 1] is m is made to take bets at fair odds: stake a share c
-of the capital on each coming value being above m, and the capital becomes
-prod((1 - c) + c x_i / m). If m is the mean, whatever came before, this is a martingale that starts
-at 1, and the chance that it ever reaches 1 / alpha is at most alpha (Ville 1939). No distribution
-is assumed, no independence, and no number of observations. One player bets on above, one on below;
-each spreads the capital evenly over `SHARES`, since the best share depends on how far and how
-certain the truth is; p is half the reciprocal of the richer one, as each has half of alpha.
+To test that the mean of values in [0, 1] is m, bet at fair odds that each next value is above m:
+with a share c of the capital at stake, the capital is prod((1 - c) + c x_i / m). If m is the
+conditional mean given all earlier values, this is a martingale that starts at 1, and reaches
+1 / alpha at any time with probability at most alpha (Ville 1939). This assumes no distribution, no
+independence, and no number of observations. One player bets on above, one on below; each spreads
+its capital evenly over `SHARES`, since the best share depends on the unknown mean; p is half the
+reciprocal of the larger capital, as each player has half of alpha.
 
-A p value of a fixed n is right once, at that n. These may be looked at after every value, and a
-test may stop at any of them. The usual normal mixture (mSPRT) is not used: it takes means for
-normal, and where two arms have equal means and one has rare large values it errs in up to 90% of
-tests of a claimed 5% (`tests/benchmarks/ab_power.md`). No count of events would warn of values that
-have not occurred yet.
+The p value of a fixed n is valid once. These p values may be looked at after every value, and a
+test may stop at any time. The usual normal mixture (mSPRT) assumes normal means: if two arms have
+equal means and one has rare large values, it errs in up to 90% of tests at 5%
+(`tests/benchmarks/ab_power.md`). Counting events cannot warn of values that have not occurred yet.
 
 Source: Waudby-Smith & Ramdas 2024, Estimating means of bounded random variables by betting, JRSS B
-86(1), the hedged capital process of section 4, with a fixed mixture of shares in place of one that
-follows the data: as exact, nothing to tune, and each capital is monotone in m, so that the interval
-is found by halving.
+86(1), the hedged capital process of section 4, with a fixed mixture of shares instead of an
+adaptive one: as exact, nothing to tune, and the capital is monotone in m, so that bisection finds
+the interval.
 """
 
 from __future__ import annotations
@@ -30,15 +29,15 @@ import numpy.typing as npt
 from harness.stats.clusters import Ints, Values
 
 SHARES = np.geomspace(0.004, 0.98, 16)
-_STEP = 1e-6  # of the bounds' distance: to this the ends of an interval are found, then outwards
+_STEP = 1e-6  # precision of interval ends, relative to the bounds; rounded outwards
 
 
 def betting_p(values: npt.ArrayLike, null: float, bounds: tuple[float, float] = (0, 1)) -> Values:
-    """Two-sided p after each value, against the mean `null`; the least of all is as valid.
+    """Two-sided p after each value for the mean `null`; the minimum of all is valid too.
 
-    P(any of them is ever alpha or less) <= alpha for values whose conditional mean, given what came
-    before, is `null`. Time is on the last axis, other axes are streams of their own. Raises
-    ValueError for values outside `bounds` and a null that is not between them.
+    P(any p is ever <= alpha) <= alpha for values with the conditional mean `null` given all earlier
+    values. Time is the last axis; other axes are separate streams. Raises ValueError for values
+    outside `bounds` and a null that is not between them.
     """
     x, m = _scaled(values, null, bounds)
     return _p(np.maximum(_log_wealth(x, m), _log_wealth(1 - x, 1 - m)))
@@ -47,11 +46,11 @@ def betting_p(values: npt.ArrayLike, null: float, bounds: tuple[float, float] = 
 def betting_interval(
     values: npt.ArrayLike, bounds: tuple[float, float] = (0, 1), *, level: float = 0.95
 ) -> tuple[float, float]:
-    """The interval of the mean at this moment (all values so far, one dimension); exact.
+    """Exact interval of the mean at this moment; `values` are all so far, in one dimension.
 
-    Holds the means against which the present capital is below 2 / (1 - level) on either side. Not
-    cut with the intervals of earlier moments. The bounds themselves where nothing was seen. Raises
-    ValueError as `betting_p`.
+    Contains the means for which the present capital is below 2 / (1 - level) on either side; not
+    intersected with earlier intervals. Without values it is `bounds`. Raises ValueError like
+    `betting_p`.
     """
     if not 0 < level < 1:
         raise ValueError(f"level {level} must be between 0 and 1")
@@ -65,9 +64,9 @@ def betting_interval(
 
 
 def shown_from(units: int, deviation: float, level: float = 0.95) -> float:
-    """The least mean of so many values from -1 to 1 against which 0 is refuted; infinite for none.
+    """Smallest mean of `units` values from -1 to 1 that rejects 0; infinite if there is none.
 
-    For planning: takes log(1 + c x) for c x - (c x)^2 / 2, and the spread of the values for known.
+    For planning: approximates log(1 + c x) by c x - (c x)^2 / 2 with a known spread of the values.
     """
     stakes, limit = SHARES, math.log(2 * len(SHARES) / (1 - level))
     low, high = 0.0, float(units)
@@ -84,13 +83,13 @@ def balanced(
     split: float = 0.5,
     bounds: tuple[float, float] = (0, 1),
 ) -> tuple[Values, tuple[float, float]]:
-    """(stream, its bounds): one stream whose mean is the mean of a minus the mean of b.
+    """A stream with the mean of a minus the mean of b, and the bounds of its values.
 
-    For units dealt to a with chance `split`, each seen once: (x - g) / split in a and
-    -(x - g) / (1 - split) in b, where g is the mean of all values before. As chance alone decides
-    the arm, every entry has the mean difference as its expectation, exactly, also while both arms
-    drift (inverse probability weighting; g only takes spread away). Its null is 0. Time on the last
-    axis. Raises ValueError as `betting_p`.
+    For units assigned to a with probability `split`, each seen once: (x - g) / split in a and
+    -(x - g) / (1 - split) in b, with the mean g of all earlier values. The assignment is random, so
+    the expectation of each entry is exactly the mean difference, even while both arms drift
+    (inverse probability weighting; g only reduces the spread). The null is 0. Time is the last
+    axis. Raises ValueError like `betting_p`.
     """
     if not 0 < split < 1:
         raise ValueError(f"split {split} must be between 0 and 1")
@@ -108,7 +107,7 @@ def balanced(
 def _scaled(
     values: npt.ArrayLike, null: float, bounds: tuple[float, float]
 ) -> tuple[Values, float]:
-    """Values and null with the bounds at 0 and 1."""
+    """Scale values and null to bounds of 0 and 1."""
     low, high = bounds
     if not (math.isfinite(low) and math.isfinite(high) and low < high):
         raise ValueError(f"bounds {low} and {high} must be two finite numbers, the lower first")
@@ -124,7 +123,7 @@ def _scaled(
 
 
 def _log_wealth(x: Values, m: float) -> Values:
-    """Logarithm of the capital of who bets on values above `m`, after each."""
+    """Logarithm of the capital of the player who bets on values above `m`, after each value."""
     total = np.full(x.shape, -np.inf)
     for share in SHARES:
         np.logaddexp(total, np.log1p(share * (x / m - 1)).cumsum(axis=-1), out=total)
@@ -136,8 +135,8 @@ def _p(log_wealth: npt.ArrayLike) -> Values:
 
 
 def _last_refuted(x: Values, times: Ints, limit: float) -> float:
-    """The largest mean, to within a step below, against which betting on above has `limit`."""
-    # Not SciPy's bisect, which may end on either side of the root: the interval would not be exact.
+    """The largest mean, at most a step too low, for which the log capital reaches `limit`."""
+    # SciPy's bisect may end on either side of the root: the interval would not be exact.
     low, high = 0.0, 1.0
     while high - low > _STEP:
         middle = (low + high) / 2
@@ -149,6 +148,6 @@ def _last_refuted(x: Values, times: Ints, limit: float) -> float:
 
 
 def _final(x: Values, times: Ints, m: float) -> float:
-    """Logarithm of the last capital; `times` says how often each value came."""
+    """Logarithm of the final capital; `times` are the counts of the distinct values."""
     logs = [float(times @ np.log1p(share * (x / m - 1))) for share in SHARES]
     return float(np.logaddexp.reduce(logs)) - math.log(len(SHARES))

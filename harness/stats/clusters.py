@@ -1,8 +1,7 @@
 """Independent clusters: observations, or groups of observations that are not independent.
 
-The mean of a metric is sum / count over all observations. By cluster that is a ratio of two sums,
-and an observation by itself is a cluster of one: so everything else in this package works on the
-sums and counts of clusters and needs to know nothing more.
+The mean of a metric is sum / count over all observations. A single observation is a cluster of
+one, so the rest of this package works on the sums and counts of clusters only.
 """
 
 from __future__ import annotations
@@ -37,20 +36,20 @@ class Clusters:
 
     @cached_property
     def present(self) -> npt.NDArray[np.bool_]:
-        """Which clusters have an observation of a metric, shape (clusters, metrics)."""
+        """Whether a cluster has an observation of a metric, shape (clusters, metrics)."""
         return self.counts > 0
 
     @cached_property
     def means(self) -> Values:
-        """Mean over observations, shape (metrics,); NaN where there are none."""
+        """Mean over observations, shape (metrics,); NaN without observations."""
         return _ratio(self.sums.sum(axis=0), self.counts.sum(axis=0))
 
     @cached_property
     def effective(self) -> Values:
-        """How many clusters of equal size would tell as much, shape (metrics,); NaN for none.
+        """Effective number of clusters, shape (metrics,); NaN without observations.
 
-        (sum of sizes)^2 / sum of squared sizes (Kish 1965): the number of clusters where all have
-        the same size, and little more than 1 where one holds nearly everything.
+        (sum of sizes)^2 / sum of squared sizes (Kish 1965): the number of clusters if all have
+        the same size, and little more than 1 if one has nearly all observations.
         """
         return _ratio(self.counts.sum(axis=0) ** 2, (self.counts**2).sum(axis=0))
 
@@ -60,17 +59,17 @@ class Clusters:
 
         se^2 = 1 / N^2 * sum over clusters (S_g - mean * N_g)^2 / (1 - N_g / N): the bias-reduced
         cluster-robust variance, CR2 (Bell & McCaffrey 2002), of a mean, for which
-        (I - H)^(-1/2) has this closed form. Where all clusters have one size it is the linearised
-        variance of a ratio (Cochran 1977, section 6.3), and s^2 / n where every cluster is one
-        observation. Unlike that, it does not take a cluster that holds most of the observations,
-        and so pulls the mean to itself, for one that agrees with it.
+        (I - H)^(-1/2) has this closed form. For clusters of one size it is the linearised variance
+        of a ratio (Cochran 1977, section 6.3), and s^2 / n for clusters of one observation. It
+        corrects for a large cluster pulling the mean towards itself, which makes its residual
+        small.
         """
         n = self.counts.sum(axis=0)
         residual = self.sums - self.counts * np.nan_to_num(self.means)
         raised = _ratio(residual**2, 1 - _ratio(self.counts, n[None, :]))
         errors = np.sqrt(_ratio(np.nansum(raised, axis=0), n**2))
         errors = np.where(self.present.sum(axis=0) < 2, np.nan, errors)
-        # Equal clusters have no spread but what rounding leaves of it.
+        # Equal clusters have no spread except rounding errors.
         size = _ratio(np.abs(self.sums).sum(axis=0), n)
         return np.where(errors <= _ROUNDING * size, 0.0, errors)
 
@@ -78,9 +77,9 @@ class Clusters:
     def degrees(self) -> Values:
         """Degrees of freedom of each standard error, shape (metrics,); NaN below two clusters.
 
-        Satterthwaite's, as Bell and McCaffrey take them for CR2: 2 E(se^2)^2 / Var(se^2) if the
-        observations were independent. With q_g = N_g^2 / (1 - N_g / N) that is
-        N^2 / (sum N_g^2 + ((sum q_g)^2 - sum q_g^2) / N^2): clusters - 1 where all have one size,
+        Satterthwaite's, as in Bell & McCaffrey for CR2: 2 E(se^2)^2 / Var(se^2) for independent
+        observations. With q_g = N_g^2 / (1 - N_g / N) that is
+        N^2 / (sum N_g^2 + ((sum q_g)^2 - sum q_g^2) / N^2): clusters - 1 if all have one size,
         and 1.5 for one cluster of 180 and nine of 5.
         """
         n = self.counts.sum(axis=0)
@@ -90,18 +89,18 @@ class Clusters:
         return np.where(self.present.sum(axis=0) < 2, np.nan, found)
 
     def by_cluster(self) -> Clusters:
-        """Every cluster counted once, by its own mean: for the mean over haystacks."""
+        """Clusters as single observations, each with its own mean: for the mean over haystacks."""
         means = np.where(self.present, np.nan_to_num(_ratio(self.sums, self.counts)), 0.0)
         return Clusters(means, self.present.astype(np.float64), self.clustered)
 
     def column(self, at: int) -> tuple[Values, Values]:
-        """(sums, counts) of the clusters that are present in one metric."""
+        """(sums, counts) of the clusters with observations of one metric."""
         here = self.present[:, at]
         return self.sums[here, at], self.counts[here, at]
 
 
 def to_clusters(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) -> Clusters:
-    """Gather observations into clusters; clusters keep the order in which they first appear.
+    """Group observations into clusters, in order of first appearance.
 
     Raises ValueError for infinite values, more than two dimensions, and labels of another length.
     """
@@ -114,7 +113,7 @@ def to_clusters(values: npt.ArrayLike, clusters: npt.ArrayLike | None = None) ->
     if n == len(matrix):
         return Clusters(filled, scored.astype(np.float64), clustered=False)
     sums, counts = np.zeros((n, matrix.shape[1])), np.zeros((n, matrix.shape[1]))
-    for at in range(matrix.shape[1]):  # a tenth of the time of np.add.at, in the same order
+    for at in range(matrix.shape[1]):  # ten times as fast as np.add.at, in the same order
         sums[:, at] = np.bincount(codes, filled[:, at], n)
         counts[:, at] = np.bincount(codes, scored[:, at], n)
     return Clusters(sums, counts, clustered=True)
@@ -128,12 +127,12 @@ def as_columns(values: npt.ArrayLike) -> Values:
     if matrix.ndim != 2:
         raise ValueError(f"values must be (observations, metrics), not of shape {matrix.shape}")
     if np.isinf(matrix).any():
-        raise ValueError("values must be finite, or NaN where there is none")
+        raise ValueError("values must be finite, or NaN if missing")
     return matrix
 
 
 def cluster_codes(clusters: npt.ArrayLike, n: int) -> tuple[Ints, int]:
-    """A number for each observation's cluster, by first appearance, and how many there are."""
+    """The number of each observation's cluster, by first appearance, and the number of clusters."""
     labels: npt.NDArray[Any] = np.asarray(clusters)
     if labels.shape != (n,):
         raise ValueError(f"clusters must be {n} labels, not of shape {labels.shape}")
@@ -144,7 +143,7 @@ def cluster_codes(clusters: npt.ArrayLike, n: int) -> tuple[Ints, int]:
 
 
 def _ratio(part: Values, whole: Values) -> Values:
-    """part / whole, NaN where whole is not above 0."""
+    """part / whole, NaN unless whole is above 0."""
     out = np.full(np.broadcast_shapes(np.shape(part), np.shape(whole)), np.nan)
     np.divide(part, whole, out=out, where=whole > 0)
     return out

@@ -1,20 +1,20 @@
-"""How two measures of the same observations go together: Pearson's and Spearman's coefficients.
+"""Pearson's and Spearman's correlation of two measures of the same observations.
 
-Intervals, over observations or over whole clusters, ranks taken anew every time:
+Intervals are over observations or whole clusters, with ranks computed for each resample:
 
 * 40 clusters or more: percentile bootstrap.
 * 2 to 39: jackknife over clusters of Fisher's z = atanh(r), with t of clusters - 1 degrees of
   freedom (Efron & Tibshirani 1993, An Introduction to the Bootstrap, section 11.5, on the z scale).
 
-Why: simulated coverage of 95% intervals of Pearson's r of two shares such as recall by ids and by
-similarity (1,000 to 1,500 samples a number). Fisher's own interval, which takes both for normal,
-holds the true value in 81 to 88% of samples of 20 to 400. With 3, 5, 10, 20 and 39 clusters the
-bootstrap holds it in 76, 83, 90, 91 and 94%, the jackknife in 96, 95, 95, 95 and 95%. From 80
-single observations on the bootstrap holds it in 94 to 95%.
+Simulated coverage of 95% intervals of Pearson's r of two shares, such as recall by ids and by
+similarity (1,000 to 1,500 samples each): Fisher's interval, which assumes normal values, covers 81
+to 88% for 20 to 400 observations. With 3, 5, 10, 20 and 39 clusters the bootstrap covers 76, 83,
+90, 91 and 94%, the jackknife 96, 95, 95, 95 and 95%. From 80 single observations on the bootstrap
+covers 94 to 95%.
 
-Where few observations differ from the rest it holds far less: 4 to 38% for two scores that are 1 in
-one of fifty of 60. Where fewer than five are expected to differ in both measures by chance, as in a
-chi-square test, the note says so.
+If few observations differ from the rest, coverage is far lower: 6 to 27% for two scores of 60 that
+are 1 in 2% with a true r of 0 to 0.3. The note gives their numbers if fewer than five observations
+are expected to differ in both measures by chance, as in a chi-square test.
 """
 
 from __future__ import annotations
@@ -36,10 +36,9 @@ FEW_EXPECTED = 5
 class Correlation:
     """A coefficient from -1 to 1 with its interval.
 
-    `n` observations in `clusters` (each its own where not `clustered`). `value` is None where
-    one of the two measures does not vary, or fewer than three observations are there; `low` and
-    `high` are None where no interval can be had. `note` says why, and what makes an interval
-    approximate.
+    `n` observations in `clusters` (single observations unless `clustered`). `value` is None if one
+    measure does not vary, or for fewer than three observations; `low` and `high` are None if there
+    is no interval. `note` is the reason, or why an interval is approximate.
     """
 
     value: float | None
@@ -60,10 +59,10 @@ def correlations(
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> dict[str, Correlation]:
-    """`pearson` and `spearman` of two measures, shape (n,) each; pairs with a NaN are left out.
+    """`pearson` and `spearman` of two measures, shape (n,) each; pairs with a NaN are excluded.
 
     Pearson's r is the covariance over the product of the standard deviations; Spearman's rho is r
-    of the ranks, equal values sharing their mean rank. Raises ValueError for other shapes.
+    of the ranks, with mean ranks for equal values. Raises ValueError for other shapes.
     """
     first, second = np.asarray(x, np.float64), np.asarray(y, np.float64)
     if first.ndim != 1 or first.shape != second.shape:
@@ -124,11 +123,11 @@ class _Distinct:
 
     @property
     def unlike(self) -> npt.NDArray[np.bool_]:
-        """Which observations do not have the most frequent value."""
+        """Observations that do not have the most frequent value."""
         return np.asarray(self.code != np.bincount(self.code).argmax())
 
     def ranks(self, weight: Values) -> Values:
-        """Mean rank of each observation in a sample that has it `weight` times."""
+        """Mean rank of each observation in a sample that contains it `weight` times."""
         counts = np.bincount(self.code, weights=weight, minlength=self.distinct)
         ranks: Values = (np.cumsum(counts) - (counts - 1) / 2)[self.code]
         return ranks
@@ -141,14 +140,14 @@ def _both(pair: list[_Distinct], weight: Values) -> tuple[float, float]:
 
 
 def _r(x: Values, y: Values, weight: Values) -> float:
-    """Weighted Pearson coefficient; NaN where one of the two does not vary.
+    """Weighted Pearson coefficient; NaN if one measure does not vary.
 
-    SciPy's pearsonr and spearmanr take no weights, which here are a resample.
+    SciPy's pearsonr and spearmanr have no weights; here they are the counts of a resample.
     """
     total = weight.sum()
     x, y = x - weight @ x / total, y - weight @ y / total
     xx, yy = weight @ (x * x), weight @ (y * y)
-    # What rounding leaves of values that are all equal.
+    # Equal values, up to rounding.
     if min(xx, yy) <= 1e-20 * total:
         return float("nan")
     return float(np.clip(weight @ (x * y) / np.sqrt(xx * yy), -1.0, 1.0))
@@ -156,7 +155,7 @@ def _r(x: Values, y: Values, weight: Values) -> float:
 
 def _percentiles(value: float, drawn: Values, level: float) -> tuple[float, float] | None:
     """Quantiles of the resampled coefficients."""
-    # A resample in which one measure does not vary has no coefficient.
+    # There is no coefficient if one measure does not vary in a resample.
     known = drawn[~np.isnan(drawn)]
     if len(known) <= len(drawn) / 2:
         return None
@@ -177,13 +176,13 @@ def _jackknife(value: float, without: Values, level: float) -> tuple[float, floa
 
 
 def _without_one(codes: Ints, clusters: int) -> Iterator[Values]:
-    """1 for each observation but those of one cluster, a cluster after the other."""
+    """Weights without each cluster in turn: 0 for its observations, else 1."""
     for cluster in range(clusters):
         yield (codes != cluster).astype(np.float64)
 
 
 def _drawn(codes: Ints, clusters: int, resamples: int, seed: int) -> Iterator[Values]:
-    """How often each observation is in a resample of whole clusters."""
+    """Counts of each observation in resamples of whole clusters."""
     generator = np.random.default_rng(seed)
     for _ in range(resamples):
         drawn = np.bincount(generator.integers(0, clusters, clusters), minlength=clusters)

@@ -1,18 +1,16 @@
-"""Confidence intervals of means, by a method that holds what it says for the data at hand.
+"""Confidence intervals of means, by a method chosen from the values.
 
 * Single observations that are all 0 or 1: Clopper and Pearson's exact interval (1934).
 * Other values between 0 and 1: Korn and Graubard's (1998, Survey Methodology 24): Clopper and
-  Pearson's at the number of 0s and 1s that would make a mean as uncertain,
-  n* = mean (1 - mean) / se^2, times (z / t)^2 for a standard error that is itself estimated.
+  Pearson's for the number of 0s and 1s with the same uncertainty, n* = mean (1 - mean) / se^2,
+  times (z / t)^2 since the standard error is estimated.
 * Values with other bounds, or none: t.
 
-With clusters, standard error and degrees of freedom are CR2's (see `Clusters`), for few, many and
-unequal clusters alike.
+Standard error and degrees of freedom over clusters are CR2's (see `Clusters`).
 
-Why: simulated coverage, in `tests/benchmarks/coverage.md`, and what it says of each method's worst
-case. Where it may fail by more than two points an interval is called approximate, by rules that the
-same file puts to the test. They see few clusters, few that differ from the rest, and few that carry
-most of the spread; not a value that did not occur.
+`tests/benchmarks/coverage.md` has the simulated coverage of each method. An interval is marked
+approximate if it may cover more than two points too little: for few clusters, few that differ from
+the rest, and few that carry most of the spread. No rule detects a value that did not occur.
 """
 
 from __future__ import annotations
@@ -34,20 +32,19 @@ METHOD_NAMES = {
     "korn-graubard": "Korn-Graubard",
     "clopper-pearson": "Clopper-Pearson",
     "t": "t",
-    "bootstrap": "percentile bootstrap",  # this and the next: in files of older versions
+    "bootstrap": "percentile bootstrap",  # this and the next are in files of older versions
     "wilson": "Wilson's score",
 }
-"""What each method is called where people read it."""
+"""Display names of the methods."""
 
 
 @dataclass(frozen=True)
 class MeanInterval:
     """A mean and its confidence interval.
 
-    `n` observations in `clusters` (each its own where not `clustered`), which tell as much as
-    `effective` clusters of equal size. `method` is a key of `METHOD_NAMES`, or `none` (then low and
-    high are NaN). `approximate` warns that the true coverage may be off by more than two points,
-    and `note` says why.
+    `n` observations in `clusters` (single observations unless `clustered`), with `effective` as the
+    effective number. `method` is a key of `METHOD_NAMES`, or `none` (then low and high are NaN).
+    `approximate` warns that the coverage may be more than two points too low; `note` is the reason.
     """
 
     value: float
@@ -64,7 +61,7 @@ class MeanInterval:
 
     @property
     def how(self) -> str:
-        """How the interval was made, in words."""
+        """Description of the method and the units."""
         if self.method == "none":
             return "no interval"
         said = f"{METHOD_NAMES[self.method]} over {counted(self.clusters, self.clustered)}"
@@ -82,10 +79,10 @@ def mean_intervals(
 ) -> list[MeanInterval]:
     """The mean over observations of each metric with its interval.
 
-    `bounds` are the least and the greatest value that an observation can have: t intervals are cut
-    there, and for (0, 1) the methods for such values are taken. A metric's interval is the same
-    alone or beside others. The mean over clusters:
-    `cluster_intervals(to_clusters(values, clusters).by_cluster())`. Raises ValueError.
+    `bounds` are the smallest and largest possible value of an observation: t intervals are cut
+    there, and (0, 1) selects the methods for such values. Metrics do not affect one another. For
+    the mean over clusters: `cluster_intervals(to_clusters(values, clusters).by_cluster())`. Raises
+    ValueError.
     """
     return cluster_intervals(to_clusters(values, clusters), level=level, bounds=bounds)
 
@@ -96,7 +93,7 @@ def cluster_intervals(
     level: float = 0.95,
     bounds: tuple[float, float] | None = None,
 ) -> list[MeanInterval]:
-    """As `mean_intervals`, of observations that are gathered into clusters already."""
+    """`mean_intervals` of observations that are already grouped into clusters."""
     if not 0 < level < 1:
         raise ValueError(f"level {level} must be between 0 and 1")
     methods = _methods(clusters, shares=bounds == (0, 1))
@@ -143,11 +140,11 @@ def counted(clusters: int, clustered: bool) -> str:
 def worth_of(
     means: Values, errors: Values, df: npt.ArrayLike, effective: npt.ArrayLike, level: float
 ) -> Values:
-    """How many 0s and 1s would make each mean between 0 and 1 as uncertain as it is (Korn &
-    Graubard); all of shape (means,), or one number for all.
+    """Number of 0s and 1s with the same uncertainty as each mean between 0 and 1 (Korn & Graubard).
 
-    n* = mean (1 - mean) / error^2, times (z / t)^2 with the t of `df` degrees of freedom. Without a
-    spread to see it is the number of `effective` clusters.
+    n* = mean (1 - mean) / error^2, times (z / t)^2 with the t of `df` degrees of freedom, or the
+    number of `effective` clusters if there is no spread. Arguments have the shape (means,), or are
+    one number for all.
     """
     df = np.broadcast_to(np.asarray(df, np.float64), means.shape)
     n: Values = np.array(np.broadcast_to(effective, means.shape), np.float64)
@@ -160,14 +157,14 @@ def worth_of(
 
 
 def share_interval(shares: Values, n: npt.ArrayLike, level: float) -> tuple[Values, Values]:
-    """Clopper and Pearson's intervals of shares of `n` 0s and 1s, which may be no whole numbers.
+    """Clopper and Pearson's intervals of shares of `n` 0s and 1s; n need not be whole.
 
-    The shares under which as many, or as few, still have a chance of (1 - level) / 2: they hold the
-    true one in `level` of samples or more, for every n and every share.
+    The bounds are the shares for which as many, or as few, have a probability of (1 - level) / 2.
+    The coverage is at least `level` for every n and every share.
     """
     from scipy.special import betaincinv
 
-    shares = np.minimum(shares, 1.0)  # rounding may leave a mean of ones above it
+    shares = np.minimum(shares, 1.0)  # a mean of ones may be larger by rounding
     tail, x = (1 - level) / 2, shares * np.asarray(n)
     rest = n - x
     low, high = np.zeros_like(shares), np.ones_like(shares)
@@ -188,7 +185,7 @@ def t_quantile(p: float, df: float) -> float:
 
 
 def t_above(t: float, df: float) -> float:
-    """P(T >= t), all digits kept in the far tail; NaN for a NaN `t` and for df <= 0."""
+    """P(T >= t), accurate in the far tail; NaN for a NaN `t` and for df <= 0."""
     from scipy.special import stdtr
 
     return float(stdtr(df, -t))
@@ -217,10 +214,10 @@ def _methods(clusters: Clusters, *, shares: bool) -> npt.NDArray[np.str_]:
 
 
 def _unlike(clusters: Clusters) -> npt.NDArray[np.int64]:
-    """How many clusters of each metric have not the mean that most of them have, (metrics,)."""
+    """Number of clusters of each metric that differ from the most frequent mean, (metrics,)."""
     means = np.full(clusters.sums.shape, np.nan)
     np.divide(clusters.sums, clusters.counts, out=means, where=clusters.present)
-    means = np.sort(np.round(means, 12), axis=0)  # those that are not present come last
+    means = np.sort(np.round(means, 12), axis=0)  # absent clusters are last
     row = np.arange(len(means))[:, None]
     new = np.ones(means.shape, bool)
     new[1:] = means[1:] != means[:-1]
@@ -230,10 +227,10 @@ def _unlike(clusters: Clusters) -> npt.NDArray[np.int64]:
 
 
 def events_of(clusters: Clusters) -> Values:
-    """How many clusters carry the spread of each metric to one side, (metrics,); infinite for none.
+    """Number of clusters that carry the one-sided spread of each metric, (metrics,).
 
     (sum of r^2)^3 / (sum of r^3)^2 of the residuals r = S_g - mean * N_g, which is n / G1^2 with
-    the skewness G1: of rare 1s among 0s about their number, and infinite for a symmetric spread.
+    the skewness G1: about the number of rare 1s among 0s, and infinite for a symmetric spread.
     A t interval needs more than 25 (Cochran 1977, Sampling Techniques, section 2.15).
     """
     residuals = clusters.sums - clusters.counts * np.nan_to_num(clusters.means)
@@ -252,7 +249,7 @@ def _note(
     effective: float,
     events: float,
 ) -> str:
-    """Why an interval is approximate; empty where it is not."""
+    """The reason why an interval is approximate, else empty."""
     unit = "cluster" if clustered else "observation"
     if g == 0:
         return "no observation"
@@ -264,7 +261,7 @@ def _note(
         return f"all {g} {unit}s are equal: the interval cannot show how sure that is"
     if few := few_clusters(g, effective, clustered):
         return few
-    skew_known = method == "korn-graubard"  # that of 0s and 1s is in its bounds
+    skew_known = method == "korn-graubard"  # its bounds include the skewness of 0s and 1s
     if unlike < (FEW_UNLIKE if skew_known else FEW_UNLIKE_T):
         return f"all but {unlike} of {g} {unit}s are equal"
     if events < (FEW_EVENTS if skew_known else FEW_EVENTS_T):
@@ -273,7 +270,7 @@ def _note(
 
 
 def few_clusters(clusters: int, effective: float, clustered: bool) -> str:
-    """`only 10 clusters`, and what unequal ones are worth; empty from 40 on."""
+    """`only 10 clusters`, with the effective number of unequal ones; empty from 40 on."""
     if not effective < FEW_CLUSTERS - 1e-9:
         return ""
     if clusters - effective < 0.5:

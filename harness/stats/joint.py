@@ -1,26 +1,27 @@
-"""Many differences over the same clusters, tested together.
+"""Joint tests of many differences over the same clusters.
 
-From ten clusters on by flipping signs of whole clusters: one set of signs goes over all columns
-(metrics, slices, pairs of systems), so that what they have in common is kept. Metrics of one run
-fall together, and a family of them is corrected for as far as they tell different things, not for
-their number. The statistic of a column is
+From ten clusters on, signs of whole clusters are flipped, the same for all columns (metrics,
+slices, pairs of systems), which preserves their correlation. Metrics of one run fall together, so
+the correction depends on how different they are, not only on their number. The statistic is
 
     T = sum over clusters of S_g / sqrt(sum over clusters of S_g^2)
 
-whose denominator no flip changes, and of which Student's t is an increasing function. T is at most
-the square root of the number of clusters: a column of few clusters can never raise what the other
-columns have to reach, nor can one cluster that is larger than all others.
+Flips do not change its denominator, and Student's t is an increasing function of T. T is at most
+the square root of the number of clusters, so neither a column of few clusters nor a single large
+cluster raises the threshold of the other columns.
 
-Fewer have too few signs: they are tested by t, with Holm's correction. Where all of them differ
-alike there is no spread, and t takes one observation of the smallest for one without a difference.
+Fewer clusters have too few signs: they are tested by t, with Holm's correction. If all clusters
+differ by the same amount there is no spread; one observation of the smallest cluster then counts as
+equal. t assumes normal cluster means: if two to four clusters each rise or fall as a whole, it errs
+in up to 29% of tests at 5% (`tests/benchmarks/claims.md`).
 
-* `joint_tests`: is the mean of a column 0, or not above 0?
+* `joint_tests`: is the mean of a column 0, or at most 0?
 * `rank_ranges`: which ranks can a system have among others?
 
-Flips hold at any size of clusters and any number of them where the differences of columns that are
-alike are jointly symmetric about 0, and for many clusters where they are not (a wild bootstrap with
-Rademacher weights; Romano and Wolf 2005, Chernozhukov, Chetverikov and Kato 2013). How they err
-below that is simulated in `tests/benchmarks/ranks.md` and `gates.md`.
+Flips are valid for any number and size of clusters if differences under the null hypothesis are
+jointly symmetric about 0, and for many clusters otherwise (a wild bootstrap with Rademacher
+weights; Romano and Wolf 2005, Chernozhukov, Chetverikov and Kato 2013). Error rates:
+`tests/benchmarks/ranks.md` and `gates.md`.
 """
 
 from __future__ import annotations
@@ -50,13 +51,13 @@ from harness.stats.resampling import (
 Flags = npt.NDArray[np.bool_]
 
 FEW = 10
-"""Below so many clusters signs are too few: t needs differences a third smaller."""
+"""Fewer clusters are tested by t, which shows differences a third smaller than signs."""
 _FARTHEST = 1e4
-"""Standard errors beyond which the noncentral t is not computed."""
-_NUMBERS = 1 << 22  # sums of columns under signs that are held at once
+"""Standard errors above which the noncentral t is not computed."""
+_NUMBERS = 1 << 22  # sums of columns in memory at once
 
-# Sums of the same numbers in another order differ in their last digits: what should be equal to the
-# observed statistic must count as at least as large.
+# Sums in another order differ in their last digits: statistics equal to the observed one must count
+# as at least as large.
 _ROUNDING = 1e-9
 
 
@@ -64,13 +65,12 @@ _ROUNDING = 1e-9
 class JointTest:
     """The test of one column, corrected for the whole family.
 
-    `least` is the smallest p that `clusters` could have given beside the other columns as they are:
-    by sign flips, if all of them had fallen; by t, what a true difference of 1 reaches with the
-    wanted power. Where it is above 1 - level, nothing could have been shown. `detectable` is the
-    smallest true difference that this test, with this correction, shows with that power if the
-    other columns show nothing: infinite where no difference would be, NaN where the column has no
-    spread, and where clusters are so unequal that it is not known. p and `least` are NaN for a
-    column without observations.
+    `least` is the smallest possible p of `clusters` with the other columns as they are: by sign
+    flips, if all clusters fell; by t, what a true difference of 1 reaches with the given power. If
+    it is above 1 - level, nothing can be shown. `detectable` is the smallest true difference that
+    this test, with its correction, shows with that power if the other columns show nothing:
+    infinite if there is none, NaN without spread, and for clusters too unequal to know it. p and
+    `least` are NaN for a column without observations.
     """
 
     p: float
@@ -87,12 +87,13 @@ def joint_tests(
     power: float = 0.8,
     **resampling: Unpack[Resampling],
 ) -> list[JointTest]:
-    """Test that the mean of each column is 0, all columns as one family; one result a column.
+    """Test that the mean of each column is 0, with all columns as one family.
 
-    `one_sided` tests that it is not above 0. That one column or more for which this is true gets
-    p <= 1 - level has a chance of at most 1 - level: by the step-down max-T of Westfall and Young
-    (1993, algorithm 2.8), with signs for their permutations; below `FEW` clusters by Holm's
-    correction of t tests. A family of one gives the p of `mean_tests`. Raises ValueError.
+    `one_sided` tests that it is at most 0. The probability that any column for which this is true
+    gets p <= 1 - level is at most 1 - level: by the step-down max-T of Westfall and Young (1993,
+    algorithm 2.8), with signs instead of permutations; below `FEW` clusters by Holm's correction of
+    t tests. A family of one has the p of `mean_tests`. Returns one result per column. Raises
+    ValueError.
     """
     options: Resampling = {**RESAMPLING, **resampling}
     grouped = to_clusters(differences, clusters)
@@ -123,7 +124,7 @@ def joint_tests(
 
 
 def _with_spread(grouped: Clusters) -> Clusters:
-    """Clusters that all differ alike, as if one observation of the smallest did not differ."""
+    """Give columns without spread one: an observation of the smallest cluster counts as equal."""
     sums = grouped.sums.copy()
     for at in np.flatnonzero((grouped.standard_errors == 0) & (grouped.means != 0)):
         counts = np.where(grouped.present[:, at], grouped.counts[:, at], math.inf)
@@ -132,9 +133,9 @@ def _with_spread(grouped: Clusters) -> Clusters:
 
 
 def _least_by_t(grouped: Clusters, sides: int, power: float) -> Values:
-    """The p of each column that a true difference of 1 reaches with that power; 1 for one cluster.
+    """The p that a true difference of 1 reaches with that power, by column; 1 for one cluster.
 
-    1 is the largest difference of metrics from 0 to 1.
+    1 is the largest difference of metrics between 0 and 1.
     """
     from scipy.special import nctdtrit
 
@@ -147,7 +148,7 @@ def _least_by_t(grouped: Clusters, sides: int, power: float) -> Values:
 
 
 def _detectable(grouped: Clusters, critical: Sequence[float], power: float) -> Values:
-    """The true difference of each column whose t is above `critical` with that power."""
+    """The true difference of each column that has a t above `critical` with that power."""
     columns = (grouped.standard_errors.tolist(), grouped.degrees.tolist(), critical)
     return np.array(
         [
@@ -160,10 +161,10 @@ def _detectable(grouped: Clusters, critical: Sequence[float], power: float) -> V
 def mean_tests(
     differences: Clusters, options: Resampling, power: float = 0.8
 ) -> list[DifferenceTest]:
-    """Test that the mean of each column is 0, each by itself and two-sided.
+    """Test that the mean of each column is 0, two-sided and without correction.
 
-    By flipping signs (`sign_flip_test`), or by t where there are fewer than `FEW` clusters: the
-    smallest p is then what a true difference of 1 reaches with that power.
+    By sign flips (`sign_flip_test`), or by t below `FEW` clusters: the smallest p is then what a
+    true difference of 1 reaches with that power.
     """
     if not few(differences, of_means=options["of_means"]):
         return sign_flip_test(differences, options["resamples"], options["seed"])
@@ -173,16 +174,16 @@ def mean_tests(
 
 
 def few(clusters: Clusters, *, of_means: bool = False) -> bool:
-    """Whether t is better than signs: for fewer than `FEW` clusters, or means of clusters.
+    """Whether to test by t: for fewer than `FEW` clusters, or means of clusters.
 
-    Not for single observations, which differ by few values or not at all and have no normal mean.
+    Never for single observations: their differences have few values, and no normal mean.
     """
     present = int(clusters.present.any(axis=1).sum())
     return present < FEW and (clusters.clustered or of_means)
 
 
 def _t_tests(grouped: Clusters, sides: int) -> Values:
-    """p of each column: 1 where nothing differs or one cluster is all, NaN where there is none."""
+    """p of each column: 1 without differences or for one cluster, NaN without observations."""
     found = []
     columns = (grouped.means, grouped.standard_errors, grouped.degrees)
     for mean, error, df in zip(*(column.tolist() for column in columns), strict=True):
@@ -192,7 +193,7 @@ def _t_tests(grouped: Clusters, sides: int) -> Values:
 
 
 def _step_down(sums: Values, options: Resampling, *, one_sided: bool) -> tuple[Values, Values]:
-    """p of each column, and the largest T of all of them under each assignment of signs."""
+    """p of each column, and the largest T of all columns under each assignment of signs."""
     sums = sums * _inverse(np.sqrt((sums**2).sum(axis=0)))
     observed = sums.sum(axis=0) if one_sided else np.abs(sums.sum(axis=0))
     order = np.argsort(-observed, kind="stable")
@@ -203,9 +204,9 @@ def _step_down(sums: Values, options: Resampling, *, one_sided: bool) -> tuple[V
     for block in blocks:
         if not one_sided:
             reached = np.abs(block)
-        else:  # all signs there are come without their mirror images
+        else:  # enumerated signs lack their mirror images
             reached = np.concatenate([block, -block]) if exact else block
-        # A column has to reach the largest of those that are not above it.
+        # A column is compared with the largest of those that are not above it.
         reached = np.maximum.accumulate(reached[:, ::-1], axis=1)[:, ::-1]
         extreme += (reached >= limit).sum(axis=0)
         highest.append(reached[:, 0])
@@ -217,10 +218,10 @@ def _step_down(sums: Values, options: Resampling, *, one_sided: bool) -> tuple[V
 
 @dataclass(frozen=True)
 class RankRanges:
-    """The best and the worst rank, from 1, of each system, and the smallest p there could be.
+    """The best and worst rank, from 1, of each system, and the smallest possible p.
 
-    `better` is True at [j, k] where system j is shown to be better than k, of all pairs at once.
-    Where `least` is above 1 - level, `clusters` are too few to show any order.
+    `better` is True at [j, k] if system j is shown to be better than k, with all pairs as one
+    family. If `least` is above 1 - level, `clusters` are too few to show any order.
     """
 
     best: Ints
@@ -238,18 +239,17 @@ def rank_ranges(
     resamples: int = 999,
     seed: int = 0,
 ) -> list[RankRanges]:
-    """Ranges that hold the true ranks of all systems at once, the largest mean first.
+    """Ranges that contain the true ranks of all systems at once; rank 1 is the largest mean.
 
     `values` has the shape (observations, systems, metrics), or (observations, systems) for one
-    metric; there is one result a metric, and the ranges of each hold at once, not those of all.
-    Every system needs a value for every observation. Raises ValueError.
+    metric. There is one result per metric, and the guarantee is for each metric by itself. Every
+    system needs a value for every observation. Raises ValueError.
 
-    Mogstad, Romano, Shaikh and Wilhelm (2024, Review of Economic Studies 91, section 3.2): every
-    ordered pair of systems is a hypothesis, "j is no better than k", of which a step-down max-T
-    rejects those that it can; that it rejects a true one has a chance of at most 1 - level. The
-    best rank of a system is one below the systems that are shown to be better, the worst is as far
-    from the end as there are systems shown to be worse. Theirs (csranks) draws normal differences;
-    here the paired differences of whole clusters are flipped.
+    Mogstad, Romano, Shaikh and Wilhelm (2024, Review of Economic Studies 91, section 3.2): each
+    ordered pair of systems is a hypothesis, "j is no better than k", and a step-down max-T rejects
+    any true one with probability at most 1 - level. The best rank of a system is one below the
+    systems shown to be better, the worst one above those shown to be worse. Their package (csranks)
+    draws normal differences; here the paired differences of whole clusters are flipped.
     """
     array = np.asarray(values, np.float64)
     if array.ndim == 2:
@@ -258,7 +258,7 @@ def rank_ranges(
         raise ValueError("ranks need (observations, systems, metrics), a finite value in each")
     _check(level, resamples)
     n, systems, metrics = array.shape
-    # Only differences count, and where systems are equal this leaves 0.
+    # Only differences count; equal systems have exactly 0.
     apart = (array - array[:, :1]).reshape(n, systems * metrics)
     sums = to_clusters(apart, clusters).sums.reshape(-1, systems, metrics)
     least = least_p(len(sums), resamples)
@@ -282,8 +282,7 @@ def rank_ranges(
 
 
 def _shown(sums: Values, flipped: Values, exact: bool, alpha: float, tiny: float) -> Flags:
-    """[j, k] is True where system j is shown to be better than k; differences up to `tiny` are
-    what rounding leaves of none."""
+    """Whether system j is shown to be better than k, at [j, k]; `tiny` differences are rounding."""
     m = sums.shape[1]
     order = np.argsort(-sums.sum(axis=0), kind="stable")
     sums, flipped = sums[:, order], flipped[:, order]
@@ -295,7 +294,7 @@ def _shown(sums: Values, flipped: Values, exact: bool, alpha: float, tiny: float
         scale = np.sqrt(np.einsum("ij,ij->j", apart, apart))
         weights[j, j + 1 :] = _inverse(np.where(scale > tiny, scale, 0.0))
         observed[j, j + 1 :] = (totals[j] - totals[j + 1 :]) * weights[j, j + 1 :]
-    # That a system with a smaller mean is no better than one with a larger is never rejected.
+    # The hypothesis of a system with the smaller mean is never rejected.
     least = np.zeros(by_system.shape[1])
     shown = np.zeros((m, m), bool)
     while True:
@@ -317,11 +316,11 @@ def _shown(sums: Values, flipped: Values, exact: bool, alpha: float, tiny: float
 
 
 def flips(families: Sequence[Values], resamples: int, seed: int) -> list[tuple[Values, bool]]:
-    """Sums of columns under signs of their clusters, and whether these are all signs there are.
+    """Sums of columns under signs of their clusters, and whether all signs were enumerated.
 
-    Each family has the shape (clusters, columns) and gets (signs, columns): every assignment,
-    without mirror images, where there are no more than `resamples`; else random ones, the same for
-    all families. The signs are those of `sign_flip_test`.
+    Each family has the shape (clusters, columns) and gets (signs, columns): all assignments,
+    without mirror images, up to `resamples`; else random ones, the same for all families. The signs
+    are those of `sign_flip_test`.
     """
     found: dict[int, tuple[Values, bool]] = {}
     for at, sums in enumerate(families):
@@ -338,7 +337,7 @@ def flips(families: Sequence[Values], resamples: int, seed: int) -> list[tuple[V
 
 
 def _flipped(sums: Values, resamples: int, seed: int) -> tuple[Iterator[Values], bool]:
-    """As `flips` of one family, in blocks: of many columns all at once would not fit."""
+    """`flips` of one family, in blocks that fit in memory."""
     moved = _moved(sums, resamples)
     exact = moved is not None
     used = sums if moved is None else moved
@@ -349,7 +348,7 @@ def _flipped(sums: Values, resamples: int, seed: int) -> tuple[Iterator[Values],
 
 
 def _moved(sums: Values, resamples: int) -> Values | None:
-    """The clusters that any flip changes, where all their signs are no more than `resamples`."""
+    """The clusters with differences, if their signs can be enumerated within `resamples`."""
     moved = sums[(sums != 0).any(axis=1)]
     return moved if len(moved) - 1 <= math.log2(resamples) else None
 
@@ -359,8 +358,8 @@ def _all_kept(n: int) -> Iterable[Values]:
 
 
 def _under(kept: Iterable[Values], sums: Values) -> Values:
-    """Sums where `kept` is 1 for a sign that stays, 0 for one that flips."""
-    # Columns by sixteen, each contiguous once and not again for every block of signs.
+    """Sums under signs; `kept` is 1 for a sign that stays, 0 for one that flips."""
+    # Sixteen columns at a time, made contiguous once for all blocks of signs.
     parts = [np.ascontiguousarray(sums[:, at : at + 16]) for at in range(0, sums.shape[1], 16)]
     blocks = [np.concatenate([product(block, part) for part in parts], axis=1) for block in kept]
     flipped: Values = 2 * np.concatenate(blocks) - sums.sum(axis=0)
@@ -368,18 +367,17 @@ def _under(kept: Iterable[Values], sums: Values) -> Values:
 
 
 def _inverse(scale: Values) -> Values:
-    """1 / scale, 0 where that is 0: columns without a difference never reach anything."""
+    """1 / scale, or 0 for columns without differences."""
     return np.divide(1.0, scale, out=np.zeros_like(scale), where=scale > 0)
 
 
 def least_p(clusters: int, resamples: int, sides: int = 2) -> float:
-    """The least p of so many clusters, all of which fell, of all assignments: theirs, and of two
-    sides its mirror image. NaN for none."""
+    """The smallest p, for `clusters` that all fell; NaN without clusters."""
     return max(sides * 2.0**-clusters, 1 / (resamples + 1)) if clusters else math.nan
 
 
 def _t_of(reach: float, clusters: float) -> float:
-    """Student's t of a T of so many clusters of equal size; NaN where theirs cannot be so large."""
+    """Student's t of a T of equal clusters; NaN if T cannot be so large."""
     room = clusters - reach**2
     return reach * math.sqrt((clusters - 1) / room) if room > _ROUNDING else math.nan
 

@@ -1,17 +1,16 @@
-"""The true rate of right answers, from a judge that errs and people who judged a sample.
+"""The true rate of right answers, from an imperfect judge and human labels of a sample.
 
-Two ways. Where the judge's errors are known, by how often it calls right answers right and wrong
-ones wrong, its rate is corrected for them (`corrected_rate`). Where people judged a random sample
-of the very answers, the judge's rate over all is moved by what it missed in the sample
-(`prediction_powered`), which assumes nothing of its errors; `prediction_powered_difference` does so
-for two systems that were asked the same questions. A difference is not corrected for errors: a
-judge that favours one of the systems would go unseen.
+* `corrected_rate` corrects the judge's rate for its sensitivity and specificity.
+* `prediction_powered` adjusts the judge's rate by its errors on a random sample with human labels,
+  without assumptions about the errors; `prediction_powered_difference` does so for two systems with
+  the same questions. A difference is never corrected by sensitivity and specificity, since that
+  would not notice a judge that favours one system.
 
-Of the two, report that with people, whatever the numbers are: it assumes less, has the smaller
-error, and on the average an interval no wider than that of the people's labels alone. In a single
-draw it may be wider: in up to 12% of them at rates near 0 or 1 and 20 labels, and in up to a third
-over ten clusters in which the judge errs differently: decide before looking at the widths.
-Every interval holds its estimate; over fewer than 40 clusters it is called approximate.
+Report `prediction_powered` if there are labels of a random sample: it assumes less, has the smaller
+error, and on average an interval no wider than that of the labels alone. In a single sample it may
+be wider: in up to 12% at rates near 0 or 1 with 20 labels, and in up to a third over ten clusters
+in which the judge errs differently. So choose before looking at the widths. Intervals contain their
+estimate; over fewer than 40 clusters they are marked approximate.
 """
 
 from __future__ import annotations
@@ -33,15 +32,18 @@ from harness.stats.intervals import (
 
 LEVEL = 0.95
 LEAST = 10
-"""Units with people's judgements, below which an interval is only approximate."""
+"""Number of human labels below which an interval is approximate."""
 _WORTHLESS = 0.1
-"""Sensitivity and specificity less 1, below which a judge tells next to nothing."""
+"""Sensitivity + specificity - 1 below which a judge carries almost no information."""
 
 
 @dataclass(frozen=True)
 class Errors:
-    """How a judge errs, as counted where people judged too: right answers that it called right and
-    wrong (`hits`, `misses`), wrong ones that it called wrong and right (`rejections`, `alarms`)."""
+    """Counts of a judge's verdicts on answers with human labels.
+
+    Right answers that it accepted and rejected (`hits`, `misses`), wrong ones that it rejected and
+    accepted (`rejections`, `alarms`).
+    """
 
     hits: int
     misses: int
@@ -50,30 +52,33 @@ class Errors:
 
     @property
     def right(self) -> int:
-        """Right answers that people judged."""
+        """Number of right answers, by human labels."""
         return self.hits + self.misses
 
     @property
     def wrong(self) -> int:
-        """Wrong answers that people judged."""
+        """Number of wrong answers, by human labels."""
         return self.rejections + self.alarms
 
     @property
     def sensitivity(self) -> float:
-        """Share of right answers that it calls right; NaN where there were none."""
+        """Share of right answers that the judge accepts; NaN without right answers."""
         return self.hits / self.right if self.right else math.nan
 
     @property
     def specificity(self) -> float:
-        """Share of wrong answers that it calls wrong; NaN where there were none."""
+        """Share of wrong answers that the judge rejects; NaN without wrong answers."""
         return self.rejections / self.wrong if self.wrong else math.nan
 
 
 @dataclass(frozen=True)
 class JudgedRate:
-    """A rate from 0 to 1, or a difference of two, with its interval, None where it cannot be told;
-    `note` says why, or why it is approximate. `n` answers were judged, `people` of them by people;
-    `weight` is how far the judge was trusted (1: as the people)."""
+    """A rate from 0 to 1, or a difference of two, with its interval; None if it cannot be
+    estimated.
+
+    `note` is the reason for that, or for an approximate interval. `n` answers were judged, `people`
+    of them by people; `weight` is the weight of the judge (1: like people).
+    """
 
     value: float | None
     low: float | None
@@ -87,15 +92,15 @@ class JudgedRate:
 def corrected_rate(
     judged: npt.ArrayLike, errors: Errors, clusters: npt.ArrayLike | None = None
 ) -> JudgedRate:
-    """The rate of right answers behind a judge's, and its 95% interval.
+    """The judge's rate of right answers corrected for its errors, with a 95% interval.
 
-    `judged` (n,) is 0, 1 or the mean of several judgements, NaN where there is none. The estimate
-    is (q + sp - 1) / (se + sp - 1), clipped to [0, 1] (Rogan & Gladen 1978); the interval is that
-    of Lang & Reiczigel (2014), which adds two answers to the counts of errors and carries their
-    uncertainty. There is none where it lies outside [0, 1], and no estimate where se + sp - 1 is
-    below .1, with the added answers or without. Where answers come in `clusters`, q has so many
-    independent answers as give its cluster-robust standard error, and t takes the place of z.
-    Raises ValueError for other shapes.
+    `judged` (n,) is 0, 1 or the mean of several judgements, NaN if missing. The estimate is
+    (q + sp - 1) / (se + sp - 1), clipped to [0, 1] (Rogan & Gladen 1978); the interval is that of
+    Lang & Reiczigel (2014), which adds two answers to the counts of errors and includes their
+    uncertainty. There is no interval if it lies outside [0, 1], and no estimate if se + sp - 1 is
+    below .1, with the added answers or without. With `clusters`, q has the number of independent
+    answers that give its cluster-robust standard error, and z is replaced by t. Raises ValueError
+    for other shapes.
     """
     units = to_clusters(np.asarray(judged, float), clusters)
     n, people = int(units.n[0]), errors.right + errors.wrong
@@ -129,7 +134,7 @@ def corrected_rate(
 
 
 _SINGLE = "a single cluster shows no spread: no interval"
-_UNFIT = "no true rate gives the judge's with the errors that people saw: no interval"
+_UNFIT = "the judge's rate does not fit its errors on labelled answers: no interval"
 
 
 def _note(errors: Errors, units: Clusters) -> str:
@@ -150,20 +155,22 @@ def _told(
     least: float = 0.0,
     weight: float = 1.0,
 ) -> JudgedRate:
-    """Of a value from `least` to 1, with an interval that holds it."""
+    """A value clipped to `least` to 1, with an interval that contains it."""
     value = _clipped(value, least)
     low, high = min(_clipped(ends[0], least), value), max(_clipped(ends[1], least), value)
     return JudgedRate(value, low, high, n, people, note, weight)
 
 
 def _refused(n: int, errors: Errors, slope: float) -> JudgedRate | None:
-    """Says why too little is known to correct a judge; None where it can be. `slope` is that of the
-    interval: what few labels show is less by what is added to them."""
+    """The reason why a judge cannot be corrected, else None.
+
+    `slope` is that of the interval, which the added answers make smaller than the estimate's.
+    """
     note = ""
     if not n or not errors.right or not errors.wrong:
         note = "people judged no right, or no wrong answer"
     elif min(slope, errors.sensitivity + errors.specificity - 1) < _WORTHLESS:
-        note = "the judge tells right from wrong hardly at all"
+        note = "the judge hardly separates right from wrong answers"
     people = errors.right + errors.wrong
     return JudgedRate(None, None, None, n, people, note) if note else None
 
@@ -171,16 +178,16 @@ def _refused(n: int, errors: Errors, slope: float) -> JudgedRate | None:
 def prediction_powered(
     judged: npt.ArrayLike, people: npt.ArrayLike, clusters: npt.ArrayLike | None = None
 ) -> JudgedRate:
-    """The rate that people would have found, had they judged all, and its 95% interval.
+    """The rate by human labels of all answers, estimated from a sample, with a 95% interval.
 
-    `judged` (n,) is the judge's value of every answer, from 0 to 1, `people` theirs, NaN where they
-    did not look; what they looked at must be a random sample. The estimate is the judge's mean over
-    the rest, weighted by w, plus the sample's mean of people - w * judge, with the w that makes the
-    variance least (PPI++: Angelopoulos, Duchi & Zrnic 2023). Its variance is that of the sum of
-    influences, by `clusters` where there are any, with four more judgements by people, one of each
-    kind of agreement and disagreement, as Agresti & Coull (1998) do for a share; the interval is
-    that of the 0s and 1s that would be as uncertain (Korn & Graubard, as of any mean), with the
-    effective number of units that people looked at (Kish 1965). Raises ValueError for other shapes.
+    `judged` (n,) are the judge's values, from 0 to 1, `people` the human labels of a random sample,
+    NaN elsewhere. The estimate is the judge's mean over the other answers, weighted by w, plus the
+    sample's mean of people - w * judge, with the w of the least variance (PPI++: Angelopoulos,
+    Duchi & Zrnic 2023). The variance is that of the sum of influences, by cluster if there are
+    `clusters`, with four added labels, one of each kind of agreement and disagreement, as Agresti &
+    Coull (1998) do for a share. The interval is that of 0s and 1s with the same uncertainty (Korn &
+    Graubard), with the effective number of labelled units (Kish 1965). Raises ValueError for other
+    shapes.
     """
     return _with_people(judged, people, clusters, _OF_RATES, 0.0)
 
@@ -188,12 +195,12 @@ def prediction_powered(
 def prediction_powered_difference(
     judged: npt.ArrayLike, people: npt.ArrayLike, clusters: npt.ArrayLike | None = None
 ) -> JudgedRate:
-    """The mean difference that people would have found between two systems on the same questions.
+    """The mean difference of two systems by human labels, estimated like `prediction_powered`.
 
-    As `prediction_powered`, of differences from -1 to 1: `judged` (n,) the judge's, `people` those
-    of people, NaN where they did not judge both answers. What is added for the error are two
-    questions, one that each system wins (Agresti & Min 2005), and the interval is by t. Raises
-    ValueError for other shapes.
+    `judged` (n,) are differences on the same questions by the judge, from -1 to 1, `people` those
+    by human labels, NaN unless both answers have one. Two questions are added for the error, one
+    that each system wins (Agresti & Min 2005), and the interval is by t. Raises ValueError for
+    other shapes.
     """
     return _with_people(judged, people, clusters, _OF_DIFFERENCES, -1.0)
 
@@ -205,7 +212,7 @@ def _with_people(
     more: tuple[tuple[float, float], ...],
     least: float,
 ) -> JudgedRate:
-    """With judgements added for the interval: `more`, the judge's and the people's of each."""
+    """Estimate with added judgements for the interval: `more` has (judge, people) of each."""
     f, y = np.asarray(judged, float), np.asarray(people, float)
     if f.ndim != 1 or f.shape != y.shape:
         raise ValueError(f"judged {f.shape} and people {y.shape} must be as long as each other")
@@ -244,13 +251,13 @@ def _with_people(
 
 
 _OF_RATES = ((1.0, 1.0), (0.0, 0.0), (1.0, 0.0), (0.0, 1.0))
-"""Judge and people, each way."""
+"""Each combination of judge and people."""
 _OF_DIFFERENCES = ((1.0, 1.0), (-1.0, -1.0))
-"""Won by one system and by the other."""
+"""A win of each system."""
 
 
 def _powered(f: Values, y: Values, codes: npt.NDArray[np.int64]) -> tuple[float, float, float]:
-    """The estimate, its standard error, and how far the judge was trusted."""
+    """The estimate, its standard error, and the weight of the judge."""
     seen = ~np.isnan(y)
     n, rest = int(seen.sum()), int((~seen).sum())
     weight = _weight(f[seen], y[seen], rest)
@@ -269,7 +276,7 @@ def _powered(f: Values, y: Values, codes: npt.NDArray[np.int64]) -> tuple[float,
 
 
 def _weight(f: Values, y: Values, rest: int) -> float:
-    """How far the judge is trusted: the least variance, from 0 to 1."""
+    """The weight of the judge with the least variance, from 0 to 1."""
     spread = float(np.var(f, ddof=1))
     if not rest or spread == 0:
         return 0.0

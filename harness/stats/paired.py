@@ -1,7 +1,7 @@
-"""Two systems on the same observations.
+"""Comparison of two systems on the same observations.
 
 * `compare_paired`: difference, interval, test by sign flips or t, effect size, power.
-* For those who are asked for them: `paired_t`, `wilcoxon`, and `equivalence` (TOST).
+* Classic tests: `paired_t`, `wilcoxon`; and `equivalence` (TOST).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.stats.power import PairedPower, power_of
 from harness.stats.resampling import RESAMPLING, DifferenceTest, Resampling
 
 EQUAL = 1e-12
-"""Two values that were computed in another order are equal, not a win."""
+"""Differences up to this are rounding errors, not wins."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,9 @@ class PairedComparison:
 
     `a` is the old system and `b` the new: above 0 is an improvement. `difference` is their mean
     difference with its interval, `test` that of sign flips, or of t below ten haystacks.
-    `effect_size` is Cohen's d_z: mean difference over the standard deviation of differences, NaN
-    where that is 0; with clusters the same number, over observations: it describes how large a
-    difference is beside their spread, and no inference rests on it. `wins` (of `b`), `losses` and
-    `ties` count observations, `unpaired` those that only one of the two has.
+    `effect_size` is Cohen's d_z, the mean difference over the standard deviation of differences of
+    observations, NaN if that is 0; it is descriptive. `wins` (of `b`), `losses` and `ties` count
+    observations, `unpaired` those of one system only.
     """
 
     mean_a: float
@@ -56,10 +55,10 @@ def compare_paired(
     bounds: tuple[float, float] | None = None,
     **resampling: Unpack[Resampling],
 ) -> list[PairedComparison]:
-    """Compare two matrices (observations, metrics) row by row, one record a metric.
+    """Compare two matrices (observations, metrics) row by row, one record per metric.
 
-    `bounds` are the least and greatest value that a difference can have. Swapping `a` and `b`
-    changes signs and nothing else. Raises ValueError for other shapes.
+    `bounds` are the smallest and largest possible difference. Swapping `a` and `b` only changes
+    signs. Raises ValueError for other shapes.
     """
     options: Resampling = {**RESAMPLING, **resampling}
     first, second, differences = _paired(a, b)
@@ -88,7 +87,7 @@ def compare_paired(
 
 
 def outcomes(a: npt.ArrayLike, b: npt.ArrayLike) -> Values:
-    """1 where `b` wins, 0 where they tie, -1 where it loses, NaN where one has no value."""
+    """1 for a win of `b`, 0 for a tie, -1 for a loss, NaN if a value is missing."""
     return _outcomes(_paired(a, b)[2])
 
 
@@ -118,7 +117,7 @@ def _effect_size(differences: Values) -> float:
 class TestResult:
     """A test statistic, its degrees of freedom (NaN where it has none) and two-sided p."""
 
-    __test__ = False  # not a test of pytest's
+    __test__ = False  # not a test for pytest
 
     statistic: float
     df: float
@@ -127,13 +126,13 @@ class TestResult:
 
 @dataclass(frozen=True)
 class Equivalence:
-    """Whether a difference is shown to lie within -`margin` to `margin`.
+    """Whether a difference is shown to lie between -`margin` and `margin`.
 
     `low` and `high` are the interval at 1 - 2 * `alpha`, `p` is the larger of the two one-sided p
-    values: NaN where the interval is approximate, for the reason in `note`. `share` is an upper
-    bound, at 1 - `alpha`, of the share of pairs that differ. `equivalent`: p is below `alpha`, or
-    `share` below the margin. `here`: `share` is below the margin for pairs of these very clusters,
-    which says nothing of others.
+    values: NaN if the interval is approximate, for the reason in `note`. `share` is an upper bound,
+    at 1 - `alpha`, of the share of pairs that differ. `equivalent`: p is below `alpha`, or `share`
+    below the margin. `here`: `share` is below the margin for pairs of these clusters, but not
+    necessarily for others.
     """
 
     difference: float
@@ -151,12 +150,11 @@ class Equivalence:
 def paired_t(
     a: npt.ArrayLike, b: npt.ArrayLike, clusters: npt.ArrayLike | None = None
 ) -> list[TestResult]:
-    """Student's paired t test of `a` less `b`, one result a metric.
+    """Student's paired t test of `a` minus `b`, one result per metric.
 
-    With clusters it is that of the cluster-robust error.
-    t = mean difference / standard error, with the degrees of freedom of `Clusters`: clusters - 1
-    where all have one size. NaN for fewer than two clusters and where all differences are equal.
-    SciPy's ttest_rel is the same without clusters, of which it takes none.
+    t = mean difference / standard error (cluster-robust with clusters), with the degrees of freedom
+    of `Clusters`: clusters - 1 if all have one size. NaN for fewer than two clusters and if all
+    differences are equal. SciPy's ttest_rel is the same, but does not support clusters.
     """
     return [
         TestResult(difference / error, df, 2 * t_above(abs(difference) / error, df))
@@ -167,15 +165,15 @@ def paired_t(
 
 
 def wilcoxon(a: npt.ArrayLike, b: npt.ArrayLike) -> list[TestResult]:
-    """Wilcoxon's signed-rank test, one result a metric; ties of 0 are dropped, as he did.
+    """Wilcoxon's signed-rank test of `a` minus `b`, one result per metric; zeros are dropped.
 
-    SciPy's. It tests symmetry about 0, not a mean, and knows no clusters. p is 1 where every
-    difference is 0, NaN where there is no pair.
+    SciPy's. It tests symmetry about 0, not a mean, and ignores clusters. p is 1 if all differences
+    are 0, NaN without pairs.
     """
     from scipy.stats import wilcoxon as signed_rank
 
     results = []
-    for column in (as_columns(a) - as_columns(b)).T:
+    for column in _paired(b, a)[2].T:
         differences = column[~np.isnan(column)]
         if not differences.any():
             p = 1.0 if len(differences) else math.nan
@@ -194,15 +192,15 @@ def equivalence(
     *,
     alpha: float = 0.05,
 ) -> list[Equivalence]:
-    """Tests whether the mean difference is smaller than `margin`; one result a metric.
+    """Tests whether the mean difference is smaller than `margin`; one result per metric.
 
-    Two one-sided t tests (Schuirmann 1987), which are the interval of the difference at
-    1 - 2 * `alpha`: where that interval is approximate they cannot tell. Differences are from -1 to
-    1, so that a mean is no larger than the share of pairs that differ, and an upper bound of that
-    share below the margin shows equivalence too: exact over single pairs, Korn and Graubard's over
-    clusters, again unless it is approximate. How both err: `tests/benchmarks/coverage.md`.
+    Two one-sided t tests (Schuirmann 1987) are equal to the interval of the difference at
+    1 - 2 * `alpha`; they have no result if that interval is approximate. Differences are from -1 to
+    1, so a mean is no larger than the share of pairs that differ, and an upper bound of that share
+    below the margin shows equivalence too: exact over single pairs, Korn and Graubard's over
+    clusters, unless it is approximate. Error rates: `tests/benchmarks/coverage.md`.
 
-    `margin` is the difference that would not matter, chosen beforehand. Raises ValueError for a
+    `margin` is the difference that would not matter, chosen in advance. Raises ValueError for a
     margin that is not above 0, and for differences beyond -1 to 1.
     """
     if not margin > 0 or not 0 < alpha < 0.5:
@@ -242,7 +240,7 @@ def equivalence(
 def _spread(
     a: npt.ArrayLike, b: npt.ArrayLike, clusters: npt.ArrayLike | None
 ) -> list[tuple[float, float, float]]:
-    """(mean of a less b, standard error, degrees of freedom) of each metric."""
+    """(mean of a minus b, standard error, degrees of freedom) of each metric."""
     grouped = to_clusters(_paired(b, a)[2], clusters)
     columns = (grouped.means, grouped.standard_errors, grouped.degrees)
     return list(zip(*(column.tolist() for column in columns), strict=True))

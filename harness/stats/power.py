@@ -1,11 +1,11 @@
-"""What a design can show: smallest detectable difference, and how many clusters a wanted one takes.
+"""Smallest detectable differences, and sample sizes for given ones.
 
 * `power_of`: the same observations under two systems.
 * `UnpairedPower`: two groups of different units, looked at once or at any time.
-* `clusters_for_half_width`: no difference, but one mean whose interval is to be narrow.
+* `clusters_for_half_width`: the interval of one mean.
 
-Only the spread of what was observed is used, never the observed difference: the power to find the
-difference that happened to be found is the p value in other words (Hoenig & Heisey 2001).
+Only the observed spread is used, never the observed difference: power at the observed difference is
+the p value in other words (Hoenig & Heisey 2001).
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from harness.stats.betting import shown_from
 from harness.stats.clusters import Clusters, as_columns, to_clusters
 from harness.stats.intervals import t_quantile
 
-_HIGHEST = 1_000.0  # a t above which no comparison is made, nor the noncentral t computed
+_HIGHEST = 1_000.0  # no noncentral t is computed above this t
 
 
 @dataclass(frozen=True)
 class PairedPower:
     """The power of a paired comparison of one metric.
 
-    `deviation` is the standard deviation of the differences, `design_effect` by how much the
-    clusters raise the variance of their mean (1 without clusters; below 1 where clusters are more
-    alike than chance). `detectable` is the smallest true difference, of either sign, that a
-    two-sided test at 1 - `level` shows with probability `power`. NaN where fewer than two clusters,
-    or differences that are all equal, tell nothing of the spread.
+    `deviation` is the standard deviation of the differences, `design_effect` the
+    factor of the variance of their mean due to clusters (1 without clusters; below 1 if clusters
+    are more alike than by chance). `detectable` is the smallest true difference, of either sign,
+    that a two-sided test at 1 - `level` shows with probability `power`: NaN for fewer than two
+    clusters, or without spread.
     """
 
     n: int
@@ -53,11 +53,11 @@ def power_of(
     level: float = 0.95,
     power: float = 0.8,
 ) -> list[PairedPower]:
-    """Power from the spread of observed differences; their mean plays no part.
+    """Power from the spread of observed differences; their mean is not used.
 
     `detectable` is that of a t test (`errors_to_show`) with the degrees of freedom of `Clusters`:
-    clusters - 1 where all have one size. With clusters the standard error is the cluster-robust
-    one, and the design effect is its square over s^2 / n (Kish 1965).
+    clusters - 1 if all have one size. With clusters the standard error is cluster-robust, and the
+    design effect is its square over s^2 / n (Kish 1965).
     """
     if not (0 < level < 1 and 0 < power < 1):
         raise ValueError(f"level {level} and power {power} must be between 0 and 1")
@@ -91,9 +91,9 @@ def _power(
 
 
 def errors_to_show(critical: float, degrees: float, power: float) -> float:
-    """The true difference, in standard errors, whose t is above `critical` with that `power`.
+    """The true difference, in standard errors, with a t above `critical` with probability `power`.
 
-    It is the noncentral t's; infinite where hardly anything is above `critical`.
+    Of the noncentral t; infinite for a very large `critical`.
     """
     from scipy.special import nctdtrinc
 
@@ -104,11 +104,11 @@ def errors_to_show(critical: float, degrees: float, power: float) -> float:
 
 @dataclass(frozen=True)
 class UnpairedPower:
-    """The power of comparing the means of two groups, to which a unit goes with chance `split`.
+    """Power of comparing the means of two groups; a unit is in a with probability `split`.
 
     `deviation_a` and `deviation_b` are the standard deviations of a unit's value in each, `span` is
-    the distance of the bounds of the values, where they have some. Power is `power`, two-sided, at
-    1 - `level`.
+    the distance of the bounds of the values, if they have any. The test is two-sided at 1 -
+    `level`.
     """
 
     deviation_a: float
@@ -119,12 +119,12 @@ class UnpairedPower:
     span: float | None = None
 
     def detectable(self, units: int, *, any_time: bool = False) -> float:
-        """The smallest true difference that `units` in all show with probability `power`.
+        """The smallest true difference that `units` of both groups show with probability `power`.
 
         Looked at once: (t_{(1 + level) / 2} + t_{power}) * standard error, with units - 2 degrees
-        of freedom. At `any_time`: by betting on the `balanced` stream, at that moment; a little
-        pessimistic, as it may have been shown before. NaN where there is no spread, or no span, or
-        none is known, infinite where there are too few units.
+        of freedom. At `any_time`: by betting on the `balanced` stream, at that moment; slightly
+        pessimistic, since it may have been shown earlier. NaN if spread or span is 0 or unknown,
+        infinite for too few units.
         """
         if not self.deviation_a + self.deviation_b > 0 or (any_time and self.span is None):
             return math.nan
@@ -141,13 +141,13 @@ class UnpairedPower:
         return (t_quantile((1 + self.level) / 2, df) + t_quantile(self.power, df)) * error
 
     def units_needed(self, difference: float, *, any_time: bool = False) -> int | None:
-        """Units in all, of both groups, that would show `difference`.
+        """Units of both groups that show `difference`.
 
-        None where there is no spread, or none is known. Raises ValueError for a difference of 0,
-        and for one that more than `MOST` would show.
+        None if the spread is 0 or unknown. Raises ValueError for a difference of 0, and for one
+        that needs more than `MOST`.
         """
         if not difference or math.isnan(difference):
-            raise ValueError("the wanted difference must not be 0")
+            raise ValueError("the difference must not be 0")
         if math.isnan(self.detectable(4, any_time=any_time)):
             return None
         return _first(lambda n: self.detectable(n, any_time=any_time) <= abs(difference))
@@ -156,14 +156,13 @@ class UnpairedPower:
 def clusters_for_half_width(
     standard_error: float, clusters: int, half_width: float, *, level: float = 0.95
 ) -> int | None:
-    """The least number of clusters whose t interval has that half-width, or a smaller one.
+    """The smallest number of clusters with a t interval of at most this half-width.
 
     t_{(1 + level) / 2, n - 1} s / sqrt(n) <= half_width, where s = standard_error * sqrt(clusters)
-    is the spread seen in so many clusters: the sample-size formula of a mean (Cochran 1977, section
-    4.6), with t for the normal quantile. It takes the spread for known: what is needed in the end
-    differs as far as the spread of these clusters is not that of all. None where they show no
-    spread (fewer than two, or all equal). Raises ValueError for a half-width of 0 or less, and for
-    one that takes more than `MOST`.
+    is the observed spread: the sample-size formula of a mean (Cochran 1977, section 4.6), with t
+    for the normal quantile. It treats the spread as known. None without spread (fewer than two
+    clusters, or all equal). Raises ValueError for a half-width of 0 or less, and for one that needs
+    more than `MOST`.
     """
     if not half_width > 0:
         raise ValueError(f"the half-width must be above 0, not {half_width}")
@@ -174,16 +173,16 @@ def clusters_for_half_width(
 
 
 MOST = 2**53
-"""Of more units nothing can be said: there are none, and floats do not tell them apart."""
+"""Largest number of units; floats do not represent larger ones exactly."""
 
 
 def _first(enough: Callable[[int], bool]) -> int:
-    """The least whole number above 1 from which on `enough` holds. ValueError above `MOST`."""
+    """The smallest integer above 1 for which `enough` is true. Raises ValueError above `MOST`."""
     # SciPy's root finders are for continuous functions.
     low, high = 1, 2  # it is in (low, high]
     while not enough(high):
         if high >= MOST:
-            raise ValueError(f"more than {MOST:.0e} units would be needed to tell so little")
+            raise ValueError(f"more than {MOST:.0e} units would be needed for so small a number")
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2

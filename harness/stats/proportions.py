@@ -1,8 +1,8 @@
-"""Shares against a known chance, the check that a split is as planned, a correction of p values.
+"""Binomial tests, the check of a split against its plan, and a correction of p values.
 
-A sample-ratio mismatch asks: did as many units come to each arm as the split says? Where they did
-not, something other than chance decides who is seen in which arm (a crash, a slow page, a bot
-filter, a wrong router), and no comparison of the arms means what it seems to.
+A sample-ratio mismatch means that the arms do not have their planned shares of units. Then
+something other than chance decides which arm a unit is seen in (a crash, a slow page, a bot filter,
+a wrong router), and no comparison of the arms is valid.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ MISMATCH_LEVEL = 0.001  # as usual: a false alarm stops a test (Fabijan et al. 2
 
 
 def binomial_p(successes: int, n: int, chance: float = 0.5) -> float:
-    """Two-sided p of `successes` in `n` tries of a known chance; 1 for no tries.
+    """Two-sided p of `successes` in `n` tries with probability `chance`; 1 without tries.
 
-    SciPy's exact test: the probability of all outcomes no more likely than this one (Sterne 1954).
-    Raises ValueError for numbers that cannot be.
+    SciPy's exact test: the probability of all outcomes that are not more likely (Sterne 1954).
+    Raises ValueError for impossible numbers.
     """
     from scipy.stats import binomtest  # takes a second to import
 
@@ -33,13 +33,11 @@ def binomial_p(successes: int, n: int, chance: float = 0.5) -> float:
 
 @dataclass(frozen=True)
 class SampleRatio:
-    """Units in each arm against the split that was planned.
+    """Units in each arm against the planned split.
 
-    `anytime_p` is the least betting p over the units in the order in which they came, exact at any
-    time.
-    `mismatch`: it is below `MISMATCH_LEVEL`, a false alarm, ever, in at most 1 test of 1000. `p` is
-    the exact binomial test, right only if looked at a single time; as reports are looked at again
-    and again, it decides nothing.
+    `anytime_p` is the smallest betting p over the units in their order, valid at any time.
+    `mismatch`: it is below `MISMATCH_LEVEL`, which happens by chance in at most 1 test of 1000,
+    ever. `p` is the exact binomial test, valid for a single look, and is for display only.
     """
 
     units_a: int
@@ -51,7 +49,7 @@ class SampleRatio:
 
 
 def sample_ratio(in_a: npt.ArrayLike, split: float = 0.5) -> SampleRatio:
-    """Check the arms of units, one entry a unit, in the order in which they were first seen.
+    """Check the arms of units, one entry per unit, in the order of their first record.
 
     Raises ValueError for a split that is not between 0 and 1.
     """
@@ -62,20 +60,20 @@ def sample_ratio(in_a: npt.ArrayLike, split: float = 0.5) -> SampleRatio:
     return SampleRatio(a, len(arms) - a, split, p, anytime_p, anytime_p < MISMATCH_LEVEL)
 
 
-# -- Correction of p values for how many tests a family holds -------------------------------------
+# -- Correction of p values for the number of tests ------------------------------------------------
 
 
 def holm(p: npt.ArrayLike) -> Values:
-    """Holm's step-down adjustment: the chance of one false finding or more in the family.
+    """Holm's step-down adjustment, which bounds the probability of any false finding in the family.
 
-    Adjusted p_(i) = max over j <= i of (m - j + 1) p_(j), at most 1 (Holm 1979). Any shape; NaN
-    stays NaN and is not counted in m; the order is kept. Raises ValueError for p outside 0 to 1.
+    Adjusted p_(i) = max over j <= i of (m - j + 1) p_(j), at most 1 (Holm 1979). Any shape, in
+    the same order; NaN stays NaN and is not counted in m. Raises ValueError for p outside 0 to 1.
     """
     values = np.asarray(p, np.float64)
     flat = values.ravel()
     known = np.flatnonzero(~np.isnan(flat))
     if ((flat[known] < 0) | (flat[known] > 1)).any():
-        raise ValueError("p values must be from 0 to 1, or NaN where there is none")
+        raise ValueError("p values must be from 0 to 1, or NaN if missing")
     order = known[np.argsort(flat[known], kind="stable")]
     out = np.full(flat.shape, np.nan)
     stepped = np.maximum.accumulate(flat[order] * np.arange(len(order), 0, -1))

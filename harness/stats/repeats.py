@@ -1,4 +1,4 @@
-"""Repetitions of an experiment: what varies between questions, and what between repetitions."""
+"""Variance of repeated experiments, between questions and between repetitions."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from harness.stats.power import clusters_for_half_width
 
 @dataclass(frozen=True)
 class Components:
-    """Variances of a value: `between` questions, and `within` one, between its repetitions.
+    """Variances of a value `between` questions, and `within` a question between its repetitions.
 
-    `questions` have values, `repeats` of each on the average (the harmonic-like mean of the method
-    of moments), `mean` is that over all values. `units` are the questions' means, by cluster.
+    `questions` is the number with values, `repeats` the average number of repetitions (n0 of the
+    method of moments), `mean` the mean over all values. `units` are the questions' means, by
+    cluster.
     """
 
     questions: int
@@ -30,19 +31,19 @@ class Components:
 
     @property
     def of_experiment(self) -> float:
-        """Standard deviation of the mean over these questions, all repeated as often as here, from
-        one experiment to the next."""
+        """Standard deviation of the mean over experiments with these questions and repeats."""
         return math.sqrt(self.within / self.repeats / self.questions)
 
     def clusters_needed(self, half_width: float) -> int | None:
-        """How many clusters like these, of questions repeated as often, bring the 95% interval of
-        the mean down to that; None where there is no spread."""
+        """Clusters like these for a 95% interval of this half-width; None without spread."""
         error = float(self.units.standard_errors[0])
         return clusters_for_half_width(error, len(self.units.sums), half_width)
 
     def repeats_needed(self, half_width: float) -> int | None:
-        """How many repetitions of these questions do; None where no number can, since another
-        choice of questions would differ by more, and where there is no spread."""
+        """Repetitions of these questions for a 95% interval of this half-width.
+
+        None if no number is enough, since the questions vary by more, and without spread.
+        """
         error, t = float(self.units.standard_errors[0]), t_quantile(0.975, self.units.degrees[0])
         if not error > 0:
             return None
@@ -56,13 +57,12 @@ class Components:
 def variance_components(
     values: npt.ArrayLike, clusters: npt.ArrayLike | None = None
 ) -> Components | None:
-    """The components of values of shape (questions, repeats), NaN where there is none.
+    """Estimate the components of values of shape (questions, repeats), NaN for missing ones.
 
     One-way random effects by the method of moments (Searle, Casella & McCulloch 1992, section 3.6):
-    `within` is the mean square within questions, `between` (MSB - MSW) / n0 with
-    n0 = (N - sum n_i^2 / N) / (k - 1), 0 where that is negative. `clusters` is a label a question.
-    None for fewer than two questions, and where no question has two values. Raises ValueError for
-    another shape.
+    `within` is the mean square within questions, `between` is (MSB - MSW) / n0 or 0, with
+    n0 = (N - sum n_i^2 / N) / (k - 1). `clusters` has a label per question. None for fewer than two
+    questions, and if no question has two values. Raises ValueError for another shape.
     """
     matrix = np.asarray(values, float)
     if matrix.ndim != 2:

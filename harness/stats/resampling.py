@@ -1,6 +1,6 @@
-"""The test by sign flips: signs of whole clusters' differences flipped, all metrics at once.
+"""The sign-flip test: flips the signs of whole clusters, for all metrics at once.
 
-Not SciPy's `permutation_test`: for 6,980 queries and 8 metrics it takes 190 times as long
+SciPy's `permutation_test` takes 190 times as long for 6,980 queries and 8 metrics
 (`tests/benchmarks/resampling.py`).
 """
 
@@ -16,20 +16,19 @@ import numpy.typing as npt
 
 from harness.stats.clusters import Clusters, Values
 
-# Signs handled at once: small enough for the processor's cache.
+# Signs per block, which fit in the processor's cache.
 _BLOCK = 1 << 18
-# Sums of the same numbers in another order differ in their last digits; signs that give the
-# observed sum again must count as at least as extreme.
+# Sums in another order differ in their last digits; signs that reproduce the observed sum must
+# count as at least as extreme.
 _ROUNDING = 1e-10
-# OpenBLAS gives a product to several threads from about this many multiplications on. Those wait
-# for one another: beside other work, such a product took ten times as long as on one thread.
+# OpenBLAS uses several threads from about this many multiplications on, and they wait for one
+# another: on a busy machine such a product took ten times as long as on one thread.
 _ONE_THREAD = 1 << 19
 _COLUMNS = 16
 
 
 class Resampling(TypedDict, total=False):
-    """The level of intervals, the number and seed of the resamples of tests, and whether each
-    observation is the mean of a cluster."""
+    """Interval level, number and seed of resamples, and whether observations are cluster means."""
 
     level: float
     resamples: int
@@ -43,11 +42,11 @@ RESAMPLING: Resampling = {"level": 0.95, "resamples": 10_000, "seed": 0, "of_mea
 
 @dataclass(frozen=True)
 class DifferenceTest:
-    """A two-sided p value of sign flips or of t, and the smallest that it could have been.
+    """A two-sided p value of sign flips or of t, and the smallest possible one.
 
-    By sign flips `smallest` is p if all differences had one sign; by t it is what a true difference
-    of 1 reaches with the wanted power. `exact` says that all assignments of signs were looked at.
-    Both p are NaN where there is nothing to test (no pair), and p is 1 where every difference is 0.
+    By sign flips `smallest` is the p for differences of one sign; by t, the p that a true
+    difference of 1 reaches with the given power. `exact`: all assignments of signs were enumerated.
+    Both p are NaN without pairs, and p is 1 if every difference is 0.
     """
 
     p: float
@@ -58,11 +57,10 @@ class DifferenceTest:
 def sign_flip_test(differences: Clusters, resamples: int, seed: int) -> list[DifferenceTest]:
     """Test that the mean difference is 0; one result a metric.
 
-    Under the null hypothesis the two systems may be exchanged within a pair, so that every
-    cluster's difference has either sign with equal chance (Fisher; Smucker, Allan & Carterette,
-    CIKM 2007). All assignments are enumerated where they are no more than `resamples` (each with
-    its mirror image, which has the same |sum|), else they are drawn and p = (b + 1) / (B + 1),
-    never 0 (Phipson & Smyth 2010).
+    Under the null hypothesis the systems are exchangeable within a pair, so each cluster's
+    difference has either sign with equal probability (Fisher; Smucker, Allan & Carterette, CIKM
+    2007). Up to `resamples` assignments are enumerated (each with its mirror image, which has the
+    same |sum|), more are sampled, and p = (b + 1) / (B + 1), never 0 (Phipson & Smyth 2010).
     """
     sums = differences.sums
     free = (sums != 0).sum(axis=0)
@@ -83,7 +81,7 @@ def sign_flip_test(differences: Clusters, resamples: int, seed: int) -> list[Dif
 
 
 def _enumerated(sums: Values) -> DifferenceTest:
-    """All assignments of signs to the clusters of one metric that differ from 0; (clusters, 1)."""
+    """Enumerate the signs of the clusters of one metric that differ from 0; (clusters, 1)."""
     k = len(sums)
     if k == 0:
         return DifferenceTest(1.0, True, 1.0)
@@ -93,9 +91,9 @@ def _enumerated(sums: Values) -> DifferenceTest:
 
 
 def _count_extreme(sums: Values, kept: Iterator[Values]) -> npt.NDArray[np.int64]:
-    """How many assignments give a sum at least as far from 0 as the observed one, a metric.
+    """Count, per metric, the assignments with a sum at least as far from 0 as the observed one.
 
-    `kept` is 1 where a sign stays and 0 where it flips: the sum is then 2 * (kept @ sums) - total.
+    `kept` is 1 for a sign that stays, 0 for one that flips: the sum is 2 * (kept @ sums) - total.
     """
     total = sums.sum(axis=0)
     limit = np.abs(total) - _ROUNDING * np.abs(sums).sum(axis=0)
@@ -109,7 +107,7 @@ def _count_extreme(sums: Values, kept: Iterator[Values]) -> npt.NDArray[np.int64
 def random_kept(n: int, resamples: int, seed: int) -> Iterator[Values]:
     """Random bits in blocks of shape (rows, n)."""
     generator = np.random.default_rng(seed)
-    width = 8 * -(-n // 64)  # whole words, so that the draws do not depend on the block
+    width = 8 * -(-n // 64)  # whole words, so that draws do not depend on the block size
     rows = max(1, _BLOCK // max(n, 1))
     for start in range(0, resamples, rows):
         size = min(rows, resamples - start)
@@ -118,7 +116,7 @@ def random_kept(n: int, resamples: int, seed: int) -> Iterator[Values]:
 
 
 def all_kept(k: int) -> Iterator[Values]:
-    """Every assignment that keeps the first of `k` signs, in blocks of shape (rows, k)."""
+    """All assignments that keep the first of `k` signs, in blocks of shape (rows, k)."""
     half, rows = 1 << (k - 1), max(1, _BLOCK // k)
     for start in range(0, half, rows):
         at = np.arange(start, min(start + rows, half))[:, None]
@@ -127,12 +125,12 @@ def all_kept(k: int) -> Iterator[Values]:
 
 
 def _sampled(extreme: int, resamples: int) -> DifferenceTest:
-    """p of drawn assignments, the observed one counted among them (Phipson & Smyth 2010)."""
+    """p of sampled assignments, including the observed one (Phipson & Smyth 2010)."""
     return DifferenceTest((extreme + 1) / (resamples + 1), False, 1 / (resamples + 1))
 
 
 def product(left: Values, right: Values) -> Values:
-    """left @ right, in tiles of some rows and columns: as fast on a busy machine as on idle."""
+    """left @ right in tiles, which stay on one thread."""
     out = np.empty((len(left), right.shape[1]))
     for column in range(0, right.shape[1], _COLUMNS):
         part = np.ascontiguousarray(right[:, column : column + _COLUMNS])

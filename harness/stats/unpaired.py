@@ -1,6 +1,6 @@
-"""Two groups of different observations, as A/B data are: difference, interval, tests.
+"""Comparison of two groups of different observations, such as A/B data.
 
-Weaker than a paired comparison of the same size; for data that cannot be paired.
+Weaker than a paired comparison of the same size.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from harness.stats.intervals import FEW_CLUSTERS, few_clusters, t_above, t_quant
 class UnpairedComparison:
     """Mean of `a` minus mean of `b` in one metric.
 
-    `method` says how `low`, `high` and `p` were made: `welch` (Welch's t on the clusters' standard
-    errors) or `two-proportion` (Newcombe's interval, pooled z test). `effect_size` is Cohen's d
-    over observations, with the mean of both variances. `approximate` and `note` as in an Interval.
+    `method` of `low`, `high` and `p`: `welch` (Welch's t on the clusters' standard errors) or
+    `two-proportion` (Newcombe's interval, pooled z test). `effect_size` is Cohen's d over
+    observations, with the mean of both variances. `approximate` and `note` as in a `MeanInterval`.
     """
 
     mean_a: float
@@ -51,11 +51,11 @@ def compare_unpaired(
     proportions: bool = False,
     level: float = 0.95,
 ) -> list[UnpairedComparison]:
-    """Compare two matrices (observations, metrics) of the same metrics, one record a metric.
+    """Compare two matrices (observations, metrics) of the same metrics, one record per metric.
 
-    Clusters are what was dealt to a group as a whole (a user with all their questions).
-    `proportions` says that every value is 0 or 1; without clusters the two-proportion forms are
-    then used. Raises ValueError for other numbers of metrics and for values that are no proportion.
+    Clusters were assigned to a group as a whole (a user with all questions). `proportions`: all
+    values are 0 or 1; without clusters the two-proportion forms are then used. Raises ValueError
+    for different numbers of metrics, and for other values with `proportions`.
     """
     first, second = as_columns(a), as_columns(b)
     if first.shape[1] != second.shape[1]:
@@ -105,10 +105,9 @@ def compare_unpaired(
 def _welch(
     means: list[float], errors: list[float], degrees: list[float], level: float
 ) -> tuple[float, float, float]:
-    """(low, high, p): Welch's t with Satterthwaite's degrees of freedom; NaN without a spread.
+    """(low, high, p): Welch's t with Satterthwaite's degrees of freedom; NaN without spread.
 
-    SciPy's ttest_ind is the same for single observations, but takes no clusters: theirs come with
-    the error and the degrees of freedom of `Clusters`.
+    SciPy's ttest_ind is the same for single observations, but does not support clusters.
     """
     squares = [error**2 for error in errors]
     total = sum(squares)
@@ -122,11 +121,11 @@ def _welch(
 
 def wilson(proportion: float, n: int, level: float) -> tuple[float, float]:
     """Wilson's score interval of a proportion (1927; Brown, Cai & DasGupta 2001, equation 4)."""
-    # Not SciPy's, of binomtest(), which takes a second to import scipy.stats.
+    # SciPy's, of binomtest(), needs scipy.stats, which takes a second to import.
     z = NormalDist().inv_cdf((1 + level) / 2)
     centre = (proportion + z * z / (2 * n)) / (1 + z * z / n)
     reach = z / (1 + z * z / n) * math.sqrt(proportion * (1 - proportion) / n + (z / (2 * n)) ** 2)
-    # At 0 and 1 the bound is the proportion itself, which rounding must not miss.
+    # At 0 and 1 the bound is the proportion itself, without rounding errors.
     low = 0.0 if proportion == 0 else max(centre - reach, 0.0)
     return low, 1.0 if proportion == 1 else min(centre + reach, 1.0)
 

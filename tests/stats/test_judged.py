@@ -49,7 +49,7 @@ def test_no_small_table_of_errors_gives_an_inverted_interval_or_one_without_leng
 def test_a_rate_that_no_true_rate_gives_with_such_errors_has_no_interval() -> None:
     never = corrected_rate(np.zeros(100), Errors(950, 50, 900, 100))
     assert (never.value, never.low, never.high) == (0.0, None, None)
-    assert never.note.startswith("no true rate gives the judge's")
+    assert never.note.startswith("the judge's rate does not fit its errors")
     few = corrected_rate(np.zeros(100), Errors(50, 0, 2, 0))
     assert (few.value, few.low, few.note) == (0.0, None, "people judged 2 of one kind: no interval")
 
@@ -58,11 +58,11 @@ def test_what_cannot_be_told_is_said() -> None:
     judged = np.array([1.0, 0.0, 1.0, np.nan])
     for errors, said in (
         (Errors(10, 2, 0, 0), "no right, or no wrong answer"),
-        (Errors(5, 5, 5, 5), "hardly at all"),
-        (Errors(0, 10, 0, 10), "hardly at all"),
-        (Errors(1, 0, 1, 3), "hardly at all"),
-        (Errors(1, 0, 6, 24), "hardly at all"),
-        (Errors(2, 0, 3, 9), "hardly at all"),
+        (Errors(5, 5, 5, 5), "hardly separates"),
+        (Errors(0, 10, 0, 10), "hardly separates"),
+        (Errors(1, 0, 1, 3), "hardly separates"),
+        (Errors(1, 0, 6, 24), "hardly separates"),
+        (Errors(2, 0, 3, 9), "hardly separates"),
     ):
         found = corrected_rate(judged, errors)
         assert (found.value, found.low, found.high) == (None, None, None)
