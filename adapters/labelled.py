@@ -314,7 +314,7 @@ def _write_qrels(
                 for place in places.get(one.document, ())
                 if haystack is None or haystack in (place.haystacks or ())
             ]
-            if not fitting and one.document in places:
+            if not fitting and one.document in places and not one.missing:
                 raise one.file.error(
                     one.line,
                     f"the document {one.document!r} is not in the haystack {haystack!r}; add it, "

@@ -11,10 +11,9 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, wait
-from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from harness.errors import CallTimeoutError
@@ -78,33 +77,38 @@ class CallThread:
         raise CallTimeoutError(f"it took longer than {limit:g} s")
 
 
-def side_by_side(work: Callable[[P], T], parts: Sequence[P], n: int) -> Iterator[T]:
-    """Yield what comes of each part, in their order, n at once. Raises what the work raises.
-
-    What is begun when nobody wants more of it (Ctrl-C) is left to itself.
-    """
-    todo: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-    coming = [Future[T]() for _ in parts]
-    for one, part in zip(coming, parts, strict=True):
-        todo.put(partial(_fulfil, one, partial(work, part)))
-    for _ in range(n):
-        threading.Thread(target=_serve, args=(todo,), name="harness-calls", daemon=True).start()
-    try:
-        for one in coming:
-            yield one.result()
-    finally:
-        with suppress(Empty):
-            while True:
-                todo.get_nowait()
-        for _ in range(n):
-            todo.put(None)
-
-
 def _fulfil(coming: Future[T], work: Callable[[], T]) -> None:
     try:
         coming.set_result(work())
     except BaseException as error:
         coming.set_exception(error)
+
+
+def side_by_side(work: Callable[[P], T], parts: Sequence[P], n: int) -> Iterator[T]:
+    """Yields the results of `work` for each part as they complete; raises what it raises.
+
+    The next part starts when the consumer asks for another result: one that stops, at a spending
+    limit or Ctrl-C, leaves n calls or fewer under way.
+    """
+    todo: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+    done: SimpleQueue[Future[T]] = SimpleQueue()
+
+    def put(part: P) -> None:
+        future = Future[T]()
+        future.add_done_callback(done.put)
+        todo.put(partial(_fulfil, future, partial(work, part)))
+
+    for part in parts[:n]:
+        put(part)
+        threading.Thread(target=_serve, args=(todo,), name="harness-calls", daemon=True).start()
+    try:
+        for started in range(n, len(parts) + n):
+            yield done.get().result()
+            for part in parts[started : started + 1]:
+                put(part)
+    finally:
+        for _ in range(n):
+            todo.put(None)
 
 
 def _serve(todo: SimpleQueue[Callable[[], None] | None]) -> None:

@@ -147,7 +147,7 @@ class Worker:
         return begun if begun.queries or used_something(begun) else None
 
     def _searched(self, bench: Bench, parts: Sequence[list[int]]) -> Iterator[list[QueryResult]]:
-        """Yield the answers to each part, in their order, so many at once as were asked for."""
+        """Yields the answers to each part; in order, unless several calls are made at once."""
         if self._options.concurrency == 1:
             yield from (self._search(bench, part) for part in parts)
             return

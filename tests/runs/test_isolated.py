@@ -214,7 +214,7 @@ def test_odd_answers_are_judged_as_without(home: Path, tmp_path: Path, plugin: P
     assert _bytes(plain) == _bytes(isolated)
     one, two = (RunFolder(folder).record for folder in (plain, isolated))
     assert (one.queries, one.notes, one.hits) == (two.queries, two.notes, two.hits)
-    assert one.queries.failed == 10
+    assert one.queries.failed == 11
     failed = [
         {line["query"]: line["error"] for line in map(orjson.loads, path.read_bytes().splitlines())}
         for path in (plain / "errors.jsonl", isolated / "errors.jsonl")

@@ -218,7 +218,9 @@ class Isolated(ProcessRetriever):
             )
 
     def _report(self) -> Params:
-        return {} if self._process is None else self._ask(ReportRequest(), Reported).report
+        if self._process is None or self._waiting:  # in the midst of a call it cannot answer
+            return {}
+        return self._ask(ReportRequest(), Reported).report
 
     def _ask(self, request: Request, kind: type[T], corpus: Corpus | None = None) -> T:
         """Returns the response, which is of this kind.

@@ -112,6 +112,7 @@ def test_files_that_were_altered_are_rejected_by_all_readers(
     assert harness("verify", folder).status == 1
 
 
+@pytest.mark.extensions
 def test_publishing_leaves_a_contradiction_out_and_says_why(
     harness: Harness, folder: Path, tmp_path: Path
 ) -> None:
