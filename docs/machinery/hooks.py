@@ -16,6 +16,7 @@ from api_pages import api, module, package, returned, vocabulary
 from command_pages import command, command_list, run_keys
 from listing_pages import aliases, datasets, metrics, protocol, retrievers
 from schema_pages import log_document_names, log_names, schema
+from testing_pages import golden, kinds, simulations
 
 PARTS: dict[str, Callable[..., str]] = {
     "aliases": aliases,
@@ -27,6 +28,7 @@ PARTS: dict[str, Callable[..., str]] = {
     "command": command,
     "command-list": command_list,
     "datasets": datasets,
+    "golden-runs": golden,
     "log-document-names": log_document_names,
     "log-names": log_names,
     "metrics": metrics,
@@ -34,6 +36,8 @@ PARTS: dict[str, Callable[..., str]] = {
     "retrievers": retrievers,
     "run-keys": run_keys,
     "schema": schema,
+    "simulations": simulations,
+    "test-kinds": kinds,
 }
 
 _log = logging.getLogger("mkdocs.hooks.harness")
