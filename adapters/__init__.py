@@ -1,4 +1,4 @@
-"""Adapters: one file a family of datasets, and the readers that they share.
+"""Dataset adapters, one module per dataset family, and the file readers they share.
 
-Imported as `harness.datasets.adapters`: the name `adapters` belongs to another package.
+Imported as `harness.datasets.adapters`, because another package owns the name `adapters`.
 """

@@ -1,9 +1,9 @@
-"""BEAM: probing questions of ten kinds over long chats of a user with an assistant.
+"""BEAM: probing questions of ten kinds over long chats between a user and an assistant.
 
-Source: https://github.com/mohammadtavakoli78/BEAM (no licence stated there: downloaded, never
-shipped). The copy at the Hugging Face hub is none of this: it has the chats of the repository
-before they were cut to the size of their tier. BEAM scores answers by a judge and has no scorer of
-retrieval, so there is one answer key: the messages that a question's `source_chat_ids` name.
+Source: https://github.com/mohammadtavakoli78/BEAM (no licence stated, so the data is downloaded and
+never shipped). The copy on the Hugging Face hub is not used: it holds the chats before they were
+truncated to the size of their tier. BEAM scores answers with a judge and has no retrieval scorer,
+so there is one set of qrels: the messages in a question's `source_chat_ids`.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ _RAW = (
     "b2a3ee8ba12d68f83143dda191097dc3e028ddd3/"
 )
 CHATS = {"100K": 20, "500K": 35, "1M": 35, "10M": 10}
-"""How many chats each tier has, numbered from 1."""
+"""Number of chats in each tier, numbered from 1."""
 
 _CUT = {
     "100K": (5, 7, 10, 11, 12, 16, 17, 18, 19, 20),
     "500K": (),
     "1M": (6, 11, 12, 13, 14, 18, 19, 20, 21, 24, 25, 26, 28, 30, 33, 34),
 }
-"""The chats that were cut to the size of their tier: the authors' code reads that file then."""
+"""Chats truncated to the size of their tier; the authors' code reads that version."""
 
 _PINS = Path(__file__).with_name("beam.sha256")
-"""The files of 100K; the hashes of those of other tiers are not known."""
+"""Checksums of the 100K files; those of the other tiers are unknown."""
 
 
 def published(tier: str) -> tuple[RemoteFile, ...]:
-    """The files of a tier; none where their names are not known (10M)."""
+    """Returns the files of a tier, or none if their names are unknown (10M)."""
     if tier not in _CUT:
         return ()
     pinned = {one.name: one for one in published_files(_PINS, _RAW)}
@@ -73,9 +73,9 @@ def published(tier: str) -> tuple[RemoteFile, ...]:
 
 
 def local(source: Path, variant: Variant) -> Mapping[str, Path]:
-    """The files of a local copy: a clone of the repository, its `chats`, or the tier's own folder.
+    """Finds the files of a local copy: a clone of the repository, its `chats`, or a tier's folder.
 
-    Raises UsageError where there is no such folder, or a chat or its questions are missing.
+    Raises UsageError if the folder, a chat or its questions are missing.
     """
     tier = variant.name.upper()
     folder = _folder(source, tier)
@@ -85,27 +85,27 @@ def local(source: Path, variant: Variant) -> Mapping[str, Path]:
         for name in (CUT if cut else CHAT, QUESTIONS):
             path = folder / str(chat) / name
             if not path.is_file():
-                raise UsageError(f"{path}: no such file; get it again from {REPOSITORY}")
+                raise UsageError(f"{path}: no such file; download it again from {REPOSITORY}")
             files[f"chats/{tier}/{chat}/{name}"] = path
     refuse_a_part(files, variant, folder)
     return files
 
 
 def _folder(source: Path, tier: str) -> Path:
-    """The folder whose subfolders are the tier's chats. Raises UsageError."""
+    """Finds the folder that contains the chats of the tier. Raises UsageError."""
     for folder in (source / "chats" / tier, source / tier):
         if folder.is_dir():
             return folder
     if source.is_dir() and source.name not in {*CHATS} - {tier} and _numbered(source):
         return source
     raise UsageError(
-        f"{source}: no chats of {tier} here; name a clone of {REPOSITORY}, its folder chats, or "
+        f"{source}: no {tier} chats found; pass a clone of {REPOSITORY}, its chats folder, or "
         f"chats/{tier}"
     )
 
 
 def _numbered(folder: Path) -> list[int]:
-    """The numbers of the chats in a folder."""
+    """Returns the numbers of the chats in a folder."""
     return sorted(int(path.name) for path in folder.iterdir() if _CHAT.fullmatch(path.name))
 
 
@@ -121,7 +121,7 @@ ABILITIES = {
     "summarization": Ability.MULTI_HOP,
     "temporal_reasoning": Ability.TEMPORAL,
 }
-"""By what has to be retrieved: docs/how-to/beam.md argues each."""
+"""Abilities by BEAM's kind of question; docs/how-to/beam.md gives the reasons."""
 
 _ANSWERS = ("answer", "ideal_answer", "ideal_summary")
 _UPDATE = ("original_info", "updated_info")
@@ -143,13 +143,13 @@ VARIANTS = (
     _variant("100K", "5,094 messages"),
     _variant("500K", "about 1,090 messages each"),
     _variant("1M", "about 2,130 messages each"),
-    _variant("10M", "about 20,900 messages each; from a clone of the repository, with --source"),
+    _variant("10M", "about 20,900 messages each; needs a clone of the repository (--source)"),
 )
 
 
 @register_adapter("beam")
 class Beam:
-    """The adapter of BEAM; the default variant is `100k`."""
+    """BEAM adapter; the default variant is `100k`."""
 
     version: ClassVar[int] = 1
 
@@ -160,31 +160,31 @@ class Beam:
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """A clone of the repository, its folder `chats`, or the tier's folder in that."""
+        """Finds a clone of the repository, its `chats` folder, or the folder of the tier."""
         return local(source, variant)
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Write one haystack a chat, and its questions.
+        """Writes one haystack per chat, and its questions.
 
-        Raises UsageError for a file that is cut off, a field that is missing, a bad date.
+        Raises UsageError for a truncated file, a missing field or an invalid date.
         """
         tier = raw.variant.name.upper()
         if not raw.files:
             raise UsageError(
-                f"beam/{raw.variant.name} is not downloaded: clone {REPOSITORY} and name it with "
-                f"--source, or its chats/{tier}"
+                f"beam/{raw.variant.name} cannot be downloaded: clone {REPOSITORY} and pass it "
+                f"with --source, or its chats/{tier}"
             )
         here = {name.split("/")[2] for name in raw.files}
         for chat in map(str, range(1, CHATS[tier] + 1)):
             if chat not in here:
-                out.repair(f"chats of {tier} that are not in this copy: it is a part of BEAM", chat)
+                out.repair(f"chats of {tier} missing from this copy: it is a part of BEAM", chat)
         paths = [*raw.files.values()]
         for (name, path), questions in zip([*raw.files.items()][::2], paths[1::2], strict=True):
             _BeamChat(name.split("/")[2], path, config, out).write(questions)
 
 
 class _BeamChat:
-    """One chat being written: `rows` holds the document of each message, `said` when it came."""
+    """Writer of one chat; maps message ids to documents and to timestamps."""
 
     def __init__(self, id: str, path: Path, config: DatasetConfig, out: DatasetWriter) -> None:
         self._id = id
@@ -194,13 +194,11 @@ class _BeamChat:
         self._said: dict[int, int] = {}
         self._told: set[Change] = set()
         if path.name == CUT:
-            out.repair(
-                "chats that their authors cut to the size of the tier: the cut ones read", id
-            )
+            out.repair("chats that their authors truncated: truncated version read", id)
         self._exchanges = read_exchanges(read_once(path), str(path))
 
     def write(self, questions: Path) -> None:
-        """Write the documents, the haystack, and the questions with their evidence."""
+        """Writes the documents, the haystack, and the questions with their evidence."""
         for exchange in self._exchanges:
             if self._config.granularity == "session":
                 self._write_session(exchange)
@@ -212,7 +210,7 @@ class _BeamChat:
         of_kind = read_once(questions)
         for kind in of_kind if isinstance(of_kind, dict) else ():
             if kind not in ABILITIES:
-                raise UsageError(f"{questions}: {kind!r} is none of {', '.join(ABILITIES)}")
+                raise UsageError(f"{questions}: {kind!r} is not one of {', '.join(ABILITIES)}")
         for kind in ABILITIES:
             for place, question in enumerate(field(of_kind, kind, list, str(questions))):
                 self._question(kind, place, question, f"{questions}, {kind} {place}")
@@ -246,8 +244,7 @@ class _BeamChat:
         for message in messages:
             if message.marked:
                 self._out.repair(
-                    "marks ->-> n,m of the plan at the end of a message, which tell its place: "
-                    "taken off",
+                    "marks ->-> n,m (position in the plan) at the end of a message: removed",
                     f"{self._id}: {message.role}, message {message.id}",
                 )
             if message.timestamp is not None:
@@ -277,18 +274,18 @@ class _BeamChat:
             raise UsageError(f"{where}: the field 'source_chat_ids' is missing; add it")
         named = question["source_chat_ids"]
         if kind == "knowledge_update" and self._config.granularity == "turn":
-            # A session of many messages neither holds nor does not.
+            # A session holds many messages, so it has no single validity.
             self._update(id_, named, where)
         self._judge(id_, [*_flat(named, where)])
 
     def _update(self, query: str, named: Any, where: str) -> None:
-        """Say that the new messages of an update replaced the old ones, where that can be said."""
-        if isinstance(named, list):  # which does not say which of them are old
+        """Records that new messages of an update replace the old ones, if both are identified."""
+        if isinstance(named, list):  # which does not separate old from new
             named = {_UPDATE[0]: named, _UPDATE[1]: []}
         pair = [{*_flat(field(named, name, list, where), where)} for name in _UPDATE]
         old, new = (sorted(ids & self._said.keys()) for ids in pair)
         if not old or not new:
-            why = "one of the two is not named"
+            why = "one of the two is not identified"
         elif max(self._said[id_] for id_ in old) >= min(self._said[id_] for id_ in new):
             why = "the old message is not before the new one"
         else:
@@ -298,15 +295,15 @@ class _BeamChat:
                     self._told.add(change)
                     self._out.change(change, where)
             return
-        self._out.repair(f"updates of which nothing can be outdated, as {why}", query)
+        self._out.repair(f"updates that outdate no message: {why}", query)
 
     def _judge(self, query: str, named: list[int]) -> None:
-        """Judge the documents of the messages that exist, each once; every mend is recorded."""
+        """Judges the documents of existing messages, once each, and records corrections."""
         there = [message for message in dict.fromkeys(named) if message in self._rows]
         for message in dict.fromkeys(named):
             if message not in self._rows:
                 self._out.repair(
-                    "evidence that names a message which does not exist: left out",
+                    "evidence that names a message which does not exist: excluded",
                     f"{query}: {message}",
                 )
         for _ in range(len(named) - len(set(named))):
@@ -318,31 +315,31 @@ class _BeamChat:
 
 
 def _before(exchange: Exchange) -> str:
-    """What stands before a dated text."""
+    """Returns the date prefix of a dated text."""
     return "" if exchange.day is None else f"{day(exchange.day)} "
 
 
 def _flat(named: Any, where: str) -> Iterator[int]:
-    """The message ids in a list, in lists of lists, or in an object of them (old and new).
+    """Flattens a list of message ids, nested lists, or an object of old and new ids.
 
-    Raises UsageError for what is no id.
+    Raises UsageError for an invalid id.
     """
     if isinstance(named, int) and not isinstance(named, bool):
         yield named
         return
     if not isinstance(named, (list, dict)):
-        raise UsageError(f"{where}: source_chat_ids has {named!r:.40}, which is no message id")
+        raise UsageError(f"{where}: {named!r:.40} in source_chat_ids is not a message id")
     for one in named.values() if isinstance(named, dict) else named:
         yield from _flat(one, where)
 
 
 _MARK = re.compile(r"\s*->->[\s\d,/NA()]*$")
-"""`->-> 3,8`, the place in the plan from which a message was made; with a few slips in it."""
+"""`->-> 3,8`, the position in the plan that produced a message; tolerates typos in the data."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatMessage:
-    """One message. `text` is without the mark of the plan; `marked`: there was one."""
+    """One message; `text` excludes the plan mark, and `marked` records that there was one."""
 
     id: int
     role: str
@@ -353,7 +350,7 @@ class ChatMessage:
 
 @dataclass(frozen=True, slots=True)
 class Exchange:
-    """A question of the user's and all that was said of it; the files call it a turn."""
+    """A user question and all replies to it; the files call it a turn."""
 
     id: str
     day: int | None
@@ -361,9 +358,9 @@ class Exchange:
 
 
 def read_exchanges(chat: Any, where: str) -> list[Exchange]:
-    """The exchanges of a chat, in order. A chat of 10M is a list of plans, `{"plan-1": batches}`.
+    """Reads the exchanges of a chat in order. A 10M chat is a list of plans, `{"plan-1": batches}`.
 
-    Raises UsageError for a missing field, a bad date, and an id that stands twice.
+    Raises UsageError for a missing field, an invalid date or a duplicate id.
     """
     clock = DayClock()
     exchanges = [
@@ -375,20 +372,20 @@ def read_exchanges(chat: Any, where: str) -> list[Exchange]:
     ids: set[int] = set()
     for message in (message for exchange in exchanges for message in exchange.messages):
         if message.id in ids:
-            raise UsageError(f"{where}: the message id {message.id} stands twice; make it unique")
+            raise UsageError(f"{where}: duplicate message id {message.id}; make it unique")
         ids.add(message.id)
     return exchanges
 
 
 def _plans(chat: Any, where: str) -> Iterator[tuple[str, list[Any]]]:
-    """The batches of a chat, or those of each of its plans with the plan's name before them."""
+    """Yields the batches of a chat, or those of each plan with the name of the plan."""
     if not isinstance(chat, list):
-        raise UsageError(f"{where}: not a list of batches; is it really a chat of BEAM?")
+        raise UsageError(f"{where}: not a list of batches; is it a chat of BEAM?")
     if any(isinstance(part, dict) and "turns" in part for part in chat):
         yield "", chat
         return
     for part in chat:
-        # The hub's rows hold every plan's name in each part, all but one of them empty.
+        # In the hub's rows each part has a key for every plan, and all but one are empty.
         named = part.items() if isinstance(part, dict) else ()
         full = [name for name, batches in named if batches is not None]
         if len(full) != 1:
@@ -421,7 +418,7 @@ def _message(message: Any, where: str, day: int | None, clock: DayClock) -> Chat
 
 
 def _day(batch: Any, turns: list[Any], where: str) -> int | None:
-    """The day of a batch: its own `time_anchor`, else that of its first message; None: neither."""
+    """Returns the date of a batch: `time_anchor`, else that of its first message, else None."""
     refuse_near(batch, "time_anchor", where)
     first = turns[0][0] if turns and isinstance(turns[0], list) and turns[0] else {}
     written = batch.get("time_anchor") or (

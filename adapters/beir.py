@@ -1,10 +1,10 @@
 """BEIR: 18 retrieval benchmarks in one format (Thakur et al. 2021, arXiv:2104.08663).
 
-The format is corpus.jsonl, queries.jsonl and qrels/<split>.tsv, in a folder or a zip archive.
-Sizes and md5 of the archives are those that BEIR's wiki publishes ("Datasets available") and that
-ir_datasets 0.6.3 checks (etc/downloads.json). Titles and texts are kept apart, as BEIR keeps them;
-`Document.content` joins them by a space. A document whose id is the query's is left out of a
-ranking, as BEIR's evaluation does (`ignore_identical_ids`).
+The format is corpus.jsonl, queries.jsonl and qrels/<split>.tsv, in a folder or a zip archive. Sizes
+and md5 checksums are those published in BEIR's wiki ("Datasets available") and verified by
+ir_datasets 0.6.3 (etc/downloads.json). Titles and texts are stored separately, as in BEIR;
+`Document.content` joins them with a space. A document with the id of the query is removed from its
+ranking, as in BEIR's evaluation (`ignore_identical_ids`).
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ _ENCRYPTED = 0x1
 _METHODS = {zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA}
 _BROKEN_INDEX = (struct.error, UnicodeDecodeError, OSError)
 _URL = "https://public.ukp.informatik.tu-darmstadt.de/thakur/BEIR/datasets/"
-_LICENCE = "CC BY-SA 4.0"  # as BEIR's cards on the hub say; the original publishers' terms hold too
+_LICENCE = "CC BY-SA 4.0"  # according to BEIR's cards on the hub; the original licences apply too
 
 
 @dataclass(frozen=True)
 class _Set:
-    """One public set: archive (name, md5, size), splits (BEIR's reported one first), what it is."""
+    """A public dataset: archive (name, md5, size), splits (BEIR's first), description."""
 
     name: str
     md5: str
@@ -52,7 +52,7 @@ class _Set:
 
     @property
     def zip(self) -> str:
-        """Name of the archive: that of the first part of the set's name."""
+        """Name of the archive, which is the first part of the dataset's name."""
         return self.name.partition("/")[0] + ".zip"
 
 
@@ -95,8 +95,8 @@ _BOUND = (
     ("trec-news", _TEST, "background to news; the Washington Post collection, from NIST"),
     ("robust04", _TEST, "newswire; TREC disks 4 and 5, from NIST"),
 )
-# The files inside scifact.zip. The archive's qrels end their lines with CRLF; copies that went
-# through git have LF, and are the same judgements.
+# Files inside scifact.zip. The archive's qrels have CRLF line ends; copies that passed through git
+# have LF and contain the same judgements.
 _SCIFACT = {
     "corpus.jsonl": "dec31c8182f3d744c7d2c09423756fd1d17cbef75808db13ba01cc0aab4d1ac6",
     "queries.jsonl": "8ff84a7c903f722981cd8d595c022660140c51867b27608a6d4910db86080313",
@@ -109,12 +109,12 @@ _SCIFACT = {
 
 @register_adapter("beir")
 class BeirAdapter:
-    """`beir/<set>`: from the official archive, or from a folder in BEIR's format."""
+    """`beir/<set>`, read from the official archive or from a folder in BEIR's format."""
 
     version: ClassVar[int] = 1
 
     def variants(self) -> Iterable[Variant]:
-        """The public sets, then those that a licence keeps from being downloaded."""
+        """Public datasets, then those with a licence that forbids downloads."""
         for one in _SETS:
             archive = RemoteFile(one.zip, _URL + one.zip, md5=one.md5, bytes=one.bytes)
             yield Variant(
@@ -130,7 +130,7 @@ class BeirAdapter:
         for name, splits, about in _BOUND:
             yield Variant(
                 name,
-                about + "; make BEIR's folder from it and name it with --source",
+                about + "; convert it to BEIR's format and pass the folder with --source",
                 "publisher's",
                 splits=splits,
                 k=1000,
@@ -141,11 +141,11 @@ class BeirAdapter:
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """An archive (the file itself, or by its name in a folder), or the files of a folder."""
+        """Finds an archive (the file, or by name in a folder), or the files of a folder."""
         archive = variant.files[0].name if variant.files else f"{variant.name}.zip"
         if source.is_file():
             if source.suffix != ".zip":
-                raise UsageError(f"{source}: BEIR comes as a .zip or as a folder; name one of them")
+                raise UsageError(f"{source}: not a .zip file or a folder; pass one of them")
             return {archive: source}
         for folder in (source, source / variant.name):
             if _plain_or_gz(folder / "corpus.jsonl") is not None:
@@ -153,12 +153,12 @@ class BeirAdapter:
         if (source / archive).is_file():
             return {archive: source / archive}
         raise UsageError(
-            f"{source}: no BEIR dataset here; a folder with corpus.jsonl, queries.jsonl and "
-            f"qrels/{config.split}.tsv is needed, or {archive}"
+            f"{source}: no BEIR dataset found; expected corpus.jsonl, queries.jsonl and "
+            f"qrels/{config.split}.tsv, or {archive}"
         )
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """The corpus, the queries judged in the split, and their judgements."""
+        """Writes the corpus, and the judged queries of the split with their judgements."""
         files = _text_files(raw.files, raw.variant.name, config.split)
         ability = Ability.MULTI_HOP if raw.variant.name == "hotpotqa" else Ability.LOOKUP
         write_beir(files, config.split, out, ability, quiet=raw.quiet)
@@ -167,9 +167,9 @@ class BeirAdapter:
 def write_beir(
     files: Mapping[str, TextFile], split: str, out: DatasetWriter, ability: Ability, *, quiet: bool
 ) -> None:
-    """Write a dataset in BEIR's format, from its three files by name.
+    """Writes a dataset in BEIR's format from its three files.
 
-    Raises UsageError for whatever is wrong in them.
+    Raises UsageError for invalid content.
     """
     corpus, queries, qrels = (files[name] for name in _names(split))
     key = judged(trec.qrels(qrels), qrels, out)
@@ -178,7 +178,7 @@ def write_beir(
 
 
 def documents_of(file: TextFile) -> Iterator[DocumentBatch]:
-    """Documents of a corpus.jsonl. Raises UsageError for a record without `_id` or `text`."""
+    """Yields the documents of corpus.jsonl. Raises UsageError if `_id` or `text` is missing."""
     for lines, records in batches(file):
         titles: list[Any] = [record.get("title") for record in records]
         if set(map(type, titles)) - {str, type(None)}:
@@ -198,7 +198,7 @@ def documents_of(file: TextFile) -> Iterator[DocumentBatch]:
 
 
 def queries_of(file: TextFile) -> Iterator[tuple[int, str, str]]:
-    """Line, id and text of each query. Raises UsageError for one without `_id` or `text`."""
+    """Yields line, id and text of each query. Raises UsageError if `_id` or `text` is missing."""
     for lines, records in batches(file):
         for line, record in zip(lines, records, strict=True):
             yield line, string(file, line, record, "_id"), string(file, line, record, "text")
@@ -224,56 +224,56 @@ def _folder_files(folder: Path, split: str) -> dict[str, Path]:
         if found is None:
             splits = sorted(path.name.partition(".")[0] for path in folder.glob("qrels/*.tsv*"))
             there = f" (there is: {', '.join(splits)})" if splits and "qrels" in name else ""
-            raise UsageError(f"{folder / name}: no such file{there}; a BEIR folder has it")
+            raise UsageError(f"{folder / name}: no such file{there}; a BEIR folder needs it")
         files[name] = found
     return files
 
 
 def _text_files(files: Mapping[str, Path], name: str, split: str) -> dict[str, TextFile]:
-    """The files by name, whether they lie in a folder or in an archive, which is not unpacked."""
+    """Opens the files in a folder or, without unpacking it, in an archive."""
     if "corpus.jsonl" in files:
         return {name: TextFile(path) for name, path in files.items()}
     (archive,) = files.values()
     members = _members(archive)
-    # BEIR's archives hold one folder; one made by hand may hold the files themselves.
+    # BEIR's archives contain one folder; a hand-made archive may contain the files themselves.
     inside = f"{name}/" if f"{name}/corpus.jsonl" in members else ""
     for wanted in _names(split):
         if inside + wanted not in members:
             raise UsageError(
-                f"{archive}: holds no {name}/{wanted}; is it BEIR's archive, and whole?"
+                f"{archive}: {name}/{wanted} not found; is this a complete BEIR archive?"
             )
         _require_readable(archive, members[inside + wanted])
     return {wanted: TextFile(archive, inside + wanted) for wanted in _names(split)}
 
 
 def _members(archive: Path) -> dict[str, zipfile.ZipInfo]:
-    """What is in an archive, by name. Raises UsageError."""
+    """Maps names to members of an archive. Raises UsageError."""
     try:
         with zipfile.ZipFile(archive) as opened:
             members = opened.infolist()
     except (zipfile.BadZipFile, NotImplementedError, *_BROKEN_INDEX) as error:
-        raise UsageError(f"{archive}: not a zip archive ({error}); get it again") from None
+        raise UsageError(f"{archive}: not a zip archive ({error}); download it again") from None
     for member in members:
         if member.filename.startswith("/") or ".." in member.filename.split("/"):
             raise UsageError(
-                f"{archive}: holds {member.filename!r}, a path that climbs out of it; do not use "
-                "this archive"
+                f"{archive}: contains {member.filename!r}, a path outside the archive; do not use "
+                "this file"
             )
     return {member.filename: member for member in members}
 
 
 def _require_readable(archive: Path, member: zipfile.ZipInfo) -> None:
-    """Raises UsageError for a member that cannot be read as a stream, or is no text."""
+    """Raises UsageError for a member that is not text or cannot be streamed."""
     where = f"{archive}: {member.filename}"
     if member.flag_bits & _ENCRYPTED:
-        raise UsageError(f"{where} is encrypted; unpack it and give the folder with --source")
+        raise UsageError(f"{where} is encrypted; unpack it and pass the folder with --source")
     if member.compress_type not in _METHODS:
         raise UsageError(
-            f"{where} is compressed by method {member.compress_type}, which Python does not read; "
-            "unpack it and give the folder with --source"
+            f"{where} uses compression method {member.compress_type}, which Python cannot read; "
+            "unpack it and pass the folder with --source"
         )
     if member.file_size > max(BOMB_BYTES, BOMB_RATIO * member.compress_size):
         raise UsageError(
-            f"{where} would be {member.file_size:,} bytes out of {member.compress_size:,}; no text "
-            "shrinks so far, so do not use this archive"
+            f"{where} would expand from {member.compress_size:,} to {member.file_size:,} bytes, "
+            "which is not plausible for text; do not use this archive"
         )

@@ -1,4 +1,4 @@
-"""Any dataset that ir_datasets knows (https://ir-datasets.com), by its id there."""
+"""Any dataset of ir_datasets (https://ir-datasets.com), by its id."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _BATCH = 512
 _LICENCE = "see ir-datasets.com"
 _EXAMPLES = {
-    "vaswani": "93 queries on 11,429 abstracts of physics, small and quick to get",
+    "vaswani": "93 queries on 11,429 abstracts of physics, small and quick to download",
     "antique/test": "questions to Yahoo Answers, 403,666 answers",
     "nfcorpus/test": "questions on medicine, NFCorpus in full",
 }
@@ -28,38 +28,38 @@ _EXAMPLES = {
 
 @register_adapter("ir")
 class Ir:
-    """`ir/<id>`: the id of any dataset of ir_datasets with documents, queries and qrels."""
+    """`ir/<id>`: a dataset of ir_datasets that has documents, queries and qrels."""
 
     version: ClassVar[int] = 1
 
     def variants(self) -> Iterable[Variant]:
-        """A few of them; every other id works too."""
+        """A few examples; every other id works too."""
         for name, about in _EXAMPLES.items():
             yield _variant(name, about)
 
     def variant(self, name: str) -> Variant | None:
-        """A dataset by its id. Whether there is one shows when it is prepared."""
+        """Returns a dataset by id; an unknown id fails during preparation."""
         return _variant(name, f"{name}, through ir_datasets") if name else None
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """Nothing: ir_datasets finds its own files."""
+        """Finds no files, because ir_datasets manages its own."""
         raise UsageError(
-            f"ir/{variant.name} comes through ir_datasets, which keeps its own files: leave out "
+            f"ir/{variant.name} is read through ir_datasets, which manages its own files: omit "
             "--source, or read your files with the dataset `labelled`"
         )
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Everything that ir_datasets has of it."""
+        """Writes documents, queries and qrels of the dataset."""
         write_ir_dataset(raw.variant.name, out, quiet=raw.quiet)
 
 
 def write_ir_dataset(dataset_id: str, out: DatasetWriter, *, quiet: bool) -> None:
-    """Write a dataset of ir_datasets: documents, judged queries, qrels.
+    """Writes a dataset of ir_datasets: documents, judged queries, qrels.
 
-    Queries without a judgement are left out and recorded. Raises UsageError when the package, the
-    dataset, or a part of it is missing, RunError when ir_datasets cannot get its files.
+    Queries without a judgement are excluded and recorded. Raises UsageError when the package, the
+    dataset or a part of it is missing, and RunError when a download fails.
     """
     dataset = _load(dataset_id)
     out.origin(f"ir_datasets {version('ir_datasets')}, {dataset_id}")
@@ -67,18 +67,18 @@ def write_ir_dataset(dataset_id: str, out: DatasetWriter, *, quiet: bool) -> Non
         _write_key(dataset, out)
         n = _write_documents(dataset.docs_iter(), out, quiet=quiet)
     except (OSError, RuntimeError) as error:
-        if getattr(error, "errno", None) is not None:  # of the disk, not of a download
+        if getattr(error, "errno", None) is not None:  # a disk error, not a download error
             raise
         raise RunError(
-            f"ir_datasets cannot get {dataset_id!r}: {error or type(error).__name__}"
+            f"ir_datasets could not load {dataset_id!r}: {error or type(error).__name__}"
         ) from error
     if not n:
-        raise UsageError(f"ir/{dataset_id} holds no documents")
+        raise UsageError(f"ir/{dataset_id} contains no documents")
     out.haystack(HAYSTACK)
 
 
 def _variant(name: str, about: str) -> Variant:
-    # BEIR leaves a document whose id is the query's out of a ranking; ir_datasets has BEIR's sets.
+    # BEIR's evaluation removes a document with the id of the query from its ranking.
     return Variant(name, about, _LICENCE, k=1000, exclude_self=name.startswith("beir/"))
 
 
@@ -86,15 +86,13 @@ def _load(dataset_id: str) -> Any:
     try:
         import ir_datasets
     except ModuleNotFoundError:
-        raise UsageError(
-            f"{dataset_id!r} comes through the package ir_datasets: {install('ir')}"
-        ) from None
+        raise UsageError(f"{dataset_id!r} needs the package ir_datasets: {install('ir')}") from None
     try:
         dataset = ir_datasets.load(dataset_id)
     except KeyError:
         close = difflib.get_close_matches(dataset_id, ir_datasets.registry, n=3)
         advice = f"did you mean {', '.join(close)}?" if close else "see https://ir-datasets.com"
-        raise UsageError(f"ir_datasets knows no dataset {dataset_id!r}; {advice}") from None
+        raise UsageError(f"ir_datasets has no dataset {dataset_id!r}; {advice}") from None
     for part, there in (
         ("documents", dataset.has_docs()),
         ("queries", dataset.has_queries()),
@@ -109,13 +107,13 @@ def _load(dataset_id: str) -> Any:
 
 
 def _write_key(dataset: Any, out: DatasetWriter) -> None:
-    """Write queries and judgements; of several grades of a document (subtopics) the highest."""
+    """Writes queries and judgements; keeps the highest grade of a document (subtopics)."""
     grades: dict[tuple[str, str], int] = {}
     for qrel in dataset.qrels_iter():
         pair = (qrel.query_id, qrel.doc_id)
         if pair in grades:
             out.repair(
-                "documents judged more than once for a query: the highest grade holds",
+                "documents judged more than once for a query: highest grade kept",
                 " ".join(pair),
             )
         grades[pair] = max(int(qrel.relevance), grades.get(pair, int(qrel.relevance)))
@@ -126,12 +124,12 @@ def _write_key(dataset: Any, out: DatasetWriter) -> None:
             out.query(query.query_id, query.default_text(), HAYSTACK)
             known.add(query.query_id)
         else:
-            out.repair("queries without a judgement: left out", query.query_id)
+            out.repair("queries without a judgement: excluded", query.query_id)
     for (query_id, document), grade in grades.items():
         if query_id in known:
             out.qrel(query_id, document, grade)
         else:
-            out.repair("judgements of queries that are not there: left out", query_id)
+            out.repair("judgements of unknown queries: excluded", query_id)
 
 
 def _write_documents(documents: Iterator[Any], out: DatasetWriter, *, quiet: bool) -> int:
@@ -150,7 +148,7 @@ def _write_documents(documents: Iterator[Any], out: DatasetWriter, *, quiet: boo
 
 
 def _title_and_text(document: Any) -> tuple[str, str]:
-    """Title and text apart where ir_datasets' own text of the document is the two joined."""
+    """Splits title and text if the text in ir_datasets joins the two."""
     whole: str = document.default_text()
     title, text = getattr(document, "title", None), getattr(document, "text", None)
     if isinstance(title, str) and isinstance(text, str) and whole == f"{title} {text}":

@@ -1,9 +1,8 @@
-"""Reads the records of one huge JSON array in constant memory: a splitter, then orjson a record.
+"""Reads the records of one large JSON array in constant memory; orjson parses each record.
 
-Only the places where a record ends must be found, and those are the commas at depth one. Quotes and
-backslashes tell strings from the rest; the few bytes outside strings are then gathered and their
-brackets counted, all with NumPy, a block at a time. Nothing is validated here: a record that is not
-JSON fails in orjson, so an array is accepted exactly when orjson accepts the whole of it.
+The splitter only finds the commas at depth one, which end records. Quotes and backslashes separate
+strings from the rest; NumPy then counts the brackets of the few bytes outside strings, one block at
+a time. Validation is left to orjson, so an array is accepted exactly when orjson accepts all of it.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ Block = npt.NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class JsonElement:
-    """One element of the array: its number from 0, the byte it starts at, its size, its value."""
+    """One element of the array: its number from 0, its byte offset, its size, its value."""
 
     number: int
     offset: int
@@ -45,26 +44,26 @@ class JsonElement:
 
 
 def records(path: Path, *, block: int = BLOCK) -> Iterator[JsonElement]:
-    """The elements of the JSON array in `path`, one at a time.
+    """Yields the elements of the JSON array in `path`, one at a time.
 
-    `block` is how many bytes are looked at at once. Raises UsageError that names the file, the
-    record and the byte when the file is missing, cut off, or not a JSON array.
+    `block` is the number of bytes to scan at once. Raises UsageError with the file, the record and
+    the byte when the file is missing, truncated, or not a JSON array.
     """
     for number, (offset, data) in enumerate(split(path, block=block)):
         try:
             value = orjson.loads(data)
         except orjson.JSONDecodeError as error:
             raise UsageError(
-                f"{path}: record {number} (from byte {offset}) is not valid JSON ({error}); "
-                "the file is damaged, get it again"
+                f"{path}: record {number} (from byte {offset}) is not valid JSON ({error}); the "
+                "file is damaged, download it again"
             ) from None
         if (name := doubled_key(data, value)) is not None:
-            raise UsageError(f"{path}: in record {number}, {name!r} stands twice; keep one")
+            raise UsageError(f"{path}: duplicate key {name!r} in record {number}; keep one")
         yield JsonElement(number, offset, len(data), value)
 
 
 def split(path: Path, *, block: int = BLOCK) -> Iterator[tuple[int, bytes | memoryview]]:
-    """Offset and raw bytes of each element of the JSON array in `path`; see `records`."""
+    """Yields offset and raw bytes of each element of the JSON array in `path`; see `records`."""
     try:
         file = open(path, "rb")  # noqa: SIM115 - closed below; the guard is for open alone
     except FileNotFoundError:
@@ -75,8 +74,8 @@ def split(path: Path, *, block: int = BLOCK) -> Iterator[tuple[int, bytes | memo
 
 def _split(file: BinaryIO, path: Path, block: int) -> Iterator[tuple[int, bytes | memoryview]]:
     scanner = _Scanner()
-    pieces: list[memoryview] = []  # of the segment that is still open
-    start = 0  # its first byte, in the file
+    pieces: list[memoryview] = []  # of the open segment
+    start = 0  # byte offset of its start in the file
     count = 0
     place = "before"
     while data := file.read(block):
@@ -99,32 +98,32 @@ def _split(file: BinaryIO, path: Path, block: int) -> Iterator[tuple[int, bytes 
     if place == "inside":
         raise UsageError(
             f"{path}: the file ends at byte {scanner.offset}, inside record {count} (from byte "
-            f"{start}); it is truncated, get it again"
+            f"{start}); it is truncated, download it again"
         )
     if place == "before" or not all(_is_blank(piece) for piece in pieces):
         raise _not_an_array(path, start)
 
 
 class _Scanner:
-    """Finds the top-level boundaries of consecutive blocks of one JSON text.
+    """Finds the top-level boundaries in consecutive blocks of one JSON text.
 
-    What it carries over a block's end is all that the next block depends on.
+    Its attributes hold all state that the next block depends on.
     """
 
     def __init__(self) -> None:
         self.offset = 0
         self._in_string = False
-        self._escaped = False  # the next byte stands behind an open backslash
+        self._escaped = False  # the next byte follows an open backslash
         self._depth = 0
 
     def boundaries(self, block: Block) -> list[int]:
-        """Places in `block` of the array's own brackets and of the commas between its elements."""
+        """Returns offsets in `block` of the array's brackets and the commas between elements."""
         positions = self._outside_strings(block)
         positions = positions[_IS_STRUCTURAL[block[positions]]]
         marks = block[positions]
         steps = _STEP[marks]
         depth = self._depth + np.cumsum(steps)
-        # An opening bracket counts inside, a closing one outside: both then stand at their level.
+        # An opening bracket counts as inside, a closing one as outside: both get the outer level.
         boundary = np.where(marks == _COMMA, depth == 1, depth == (steps > 0))
         self.offset += len(block)
         if len(depth):
@@ -138,7 +137,7 @@ class _Scanner:
         quotes = np.flatnonzero(is_quote)
         starts_outside = not self._in_string
         self._in_string ^= bool(len(quotes) & 1)
-        # Stretches outside strings run from behind an even edge to before the next odd one.
+        # Stretches outside strings run from after an even edge to before the next odd one.
         edges = np.concatenate(
             (
                 np.array([-1] * starts_outside, np.int64),
@@ -153,18 +152,18 @@ class _Scanner:
         return outside
 
     def _escaped_places(self, block: Block) -> Positions:
-        """Places behind a run of backslashes of odd length: what stands there is escaped."""
+        """Returns escaped offsets, which follow a run of backslashes of odd length."""
         slashes = np.flatnonzero(block == _BACKSLASH)
         if not len(slashes):
             first, self._escaped = int(self._escaped), False
-            return np.zeros(first, np.int64)  # place 0, or no place
+            return np.zeros(first, np.int64)  # offset 0, or no offset
         breaks = np.flatnonzero(np.diff(slashes) != 1)
         firsts = slashes[np.concatenate(([0], breaks + 1))]
         behind = slashes[np.concatenate((breaks, [len(slashes) - 1]))] + 1
         lengths = behind - firsts
         if self._escaped:
             if firsts[0] == 0:
-                lengths[0] += 1  # the run began in the block before
+                lengths[0] += 1  # the run started in the previous block
             else:
                 lengths = np.concatenate(([1], lengths))
                 behind = np.concatenate(([0], behind))
@@ -174,7 +173,7 @@ class _Scanner:
 
 
 def _joined(pieces: list[memoryview], last: memoryview) -> bytes | memoryview:
-    """One segment from the parts that block borders cut it into; no copy when it is one part."""
+    """Joins the parts of one segment, without a copy if there is only one."""
     return b"".join([*pieces, last]) if pieces else last
 
 
@@ -184,6 +183,6 @@ def _is_blank(segment: bytes | memoryview) -> bool:
 
 def _not_an_array(path: Path, offset: int) -> UsageError:
     return UsageError(
-        f"{path}: not one JSON array (at byte {offset}); the file is damaged or of another "
-        "format, get it again"
+        f"{path}: not one JSON array (at byte {offset}); the file is damaged or in another "
+        "format, download it again"
     )

@@ -1,12 +1,12 @@
 """`labelled`: your own documents, queries and judgements, from a folder of files.
 
-BEIR's layout, JSONL, JSON, CSV, Parquet and TREC's formats are told apart by the files' names (see
-labelled_files), and may be mixed. Without haystacks every query is answered from all documents.
-A document's `haystack` is a name, a list of names, or an object of names with the time at which
-the document was said in each; ids must be unique in a haystack. A query's `haystack` is one name.
-Timestamps are ISO 8601 or whole seconds since 1970. What no longer holds, or was to be forgotten,
-stands in a file of changes. `labelled/NAME` is the same under a name of
-one's own, which stands for the files that it was given last.
+The names of the files select the format (BEIR, JSONL, JSON, CSV, Parquet or TREC, see
+labelled_files); formats may be mixed. Without haystacks every query is answered from all documents.
+A document's `haystack` is a name, a list of names, or an object that maps names to the document's
+time in each; ids must be unique within a haystack. A query's `haystack` is one name. Timestamps are
+ISO 8601 or whole seconds since 1970. A file of changes lists outdated and forgotten documents.
+`labelled/NAME` is the same dataset under your own name, which refers to the files last prepared
+under it.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ class Labelled:
     needs_qrels: ClassVar[bool] = True
 
     def variants(self) -> Iterable[Variant]:
-        """The only one."""
+        """Returns the only variant."""
         return [_VARIANT]
 
     def variant(self, name: str) -> Variant | None:
-        """The only one, under any name that somebody gives to their data."""
+        """Returns the only variant, under any name."""
         if not name:
             return _VARIANT
         return replace(_VARIANT, name=name) if _NAME.fullmatch(name) else None
@@ -71,16 +71,16 @@ class Labelled:
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """The files of a folder, by role."""
+        """Finds the files of a folder, by role."""
         if (source / "haystacks.jsonl").is_file():
             raise UsageError(
-                f"{source / 'haystacks.jsonl'}: says which documents each query is answered from, "
-                "which neither BEIR's format nor TREC's can carry; export the dataset as jsonl"
+                f"{source / 'haystacks.jsonl'}: BEIR's and TREC's formats cannot store which "
+                "documents a query is answered from; export the dataset as jsonl"
             )
         return labelled_files.find(source, config.split)
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Everything in the files; queries of other splits than the one chosen are left out."""
+        """Writes everything in the files, except queries of other splits."""
         unread: dict[str, set[str]] = {role: set() for role in labelled_files.FIELDS}
         key = _read_qrels(raw.files, unread["qrels"], needed=self.needs_qrels)
         splits = {role.partition("/")[2] for role in raw.files} - {""}
@@ -97,12 +97,12 @@ class Labelled:
             )
         for role, names in unread.items():
             for name in sorted(names):
-                out.repair(f"fields of {role} that are not known: passed over", name)
+                out.repair(f"unknown fields of {role}: ignored", name)
 
 
 @dataclass
 class _Key:
-    """Judgements by (query, name of the answer key), then by document and unit."""
+    """Judgements by (query, qrels name), then by document and evidence item."""
 
     qrels: dict[tuple[str, str], dict[tuple[str, str | None], LabelledQrel]] = field(
         default_factory=dict
@@ -119,7 +119,7 @@ class _Key:
 
 @dataclass(frozen=True)
 class _Place:
-    """A document's row, and the haystacks that it stands in; None: it names none."""
+    """A document's row and its haystacks; None if it names none."""
 
     row: int
     haystacks: Mapping[str, int | None] | None
@@ -127,9 +127,9 @@ class _Place:
 
 @dataclass
 class _Contents:
-    """What stands in a haystack: rows, and the time of each one there.
+    """Contents of a haystack: rows and their timestamps.
 
-    `own_times`: some document was given a time for this haystack alone.
+    `own_times` is true if a document has a timestamp for this haystack alone.
     """
 
     rows: list[int] = field(default_factory=list)
@@ -143,7 +143,7 @@ class _Contents:
 
 
 def _read_qrels(files: Mapping[str, Path], unread: set[str], *, needed: bool) -> _Key:
-    """Reads the judgements. Raises UsageError without any, where some are `needed`."""
+    """Reads the judgements. Raises UsageError if there are none and some are `needed`."""
     key = _Key()
     for one in labelled_fields.qrels(files, unread, needed=needed):
         of_query = key.qrels.setdefault((one.query, one.qrels_set), {})
@@ -152,8 +152,8 @@ def _read_qrels(files: Mapping[str, Path], unread: set[str], *, needed: bool) ->
             where = "" if before.file == one.file else f" of {before.file}"
             raise one.file.error(
                 one.line,
-                f"the document {one.document!r} has the grade {one.grade} here and "
-                f"{before.grade} on {before.file.at(before.line)}{where}; keep one",
+                f"the document {one.document!r} has grade {one.grade} here and {before.grade} on "
+                f"{before.file.at(before.line)}{where}; keep one",
             )
     return key
 
@@ -161,10 +161,10 @@ def _read_qrels(files: Mapping[str, Path], unread: set[str], *, needed: bool) ->
 def _write_queries(
     path: Path, records: Records, key: _Key, out: DatasetWriter, splits: Collection[str]
 ) -> dict[str, str | None]:
-    """Write the queries; returns the haystack that each one names.
+    """Writes the queries; returns the haystack of each.
 
-    `splits` are those that were chosen, empty where there are none. A query that names its split
-    is left out of others, which matters for one that cannot be answered: it needs no judgement.
+    `splits` are the chosen splits, or empty. A query that names another split is skipped; this
+    matters for unanswerable queries, which need no judgement.
     """
     file, judged = labelled_files.opened(path), key.queries
     lines: dict[str, int] = {}
@@ -173,7 +173,7 @@ def _write_queries(
         id_ = string(file, line, record, "id")
         if id_ in lines:
             raise file.error(
-                line, f"the query id {id_!r} stands on {file.at(lines[id_])} already; rename one"
+                line, f"the query id {id_!r} is already used on {file.at(lines[id_])}; rename one"
             )
         lines[id_] = line
         if id_ not in judged and splits and record.get("split") not in (None, "", *splits):
@@ -181,10 +181,10 @@ def _write_queries(
         ability = labelled_fields.ability(file, line, record)
         if id_ not in judged and ability is not Ability.ABSTENTION:
             if splits:
-                out.repair("queries without a judgement in the split: left out", id_)
+                out.repair("queries without a judgement in the split: excluded", id_)
                 continue
-            if judged:  # a pool that is still to be judged has none at all
-                out.repair("queries without a judgement: kept, they cannot be scored", id_)
+            if judged:  # a pool has no judgements yet
+                out.repair("queries without a judgement: kept, but they cannot be scored", id_)
         haystacks[id_] = optional_string(file, line, record, "haystack")
         out.query(
             id_,
@@ -196,7 +196,7 @@ def _write_queries(
             answers=labelled_fields.answers(file, line, record),
         )
     if not lines:
-        raise UsageError(f"{file}: holds no queries")
+        raise UsageError(f"{file}: contains no queries")
     if key.qrels:
         first = next(iter(next(iter(key.qrels.values())).values()))
         queries = dict.fromkeys(query for query, _ in key.qrels)
@@ -214,7 +214,7 @@ def _write_documents(
     *,
     quiet: bool,
 ) -> dict[str, list[_Place]]:
-    """Write documents and haystacks; returns where the judged documents are."""
+    """Writes documents and haystacks; returns the places of the judged documents."""
     file, judged = labelled_files.opened(path), key.documents
     places: dict[str, list[_Place]] = {}
     contents: dict[str, _Contents] = {}
@@ -241,7 +241,7 @@ def _write_documents(
             n += 1
             bar.update(1)
     if not n:
-        raise UsageError(f"{file}: holds no documents")
+        raise UsageError(f"{file}: contains no documents")
     if candidates := repeated.candidates():
         what = "the haystack and document id"
         gone = {*drop_repeated(_keys(path, file), candidates, file, what, out)}
@@ -256,7 +256,7 @@ def _move_up(
     places: dict[str, list[_Place]],
     contents: Mapping[str, _Contents],
 ) -> None:
-    """Give places and haystacks the rows that documents have without those that are `gone`."""
+    """Updates rows in places and haystacks after the documents in `gone` are removed."""
     if not gone:
         return
     rows = (np.cumsum(~np.isin(np.arange(n), list(gone))) - 1).tolist()
@@ -277,15 +277,15 @@ def _write_haystacks(
     for query, name in wanted.items():
         if name is not None and name not in contents:
             raise UsageError(
-                f"{path}: no document is in the haystack {name!r} of the query {query!r}; give "
-                "its documents this haystack"
+                f"{path}: no document is in the haystack {name!r} of the query {query!r}; assign "
+                "its documents to it"
             )
     for name, of in contents.items():
         dated = [stamp for stamp in of.stamps if stamp is not None]
         if of.own_times and len(dated) < len(of.rows):
             raise UsageError(
-                f"{path}: the haystack {name!r} dates some of its documents but "
-                f"{len(of.rows) - len(dated)} have no time; give a time to all or to none"
+                f"{path}: in the haystack {name!r} some documents have a time, but "
+                f"{len(of.rows) - len(dated)} have none; give a time to all or to none"
             )
         out.haystack(name, of.rows, dated if of.own_times else None)
     if None in wanted.values():
@@ -303,8 +303,8 @@ def _write_qrels(
         if not first.missing:
             raise first.file.error(
                 first.line,
-                f"the document {first.document!r} is not in the documents, nor is any other that "
-                "is judged; are the ids the same?",
+                f"neither the document {first.document!r} nor any other judged document is in the "
+                "documents; are the ids the same?",
             )
     for (query, name), of_query in key.qrels.items():
         haystack = haystacks[query]
@@ -318,7 +318,7 @@ def _write_qrels(
                 raise one.file.error(
                     one.line,
                     f"the document {one.document!r} is not in the haystack {haystack!r}; add it, "
-                    "or take this line out",
+                    "or remove this line",
                 )
             if not fitting and not one.missing:
                 out.repair(NOT_HELD, f"{query} {one.document}")
@@ -334,15 +334,15 @@ def _write_qrels(
 
 
 def _write_changes(path: Path, unread: set[str], out: DatasetWriter, *, of_all: bool) -> None:
-    """`of_all`: there is a haystack of all documents, which is meant where a change names none."""
+    """Writes the changes; with `of_all`, a change without a haystack applies to all documents."""
     file = labelled_files.opened(path)
     for line, record in labelled_files.records("changes", path, unread):
         haystack = optional_string(file, line, record, "haystack")
         if haystack is None and not of_all:
-            raise file.error(line, "names no haystack, but the queries do; name that of the change")
+            raise file.error(line, "haystack missing, but the queries name haystacks; add it")
         when = labelled_fields.timestamp(file, line, record["timestamp"])
         if when is None:
-            raise file.error(line, "the timestamp is empty; say when the change came")
+            raise file.error(line, "the timestamp is empty; enter the time of the change")
         change = Change(
             haystack or HAYSTACK,
             string(file, line, record, "kind"),
@@ -354,7 +354,7 @@ def _write_changes(path: Path, unread: set[str], out: DatasetWriter, *, of_all: 
 
 
 def _keys(path: Path, file: TextFile) -> Iterator[tuple[int, list[tuple[str, str]], object]]:
-    """Line, what must be unique (haystack and id, of each haystack), and content of documents."""
+    """Yields line, unique keys (each haystack with the id) and content of documents."""
     for line, record in labelled_files.records("documents", path):
         id_ = string(file, line, record, "id")
         names = labelled_fields.haystacks(file, line, record) or (HAYSTACK,)

@@ -1,4 +1,4 @@
-"""Fields of a user's own labelled set that are more than a string, and its judgements."""
+"""Parses fields of a labelled dataset that are not plain strings, and its judgements."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from harness.schema import Ability
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
 _TRUTH = {"true": True, "false": False}
 _LATEST = 100_000_000_000
-"""Seconds up to the year 5138: what is more was counted in milliseconds."""
+"""Largest number read as seconds (year 5138); more is assumed to be milliseconds."""
 
 
 @dataclass(frozen=True)
 class LabelledQrel:
-    """One judgement, and where it stands; `split` as the file under qrels/ is called."""
+    """One judgement and its location; `split` is the name of its file in qrels/."""
 
     file: TextFile
     line: int
@@ -44,10 +44,10 @@ class LabelledQrel:
 def qrels(
     files: Mapping[str, Path], unread: set[str] | None = None, *, needed: bool = True
 ) -> Iterator[LabelledQrel]:
-    """Every judgement of a folder's files: those of their own, then those that queries hold.
+    """Yields all judgements of a folder: those in qrels files, then those in queries.
 
-    `unread` takes the names of fields that nobody knows. Raises UsageError for one that cannot be
-    read, a file without any, and, where some are `needed`, if there is none.
+    `unread` collects the names of unknown fields. Raises UsageError for an unreadable judgement, an
+    empty file, and no judgements at all if they are `needed`.
     """
     n = 0
     for role, path in files.items():
@@ -57,7 +57,7 @@ def qrels(
                 n += 1
                 yield one
             if n == before:
-                raise UsageError(f"{path}: holds no qrels")
+                raise UsageError(f"{path}: contains no qrels")
     file = opened(files["queries"])
     for line, record in records("queries", files["queries"]):
         held = relevant(file, line, record)
@@ -67,7 +67,7 @@ def qrels(
             yield LabelledQrel(file, line, query, document, grade)
     if needed and not n:
         folder = files["queries"].parent
-        raise UsageError(f"{folder}: no file with the judgements; accepted are {ACCEPTED}")
+        raise UsageError(f"{folder}: no qrels file; accepted are {ACCEPTED}")
 
 
 def _of_file(path: Path, split: str, unread: set[str] | None) -> Iterator[LabelledQrel]:
@@ -93,7 +93,7 @@ def _of_file(path: Path, split: str, unread: set[str] | None) -> Iterator[Labell
 
 
 def grade(file: TextFile, line: int, value: object) -> int:
-    """A grade as `grade_of` reads it. Raises UsageError that names the line."""
+    """Parses a grade as `grade_of` does. Raises UsageError with the line."""
     try:
         return grade_of(value)
     except FieldError as error:
@@ -101,10 +101,10 @@ def grade(file: TextFile, line: int, value: object) -> int:
 
 
 def relevant(file: TextFile, line: int, record: Mapping[str, object]) -> dict[str, int]:
-    """The judgements that a query holds: documents with their grades, 1 for those that are listed.
+    """Parses the judgements in a query: documents and grades (1 for listed documents).
 
-    An id, a list of ids, or an object {id: grade}; in a table's cell as JSON, or as Python prints
-    it. Raises UsageError for anything else.
+    The value is an id, a list of ids, or an object {id: grade}; in a table cell it is written as
+    JSON or as a Python literal. Raises UsageError for anything else.
     """
     value = record.get("relevant")
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
@@ -130,7 +130,7 @@ def _parsed(file: TextFile, line: int, text: str) -> Any:
         return ast.literal_eval(text.strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         raise file.error(
-            line, f'relevant is {text!r:.60}, which is no list; write it as ["d1", "d2"]'
+            line, f'relevant is {text!r:.60}, which is not a list; write it as ["d1", "d2"]'
         ) from None
 
 
@@ -146,10 +146,10 @@ def _flag(file: TextFile, line: int, record: Mapping[str, object], name: str) ->
 def haystacks(
     file: TextFile, line: int, record: Mapping[str, object]
 ) -> Mapping[str, int | None] | None:
-    """Haystacks of a document, each with its own time there; None where it names none.
+    """Parses the haystacks of a document, with its time in each; None if it names none.
 
-    A name, a list of names, or an object of names and times (null: the document's own). Raises
-    UsageError for anything else.
+    The value is a name, a list of names, or an object of names and times (null: the document's
+    own). Raises UsageError for anything else.
     """
     value = record.get("haystack")
     if value is None or value == "":
@@ -163,7 +163,7 @@ def haystacks(
 
 
 def ability(file: TextFile, line: int, record: Mapping[str, object]) -> Ability:
-    """What a query asks; lookup where it does not say. Raises UsageError for an unknown one."""
+    """Parses the ability of a query; the default is lookup. Raises UsageError if it is unknown."""
     value = record.get("ability")
     if value is None or value == "":
         return Ability.LOOKUP
@@ -171,23 +171,23 @@ def ability(file: TextFile, line: int, record: Mapping[str, object]) -> Ability:
         return Ability(str(value))
     except ValueError:
         raise file.error(
-            line, f"the ability {value!r} is none of {', '.join(Ability)}; choose one"
+            line, f"unknown ability {value!r}; choose one of {', '.join(Ability)}"
         ) from None
 
 
 def answers(file: TextFile, line: int, record: Mapping[str, object]) -> list[str]:
-    """Reference answers: a string, or a list of them. Raises UsageError for anything else."""
+    """Parses reference answers: a string or a list of strings. Raises UsageError."""
     value = record.get("answers")
     if value is None or value == "":
         return []
     found = [value] if isinstance(value, str) else value
     if not isinstance(found, list) or not all(isinstance(answer, str) for answer in found):
-        raise file.error(line, f"the answers {value!r:.60} are neither a string nor a list of them")
+        raise file.error(line, f"the answers {value!r:.60} are not a string or list of strings")
     return found
 
 
 def timestamp(file: TextFile, line: int, value: object) -> int | None:
-    """ISO 8601, or whole seconds since 1970, as the schema's timestamp. Raises UsageError."""
+    """Converts ISO 8601 or whole seconds since 1970 to a schema timestamp. Raises UsageError."""
     if value is None:
         return value
     text = str(value).strip()
@@ -205,15 +205,15 @@ def timestamp(file: TextFile, line: int, value: object) -> int | None:
         raise file.error(
             line,
             f"the timestamp {value!r} is neither ISO 8601 (2023-05-08T13:56:00) nor whole seconds "
-            "since 1970; mend it",
+            "since 1970; correct it",
         ) from None
 
 
 def position(file: TextFile, line: int, value: object) -> int | None:
-    """The place of a document in its session, from 0. Raises UsageError."""
+    """Parses the position of a document in its session, from 0. Raises UsageError."""
     if value is None:
         return None
     text = str(value).strip()
     if not _WHOLE.fullmatch(text) or len(text) > 9:
-        raise file.error(line, f"the position {text!r:.60} is not an integer; mend the line")
+        raise file.error(line, f"the position {text!r:.60} is not an integer; correct it")
     return int(text.partition(".")[0])

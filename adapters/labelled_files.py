@@ -1,14 +1,13 @@
-"""The files of a user's own labelled set: which are accepted, and their records.
+"""Finds and reads the files of a labelled dataset.
 
-Records come out under the fields' own names whatever the format of their file, and whichever of the
-usual names it uses (harness.runfiles.fields):
+Records of all formats use one set of field names (see harness.runfiles.fields):
 
-* documents: id, text; title, timestamp, session, speaker, position, haystack, and whatever is there
+* documents: id, text; title, timestamp, session, speaker, position, haystack, and any other field
 * queries: id, text; haystack, ability, category, timestamp, answers, split, relevant
 * qrels: query, document; grade, evidence_id, qrels_set, missing
 * changes: kind, document, timestamp; by, haystack
 
-A file `labelled.toml` beside them declares further fields, which are passed over.
+A file `labelled.toml` in the folder can list fields to ignore.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ _STEMS = {
     "changes": ("changes",),
 }
 _TREC = {"documents": ("documents", "docs"), "queries": ("topics",), "qrels": ("qrels",)}
-"""What a file is called that is of TREC's form by any other ending (documents: by .trec)."""
+"""File names read as TREC format, whatever their ending (documents: .trec)."""
 
 ACCEPTED = (
     "documents, docs or corpus; queries; qrels or judgements: each .jsonl, .json, .csv, .tsv or "
@@ -55,14 +54,14 @@ ACCEPTED = (
 
 
 def find(folder: Path, split: str) -> dict[str, Path]:
-    """The files of a folder by role: `documents`, `queries`, and none or more `qrels`.
+    """Finds the files of a folder by role: `documents`, `queries`, and zero or more `qrels`.
 
-    `changes` are there where something changed, `settings` is labelled.toml, where there is one.
-    Without judgements of their own the queries must hold them. Raises UsageError when a role has no
-    file or several, and for a split that is not there.
+    The roles `changes` and `settings` (labelled.toml) are optional. Without qrels files the queries
+    must contain the judgements. Raises UsageError when a role has no file or several, and for an
+    unknown split.
     """
     if not folder.is_dir():
-        raise UsageError(f"{folder}: a folder is needed, with {ACCEPTED}")
+        raise UsageError(f"{folder}: not a folder; pass one with {ACCEPTED}")
     names = sorted(path.name for path in folder.iterdir() if path.is_file())
     found = {}
     for role in ("documents", "queries"):
@@ -74,21 +73,21 @@ def find(folder: Path, split: str) -> dict[str, Path]:
     if (folder / "qrels").is_dir():
         return found | _splits(folder / "qrels", split)
     if split not in ("test", "all"):
-        raise UsageError(f"{folder}: has no splits, so no {split!r}; leave out --split")
+        raise UsageError(f"{folder}: has no splits, so no {split!r}; omit --split")
     if not _fitting("qrels", names):
         return found
     return found | {"qrels": folder / _only(folder, "qrels", names)}
 
 
 def opened(path: Path) -> TextFile:
-    """A file of records, which knows whether they are counted by lines."""
+    """Opens a file of records, with lines or records as its unit."""
     return TextFile(path, unit="record" if form_of(path) in (".json", ".parquet") else "line")
 
 
 def records(role: str, path: Path, unread: set[str] | None = None) -> Records:
-    """The records of a file in its role; `unread` takes the names of fields that nobody knows.
+    """Yields the records of a file in its role; `unread` collects the names of unknown fields.
 
-    Raises UsageError for what cannot be read as one.
+    Raises UsageError for an unreadable record.
     """
     fields, file, form = FIELDS[role], opened(path), form_of(path)
     names = _Names(file, fields, _ignored(role, path), set() if unread is None else unread)
@@ -112,9 +111,9 @@ def _may_have_header(role: str, form: str) -> bool:
 
 
 def documents_name(folder: Path, name: str = "") -> str | None:
-    """The file of a folder that holds the documents; None where there is none.
+    """Returns the name of the documents file in a folder, or None.
 
-    With `name`, that file if its name is one of those accepted. Raises UsageError for several.
+    With `name`, returns that name if it is accepted. Raises UsageError for several files.
     """
     names = [name] if name else sorted(path.name for path in folder.iterdir() if path.is_file())
     found = _fitting("documents", names)
@@ -128,13 +127,13 @@ def _only(folder: Path, role: str, names: list[str]) -> str:
         raise UsageError(f"{folder}: no file with the {role}; accepted are {ACCEPTED}{there}")
     if len(fitting) > 1:
         raise UsageError(
-            f"{folder}: several files could be the {role}: {', '.join(fitting)}; leave one"
+            f"{folder}: several files could be the {role}: {', '.join(fitting)}; keep one"
         )
     return fitting[0]
 
 
 def _fitting(role: str, names: list[str]) -> list[str]:
-    """The names that a file in this role may have."""
+    """Returns the accepted file names of a role."""
     return [name for name in names if _fits(role, name)]
 
 
@@ -158,14 +157,14 @@ def _splits(folder: Path, split: str) -> dict[str, Path]:
     wanted = list(there) if split == "all" else [split]
     if split not in ("all", *there):
         raise UsageError(
-            f"{folder}: no {split}.tsv; there is {', '.join(there) or 'nothing'}: choose with "
-            "--split"
+            f"{folder}: no {split}.tsv; available splits: {', '.join(there) or 'none'} (choose "
+            "with --split)"
         )
     return {f"qrels/{name}": there[name] for name in wanted}
 
 
 def _ignored(role: str, path: Path) -> Sequence[str]:
-    """The fields that labelled.toml declares to be passed over."""
+    """Reads the fields that labelled.toml lists to ignore."""
     folder = path.parent.parent if path.parent.name == "qrels" else path.parent
     place = folder / SETTINGS
     if not place.is_file():
@@ -179,7 +178,7 @@ def _ignored(role: str, path: Path) -> Sequence[str]:
         if key not in FIELDS:
             raise UsageError(f"{place}: [ignore] has no {key!r}{near(key, list(FIELDS))}")
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise UsageError(f"{place}: [ignore] {key} must be a list of names, as in ['source']")
+            raise UsageError(f"{place}: [ignore] {key} must be a list of names, such as ['source']")
     found: Sequence[str] = ignored.get(role, ())
     return found
 
@@ -189,7 +188,7 @@ def _ignored(role: str, path: Path) -> Sequence[str]:
 
 @dataclass(frozen=True)
 class _Names:
-    """The names of a file's fields: which stand for ours, are `passed` over, or nobody knows."""
+    """Field names of a file: known, ignored (`passed`) or unknown."""
 
     file: TextFile
     fields: Fields
@@ -197,12 +196,12 @@ class _Names:
     unread: set[str]
 
     def plan(self, number: int, names: Sequence[str]) -> list[tuple[str, str]] | None:
-        """(field or name, name as given) of what a record keeps; None: all, as it is.
+        """Returns (field or name, name in the file) of what to keep of a record; None: keep all.
 
-        What nobody knows comes along. Raises UsageError.
+        Unknown fields are kept. Raises UsageError.
         """
         role = next(role for role, one in FIELDS.items() if one is self.fields)
-        remedy = f" (to pass one over, name it in {SETTINGS} under [ignore] {role})"
+        remedy = f" (to ignore a field, add it to {SETTINGS} under [ignore] {role})"
         try:
             found = self.fields.read(names, self.passed, remedy)
         except FieldError as error:
@@ -215,7 +214,7 @@ class _Names:
 
 
 def _named(names: _Names, given: Iterable[tuple[int, Any]]) -> Records:
-    """The records under the fields' own names; others, which are passed over, come along."""
+    """Yields the records under known field names, with unknown and ignored fields."""
     shapes: dict[tuple[str, ...], list[tuple[str, str]] | None] = {}
     for number, record in given:
         if not isinstance(record, dict):
@@ -234,7 +233,7 @@ def _named(names: _Names, given: Iterable[tuple[int, Any]]) -> Records:
 
 
 def _is_time(value: object) -> bool:
-    """Whether a text may be a time; what is none is whatever its name says."""
+    """Returns whether a text may be a time; if not, its name does not matter."""
     try:
         return (
             not isinstance(value, str)
@@ -246,12 +245,12 @@ def _is_time(value: object) -> bool:
 
 
 def _from_json(file: TextFile, role: str) -> Iterator[tuple[int, Any]]:
-    """A list of records, lines of them, or an object with an id for each."""
+    """Yields records of a JSON list, of JSON lines, or of an object keyed by id."""
     value, unit = load_json(file.path)
     if isinstance(value, dict):
         value = list(_of_object(file, role, value))
     if not isinstance(value, list):
-        raise UsageError(f"{file}: holds neither a list of records nor an object of ids")
+        raise UsageError(f"{file}: contains neither a list of records nor an object of ids")
     for number, record in enumerate(value, 1):
         if record is not None or unit == "record":
             yield number, record
@@ -260,7 +259,7 @@ def _from_json(file: TextFile, role: str) -> Iterator[tuple[int, Any]]:
 def _of_object(
     file: TextFile, role: str, value: Mapping[str, object]
 ) -> Iterator[dict[str, object]]:
-    """{id: text}, {id: {field: value}}; judgements {query: {document: grade}}, {query: [id]}."""
+    """Reads {id: text}, {id: {field: value}}, {query: {document: grade}} or {query: [id]}."""
     for id_, held in value.items():
         if role == "qrels" and isinstance(held, dict):
             for document, grade in held.items():
@@ -274,13 +273,13 @@ def _of_object(
             yield {"id": id_, **held}
         else:
             raise UsageError(
-                f"{file}: {id_!r} holds {held!r:.40}; a list of records is needed, or "
+                f"{file}: {id_!r} contains {held!r:.40}; a list of records is needed, or "
                 + ("{query: {document: grade}}" if role == "qrels" else "{id: text}")
             )
 
 
 def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
-    """Objects of a column have each other's fields in Arrow, as nulls: those are taken out."""
+    """Removes the nulls that Arrow adds to objects of a column that lack a field."""
     for name, value in record.items():
         if isinstance(value, dict):
             record[name] = {key: held for key, held in value.items() if held is not None}
@@ -288,7 +287,7 @@ def _without_nulls(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_delimited(names: _Names, form: str) -> Records:
-    """A table with a header line; an empty cell says nothing, except that a grade is none."""
+    """Yields records of a table with a header; ignores empty cells, except an empty grade."""
     file = names.file
     first = next((lines[0] for _, lines in file.blocks()), b"")
     cells, delimiter = header(first)
@@ -300,16 +299,16 @@ def _from_delimited(names: _Names, form: str) -> Records:
     for number, row in csv_rows(file, delimiter, one_line=form != ".csv"):
         if number > 1:
             if delimiter == "\t" and len(row) == len(cells) + 1 and not row[-1]:
-                row.pop()  # a tab at the end
+                row.pop()  # trailing tab
             if len(row) != len(cells):
                 raise file.error(
-                    number, f"{len(row)} cells where the header has {len(cells)}; quote the commas"
+                    number, f"{len(row)} cells, but the header has {len(cells)}; quote the commas"
                 )
             yield number, {to: row[at] for to, at in places if row[at] or to == "grade"}
 
 
 def _headerless(file: TextFile, role: str) -> Records:
-    """Lines without a header, and TREC's own forms."""
+    """Yields records of files without a header, and of TREC formats."""
     names: tuple[str, ...]
     rows: Iterable[tuple[Any, ...]]
     if role == "qrels":

@@ -1,8 +1,8 @@
-"""LoCoMo: 1,986 questions over ten very long conversations of two people.
+"""LoCoMo: 1,986 questions over ten very long conversations between two people.
 
 Source: https://github.com/snap-research/locomo (CC BY-NC 4.0: downloaded, never shipped). The
-`official` texts and the `locomo-official` answer key follow its task_eval; the `default` key holds
-the evidence after the mends that every preparation counts and lists.
+`official` texts and the `locomo-official` qrels follow its task_eval; the `default` qrels use
+corrected evidence, and the corrections are counted and listed.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ CATEGORIES = {
     4: ("single-hop", Ability.LOOKUP),
     5: ("adversarial", Ability.ABSTENTION),
 }
-"""Fixed by the paper's counts and by the official code, which splits sub-answers for 1
-(task_eval/evaluation.py) and asks for a date in 2 (gpt_utils.py); many projects have it wrong."""
+"""Follows the paper's counts and the official code, which splits sub-answers for 1
+(task_eval/evaluation.py) and requires a date for 2 (gpt_utils.py); many projects swap some."""
 
 VARIANTS = (
     Variant(
@@ -68,36 +68,36 @@ _OF_SESSIONS = ("session", "session-summary")
 
 @register_adapter("locomo")
 class LoCoMo:
-    """The adapter of LoCoMo."""
+    """LoCoMo adapter."""
 
     version: ClassVar[int] = 1
 
     def variants(self) -> Iterable[Variant]:
-        """The one dataset there is."""
+        """Returns the only variant."""
         return VARIANTS
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """locomo10.json itself, its folder, or a clone of the official repository."""
+        """Finds locomo10.json: the file, its folder, or a clone of the official repository."""
         return one_file(source, variant, "data")
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Write one haystack a conversation, and its questions with both answer keys.
+        """Writes one haystack per conversation, and its questions with both sets of qrels.
 
-        Raises UsageError for a file that is cut off, a field that is missing, a bad date.
+        Raises UsageError for a truncated file, a missing field or an invalid date.
         """
         (path,) = raw.files.values()
         records = read_once(path)
         if not isinstance(records, list):
-            raise UsageError(f"{path}: not a list of conversations; is it really locomo10.json?")
+            raise UsageError(f"{path}: not a list of conversations; is it locomo10.json?")
         for number, record in enumerate(records):
             id_ = field(record, "sample_id", str, f"{path}: record {number}")
             _Conversation(record, id_, f"{path}: {id_}", config, out).write()
 
 
 class _Conversation:
-    """One conversation being written: where its pieces of evidence are, by turn or session."""
+    """Writer of one conversation, with the location of its evidence by turn or session."""
 
     def __init__(
         self,
@@ -120,7 +120,7 @@ class _Conversation:
         self._rows: dict[str, list[int]] = {}
 
     def write(self) -> None:
-        """Write the documents, the haystack, the questions and both answer keys."""
+        """Writes the documents, the haystack, the questions and both sets of qrels."""
         config, rows = self._config, []
         for carrier in carriers(
             self._record, self._sessions, config.granularity, config.text, self._where
@@ -140,11 +140,11 @@ class _Conversation:
     def _query(self, id_: str, question: dict[str, object], where: str) -> None:
         number = field(question, "category", int, where)
         if number not in CATEGORIES:
-            raise UsageError(f"{where}: category {number} is none of 1 to 5; correct it")
+            raise UsageError(f"{where}: category {number} is not one of 1 to 5; correct it")
         category, ability = CATEGORIES[number]
         if "answer" not in question and ability is not Ability.ABSTENTION:
             raise UsageError(f"{where}: the field 'answer' is missing; add it")
-        # `adversarial_answer` is the trap of an adversarial question, not a reference answer.
+        # `adversarial_answer` is the distractor of an adversarial question, not a reference answer.
         self._out.query(
             id_,
             field(question, "question", str, where),
@@ -155,9 +155,9 @@ class _Conversation:
         )
 
     def _official_key(self, query: str, evidence: list[str]) -> None:
-        """One unit an evidence STRING, found by exact match alone, as task_eval/evaluation.py does.
+        """Builds one item per evidence STRING, by exact match, as task_eval/evaluation.py does.
 
-        What is malformed or dangling can never be found; what stands twice counts twice.
+        Malformed or dangling evidence can never be found; duplicates count twice.
         """
         for place, string in enumerate(evidence):
             of_session = self._config.granularity in _OF_SESSIONS
@@ -167,7 +167,7 @@ class _Conversation:
             )
 
     def _default_key(self, query: str, evidence: list[str]) -> None:
-        """The turns that exist, each once, or their sessions."""
+        """Builds one item per existing turn, or per session."""
         turns = self._normalised(query, evidence)
         if not turns:
             self._out.repair("questions without evidence: kept, without judgements", query)
@@ -178,11 +178,11 @@ class _Conversation:
         for piece, name in pieces.items():
             if piece not in self._rows:
                 self._out.repair(
-                    f"evidence that no {self._config.granularity} carries: kept as judgements of "
-                    "documents that cannot be found",
+                    f"evidence in no {self._config.granularity}: kept as judgements of documents "
+                    "that cannot be found",
                     f"{query}: {name}",
                 )
-            # Several observations may carry one turn: then any of them will do.
+            # Several observations may contain one turn; any of them is enough.
             unit = piece if self._config.granularity == "observation" else None
             self._judge(query, piece, name, evidence_id=unit)
 
@@ -195,7 +195,7 @@ class _Conversation:
         evidence_id: str | None = None,
         qrels_set: str = "default",
     ) -> None:
-        """Judge every document that carries `piece`; where none does, `name`, never to be found."""
+        """Judges every document that contains `piece`; if none, `name`, which cannot be found."""
         for row in self._rows.get(piece, []):
             self._out.qrel(query, row, evidence_id=evidence_id, qrels_set=qrels_set)
         if piece not in self._rows:
@@ -204,22 +204,24 @@ class _Conversation:
             )
 
     def _normalised(self, query: str, evidence: list[str]) -> list[str]:
-        """Ids of the evidence turns that exist, each once; every mend is recorded."""
+        """Returns the ids of existing evidence turns, once each, and records every correction."""
         turns: list[str] = []
         for string in evidence:
             found = [f"D{int(s)}:{int(t)}" for s, t in _TURN.findall(string)]
             said = f"{query}: {string!r}"
             if not found:
-                self._out.repair("evidence that names no turn: left out of the default key", said)
+                self._out.repair(
+                    "evidence that names no turn: excluded from the default qrels", said
+                )
             elif len(found) > 1:
                 self._out.repair("evidence strings that name several turns: split", said)
             elif found != [string]:
-                self._out.repair("evidence in another spelling: read as the turn it means", said)
+                self._out.repair("evidence in another spelling: corrected", said)
             for turn in found:
                 if turn not in self._session_of:
                     self._out.repair(
-                        "evidence that names a turn which does not exist: left out of the default "
-                        "key",
+                        "evidence that names a turn which does not exist: excluded from the "
+                        "default qrels",
                         said,
                     )
                 elif turn in turns:
@@ -231,9 +233,9 @@ class _Conversation:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """What one person said; `caption` describes an image that was shared with it.
+    """One utterance; `caption` describes an image shared with it.
 
-    The image's search `query` is left out on purpose: some answers leak from it.
+    The `query` that found the image is not indexed, because some answers leak from it.
     """
 
     id: str
@@ -255,7 +257,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True)
 class LocomoSession:
-    """One sitting of a conversation: its number from 1, its time, what was said."""
+    """One session of a conversation: its number from 1, its time, its turns."""
 
     number: int
     timestamp: int
@@ -263,27 +265,27 @@ class LocomoSession:
 
     @property
     def id(self) -> str:
-        """`S3`, as the official code names it."""
+        """`S3`, the name in the official code."""
         return f"S{self.number}"
 
     @property
     def name(self) -> str:
-        """`session_3`, as the file names it."""
+        """`session_3`, the name in the file."""
         return f"session_{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
 class Carrier:
-    """A document and the pieces of evidence that it carries: turn ids, or a session's number."""
+    """A document and the evidence that it contains: turn ids, or a session's number."""
 
     document: Document
     pieces: list[str]
 
 
 def read_sessions(conversation: dict[str, object], where: str) -> list[LocomoSession]:
-    """The sessions by number; dates alone make none. `where` names the file and conversation.
+    """Reads the sessions by number; a date alone makes no session.
 
-    Raises UsageError for a missing field, a bad date, or a dia_id that stands twice.
+    Raises UsageError for a missing field, an invalid date, or a duplicate dia_id.
     """
     sessions = [
         _read_session(conversation, number, where)
@@ -292,7 +294,7 @@ def read_sessions(conversation: dict[str, object], where: str) -> list[LocomoSes
     ids: set[str] = set()
     for turn in (turn for session in sessions for turn in session.turns):
         if turn.id in ids:
-            raise UsageError(f"{where}: the dia_id {turn.id!r} stands twice; make it unique")
+            raise UsageError(f"{where}: duplicate dia_id {turn.id!r}; make it unique")
         ids.add(turn.id)
     return sessions
 
@@ -301,7 +303,7 @@ _TURN_FIELDS = ("dia_id", "speaker", "text", "query", "img_url", "re-download")
 
 
 def dates_without_session(conversation: dict[str, object]) -> list[str]:
-    """Fields that date a session which is not there."""
+    """Returns the date fields without a session."""
     suffix = "_date_time"
     return [n for n in conversation if n.endswith(suffix) and n[: -len(suffix)] not in conversation]
 
@@ -332,7 +334,7 @@ def carriers(
     text: str,
     where: str,
 ) -> Iterator[Carrier]:
-    """The documents of a conversation in the unit and text form that were asked for, in order."""
+    """Yields the documents of a conversation in order, in the configured form."""
     dated = text == "dated"
     if granularity == "observation":
         yield from _observations(field(record, "observation", dict, where), sessions, dated, where)
@@ -376,7 +378,7 @@ def _whole(session: LocomoSession, text: str) -> Carrier:
 def _observations(
     observed: dict[str, object], sessions: list[LocomoSession], dated: bool, where: str
 ) -> Iterator[Carrier]:
-    """Facts that were noted of each session; an id is the first turn's with a number behind it."""
+    """Yields facts noted about each session; an id is that of the first turn plus a number."""
     noted: dict[str, int] = {}
     for session in sessions:
         name = f"{session.name}_observation"
@@ -395,7 +397,7 @@ def _observations(
 
 
 def _fact(fact: Any, where: str) -> tuple[str, list[str]]:
-    """Text of an observation and the turns it points at, cut at commas as the official code does.
+    """Splits an observation into its text and its turns, at commas as in the official code.
 
     `fact` is [text, "D1:3"], [text, "D1:3, D1:5"] or [text, ["D1:3", "D1:5"]].
     """
@@ -404,4 +406,4 @@ def _fact(fact: Any, where: str) -> tuple[str, list[str]]:
             return text, list(dict.fromkeys(turn.strip() for turn in turns.split(",")))
         case [str(text), [str(), *_] as turns]:
             return text, list(dict.fromkeys(str(turn) for turn in turns))
-    raise UsageError(f"{where}: {fact!r:.60} is not a text with the dia_id it was noted from")
+    raise UsageError(f"{where}: {fact!r:.60} is not a text with the dia_id of its source")

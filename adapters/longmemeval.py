@@ -1,14 +1,14 @@
 """LongMemEval: 500 questions, each over its own haystack of dated chat sessions.
 
 Source: https://github.com/xiaowu0162/LongMemEval (code and data MIT); the cleaned files of
-September 2025 are the default. The `official` text and the `longmemeval-official` answer key are
-those of the repository's src/retrieval/run_retrieval.py. Files of 2.7 GB are streamed.
+September 2025 are the default. The `official` text and the `longmemeval-official` qrels follow
+src/retrieval/run_retrieval.py in the repository. Files of 2.7 GB are streamed.
 
-`s-ids` is S without its texts, to score rankings on. Its table, which ships beside this module,
-holds facts alone: 500 question ids with their types, and the evidence sessions of the 470 that have
-an answer. They are those of `answer_session_ids` in longmemeval_s_cleaned.json, taken from results
-that two projects published and that agree (memory-core-eval and cogito-ergo). What else is in a
-haystack is not known here.
+`s-ids` is S without texts, for scoring published rankings. Its table, shipped in this folder, holds
+only facts: 500 question ids with their types, and the evidence sessions of the 470 answerable ones.
+These equal `answer_session_ids` in longmemeval_s_cleaned.json and were taken from the published
+results of two projects that agree (memory-core-eval and cogito-ergo). The rest of each haystack is
+unknown.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 _IDS_FILE = "longmemeval_s_ids.tsv"
 IDS_VARIANT = Variant(
     "s-ids",
-    "the 500 questions of s by their ids, types and evidence, without texts: for rankings that "
-    "others published; ships with the harness",
+    "ids, types and evidence of the 500 questions of s, without texts: for rankings published "
+    "elsewhere; ships with the harness",
     "MIT",
     pinned={_IDS_FILE: "95ff189e4c4a9f1a17e3ce0df1507aab4b39c56e134b4f1cb9f6b49986070f4e"},
     granularities=("session",),
@@ -55,19 +55,17 @@ _COLUMNS = ["question_id", "question_type", "answer_session_ids"]
 
 
 def _find_ids(source: Path) -> Path:
-    """The table itself, or in a folder. Raises UsageError where it is not there."""
+    """Finds the table, or the folder that contains it. Raises UsageError."""
     path = source / _IDS_FILE if source.is_dir() else source
     if not path.is_file():
-        raise UsageError(
-            f"{path}: no such file; leave --source out, the table ships with the harness"
-        )
+        raise UsageError(f"{path}: no such file; omit --source, the table ships with the harness")
     return path
 
 
 def _write_ids(path: Path, out: DatasetWriter) -> None:
-    """Write a haystack a question, which holds its evidence, and the judgements.
+    """Writes one haystack per question, which contains only its evidence, and the judgements.
 
-    Raises UsageError for a table of other columns, and an unknown type.
+    Raises UsageError for unexpected columns or an unknown type.
     """
     with path.open(encoding="utf-8", newline="") as file:
         rows = csv.DictReader(file, delimiter="\t")
@@ -77,7 +75,7 @@ def _write_ids(path: Path, out: DatasetWriter) -> None:
             id_, kind = row["question_id"], row["question_type"]
             if kind not in ABILITIES:
                 raise UsageError(
-                    f"{path}, line {number}: question_type {kind!r} is none of "
+                    f"{path}, line {number}: unknown question_type {kind!r}; expected one of "
                     f"{', '.join(ABILITIES)}"
                 )
             evidence = (row["answer_session_ids"] or "").split()
@@ -113,7 +111,7 @@ def _variant(name: str, about: str, file: str, sha256: str, size: int) -> Varian
         files=(RemoteFile(file, root + file, sha256=sha256, bytes=size),),
         granularities=("session", "turn"),
         texts=("official", "dated"),
-        # Scoring sessions from turns at k = 50 takes most of a haystack's turns.
+        # Scoring sessions from turns at k = 50 needs most of a haystack's turns.
         depths={"turn": 500},
     )
 
@@ -135,17 +133,17 @@ VARIANTS = (
     ),
     _variant(
         "oracle",
-        "the same questions over their evidence sessions alone: recall is trivially 1",
+        "the same questions over their evidence sessions only: recall is trivially 1",
         "longmemeval_oracle.json",
         "821a2034d219ab45846873dd14c14f12cfe7776e73527a483f9dac095d38620c",
         15_388_478,
     ),
     _variant(
         "s-original",
-        "S before the cleaning of its fillers; its numbers do not compare with those of s",
+        "S before its fillers were cleaned; not comparable with s",
         "longmemeval_s",
         "08d8dad4be43ee2049a22ff5674eb86725d0ce5ff434cde2627e5e8e7e117894",
-        0,  # its publisher's exact size is not known to us
+        0,  # the exact size is unknown
     ),
     IDS_VARIANT,
 )
@@ -153,10 +151,10 @@ VARIANTS = (
 
 @dataclass(frozen=True, slots=True)
 class EvidenceSession:
-    """A session that may hold evidence: its documents' rows, and the turns that they hold.
+    """A session that may hold evidence: the rows of its documents, and its turns.
 
-    At turn granularity rows and turns align; at session granularity there is one row. `ids` are
-    those of the rows in the official script, where copies of a session have the same.
+    At turn granularity rows and turns align; at session granularity there is one row. `ids` are the
+    ids of the rows in the official script, where copies of a session share one id.
     """
 
     session: str
@@ -167,27 +165,27 @@ class EvidenceSession:
 
 @register_adapter("longmemeval")
 class LongMemEval:
-    """The adapter of LongMemEval; the default variant is `s`."""
+    """LongMemEval adapter; the default variant is `s`."""
 
     version: ClassVar[int] = 2
     shipped: ClassVar[Path] = Path(__file__).parent
 
     def variants(self) -> Iterable[Variant]:
-        """S, M, the oracle, S before its cleaning, and the ids of S."""
+        """Returns S, M, the oracle, S before its cleaning, and the ids of S."""
         return VARIANTS
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """The variant's one file."""
+        """Finds the variant's only file."""
         if variant is IDS_VARIANT:
             return {_IDS_FILE: _find_ids(source)}
         return one_file(source, variant)
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Write the documents, and for each question its haystack and both answer keys.
+        """Writes the documents, and a haystack and two sets of qrels for each question.
 
-        Raises UsageError for a file that is cut off, a field that is missing, a bad date.
+        Raises UsageError for a truncated file, a missing field or an invalid date.
         """
         from tqdm import tqdm
 
@@ -215,7 +213,7 @@ def _question(
     where = f"{where} (question {id_})"
     kind = field(record, "question_type", str, where)
     if kind not in ABILITIES:
-        raise UsageError(f"{where}: question_type {kind!r} is none of {', '.join(ABILITIES)}")
+        raise UsageError(f"{where}: question_type {kind!r} is not one of {', '.join(ABILITIES)}")
     if "answer" not in record:
         raise UsageError(f"{where}: the field 'answer' is missing; add it, or get the file again")
     named = [str(session) for session in field(record, "answer_session_ids", list, where)]
@@ -251,9 +249,9 @@ def _question(
 
 
 def _pieces(evidence: list[EvidenceSession]) -> dict[int, str]:
-    """The piece of evidence of each row whose id stands several times in the haystack.
+    """Maps rows with a duplicate id in the haystack to their evidence item.
 
-    Copies are one piece, found with any of them: the official script looks for ids.
+    Copies are one item, found with any of them, because the official script compares ids.
     """
     rows: dict[str, list[int]] = {}
     for found in evidence:
@@ -263,10 +261,10 @@ def _pieces(evidence: list[EvidenceSession]) -> dict[int, str]:
 
 
 def _official_gold(evidence: list[EvidenceSession], sessions: bool) -> Iterator[int]:
-    """Gold as run_retrieval.py has it: in sessions with `answer` in their id, what is marked.
+    """Returns the official gold: marked turns or sessions, in sessions with `answer` in their id.
 
-    A turn is marked by its has_answer, a session by one of its turns; only the user's turns count.
-    The script renames what is not marked (answer -> noans) and never reads `answer_session_ids`.
+    A turn is marked by its has_answer, a session by one of its turns; only user turns count. The
+    script renames unmarked ids (answer -> noans) and never reads `answer_session_ids`.
     """
     for found in evidence:
         if "answer" in found.session:
@@ -282,7 +280,7 @@ def _default_key(
     pieces: Mapping[int, str],
     out: DatasetWriter,
 ) -> None:
-    """Gold by what the file says: the sessions named as evidence, or their marked turns."""
+    """Returns the gold in the file: the evidence sessions, or their marked turns."""
     judged = 0
     for found in evidence:
         if found.session in named:
@@ -292,7 +290,7 @@ def _default_key(
                 judged += 1
     for missing in sorted(set(named) - {found.session for found in evidence}):
         out.repair(
-            "evidence sessions that are not in the haystack: kept as judgements of documents that "
+            "evidence sessions missing from the haystack: kept as judgements of documents that "
             "cannot be found",
             f"{question}: {missing}",
         )
@@ -300,8 +298,8 @@ def _default_key(
         judged += 1
     if not judged:
         out.repair(
-            "questions none of whose evidence is in this text (it stands in the assistant's turns, "
-            "or is not marked): kept, without judgements",
+            "questions whose evidence is not in this text (it is in assistant turns, or "
+            "unmarked): kept, without judgements",
             question,
         )
 
@@ -324,8 +322,8 @@ def _slots(record: Any, question: str, where: str, out: DatasetWriter) -> Iterat
         if times[session] > 1:
             id_ = f"{session}#{times[session]}"
             out.repair(
-                "sessions that stand more than once in a haystack: all kept, the later ones' ids "
-                "marked #2, #3 and so on",
+                "duplicate sessions in a haystack: all kept, with #2, #3 and so on appended to "
+                "the ids of later ones",
                 f"{question}: {session}",
             )
         yield Slot(id_, session, _timestamp(date, f"haystack_dates[{place}]", where), turns)
@@ -340,14 +338,14 @@ def _note_unmarked(slot: Slot, question: str, out: DatasetWriter) -> None:
         if not isinstance(turn.get("has_answer"), bool):
             refuse_near(turn, "has_answer", f"{question}, {slot.id}, turn {position}", _TURN)
             out.repair(
-                "turns of evidence sessions without has_answer: read as false (the official script "
-                "stops at one of the user's)",
+                "turns of evidence sessions without has_answer: read as false (the official "
+                "script fails at a user turn)",
                 f"{question}: {slot.id}_{position + 1}",
             )
 
 
 def _timestamp(text: Any, name: str, where: str) -> int:
-    """Schema timestamp of `2023/05/20 (Sat) 02:21`. Raises UsageError."""
+    """Converts `2023/05/20 (Sat) 02:21` to a schema timestamp. Raises UsageError."""
     match = _DATE.fullmatch(text) if isinstance(text, str) else None
     try:
         if match is not None:
@@ -360,7 +358,7 @@ def _timestamp(text: Any, name: str, where: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """One place in a haystack. `id` is `session`, the file's id, made unique in the haystack."""
+    """One position in a haystack; `id` is `session`, the id in the file, made unique."""
 
     id: str
     session: str
@@ -369,10 +367,10 @@ class Slot:
 
 
 class SessionDocuments:
-    """Writes each session's documents once, however many haystacks hold it.
+    """Writes each session's documents once, however many haystacks contain it.
 
-    Two sessions are the same when their ids, their texts and (in the `dated` text) their dates are.
-    Texts are compared by a 64-bit hash, so that those of a large file need not stay in memory.
+    Sessions are equal if their ids, their texts and (in the `dated` text) their dates are equal.
+    Texts are compared by a 64-bit hash to limit memory.
     """
 
     def __init__(self, config: DatasetConfig, out: DatasetWriter) -> None:
@@ -383,13 +381,13 @@ class SessionDocuments:
         self._content: dict[str, int] = {}
 
     def holds(self, turn: Mapping[str, object]) -> bool:
-        """True for a turn that is part of the documents' text."""
+        """Returns whether a turn is part of the documents' text."""
         return self._dated or turn["role"] == "user"
 
     def rows(self, slot: Slot, where: str) -> range:
-        """Rows of the session's documents: one, or one for each turn that `holds`.
+        """Returns the rows of the session: one, or one for each turn that `holds`.
 
-        Raises UsageError, which begins with `where`, for a turn without role or content.
+        Raises UsageError, prefixed with `where`, for a turn without role or content.
         """
         try:
             turns = [
@@ -408,8 +406,7 @@ class SessionDocuments:
         if rows is None:
             if self._content.setdefault(slot.id, content) != content:
                 self._out.repair(
-                    "sessions that stand under one id with different texts: each kept as its own "
-                    "document",
+                    "sessions with one id and different texts: each kept as its own document",
                     slot.id,
                 )
             rows = self._rows[key] = self._write(slot, turns)
@@ -443,7 +440,7 @@ class SessionDocuments:
 
 
 def _check_turns(slot: Slot, where: str) -> None:
-    """Raise the UsageError that says which turn of a session is wrong."""
+    """Raises UsageError for the first invalid turn of a session."""
     for position, turn in enumerate(slot.turns):
         for name in ("role", "content"):
             field(turn, name, str, f"{where}, session {slot.id}, turn {position}")

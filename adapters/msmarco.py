@@ -1,17 +1,17 @@
 """MS MARCO: passage ranking (dev, TREC DL 2019 and 2020) and the QA sets.
 
-Passage ranking comes through ir_datasets, or with `--source` from a folder that holds the official
-files. Passages have no titles. About a fifth of the published passages hold UTF-8 that was once
-read as Latin-1; ir_datasets mends them, and so does this adapter, so that both ways give the same
-documents. Only queries with a judgement are kept, as in ir_datasets' `/judged` subsets; grades are
-kept as they are (DL: 0 to 3, of which the track counts 2 and 3 as relevant in binary metrics).
+Passage ranking is read through ir_datasets, or with `--source` from a folder with the official
+files. Passages have no titles. About a fifth of the published passages contain UTF-8 that was
+decoded as Latin-1; ir_datasets and this adapter correct it, so both ways give the same documents.
+Only judged queries are kept, as in ir_datasets' `/judged` subsets. Grades are unchanged (DL: 0 to
+3; in binary metrics the track counts 2 and 3 as relevant).
 
-QA, v1.1 and v2.1, is questions to Bing with the ten or so passages that Bing gave, as in
+QA, v1.1 and v2.1, has questions to Bing with about ten passages each from Bing, as in
 microsoft/ms_marco on the Hugging Face hub, where passages have no ids. In `qa-v1.1` and `qa-v2.1`
-each question is answered from its own passages, named `{query_id}_{position}`; in the `-pooled`
-forms from all passages of the split, where equal texts are one document, named by a hash of the
-text. `is_selected` marks the passages that an annotator answered from; a question with none is an
-abstention question. The test splits do not say what is selected, so they are not offered.
+each question is answered from its own passages, named `{query_id}_{position}`. In the `-pooled`
+variants it is answered from all passages of the split; equal texts are one document, named by a
+hash of the text. `is_selected` marks the passages that an annotator used for the answer; a question
+without any is an abstention question. The test splits hide this mark and are not offered.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _LATIN1 = re.compile("[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf
 
 @dataclass(frozen=True)
 class _Passage:
-    """A set of queries over the passages: its id in ir_datasets, and its files' usual names."""
+    """Passage ranking queries: their id in ir_datasets and their usual file names."""
 
     ir_id: str
     about: str
@@ -80,7 +80,7 @@ _SETS = {
         ("2020qrels-pass.txt", "qrels.dl20-passage.txt"),
     ),
 }
-# Topics and qrels as Anserini's tools hand them out; the two DL qrels are NIST's own files.
+# Topics and qrels as distributed with Anserini's tools; the two DL qrels are NIST's files.
 _PINNED = {
     "qrels.dl19-passage.txt": "8a1f10d550732e4cd91d7fc49846a3784de4040972f583e69285a88f3c5fee92",
     "qrels.dl20-passage.txt": "60d4c34561f9687f8f73e0a752ba80ab80159b3e9c1bedd0a351f747ed6f5684",
@@ -93,12 +93,12 @@ _PINNED = {
 
 @register_adapter("msmarco")
 class MsMarco:
-    """`msmarco/dev`, `/dl19`, `/dl20`, `/qa-v1.1`, `/qa-v2.1` and the pooled forms of the QA."""
+    """`msmarco/dev`, `/dl19`, `/dl20`, `/qa-v1.1`, `/qa-v2.1` and the pooled QA variants."""
 
     version: ClassVar[int] = 1
 
     def variants(self) -> Iterable[Variant]:
-        """Passage ranking first, then QA."""
+        """Returns passage ranking first, then QA."""
         for name, one in _SETS.items():
             yield Variant(
                 name,
@@ -113,17 +113,17 @@ class MsMarco:
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """Collection, queries and qrels of a folder, by the names that they are published under."""
+        """Finds collection, queries and qrels in a folder, by their published names."""
         if variant.name not in _SETS:
             return _find_qa_files(source, variant, config)
         one = _SETS[variant.name]
         if not source.is_dir():
-            raise UsageError(f"{source}: a folder with {', '.join(_COLLECTION)} ... is needed")
+            raise UsageError(f"{source}: not a folder with {', '.join(_COLLECTION)} ...; pass one")
         wanted = {"collection": _COLLECTION, "queries": one.queries, "qrels": one.qrels}
         return {role: _published(source, names) for role, names in wanted.items()}
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Read the files of a folder, or what ir_datasets or the hub has."""
+        """Reads the files of a folder, ir_datasets or the hub."""
         if raw.variant.name not in _SETS:
             _write_qa(raw, config, out)
         elif raw.files:
@@ -137,7 +137,7 @@ def _published(folder: Path, names: tuple[str, ...]) -> Path:
         for path in (folder / name, folder / f"{name}.gz"):
             if path.is_file():
                 return path
-    raise UsageError(f"{folder}: no {' or '.join(names)} (or .gz) in this folder; get it there")
+    raise UsageError(f"{folder}: no {' or '.join(names)} (or .gz); download it to this folder")
 
 
 def _write_passages(raw: SourceFiles, out: DatasetWriter) -> None:
@@ -151,8 +151,8 @@ def _write_passages(raw: SourceFiles, out: DatasetWriter) -> None:
     n = write_documents(passages, collection, out, again=again, quiet=raw.quiet)
     if n != _PASSAGES:
         out.repair(
-            f"a collection of another size than MS MARCO's {_PASSAGES:,} passages: its numbers do "
-            "not compare with published ones",
+            f"collection size differs from MS MARCO's {_PASSAGES:,} passages: not comparable with "
+            "published results",
             f"{n:,} passages",
         )
 
@@ -162,12 +162,12 @@ def _mended(batches: Iterable[DocumentBatch], out: DatasetWriter) -> Iterator[Do
         texts = [text if text.isascii() else mend(text) for text in batch.texts]
         for id_, old, new in zip(batch.ids, batch.texts, texts, strict=True):
             if old is not new and old != new:
-                out.repair("passages with UTF-8 that had been read as Latin-1: mended", id_)
+                out.repair("passages with UTF-8 decoded as Latin-1: corrected", id_)
         yield replace(batch, texts=texts)
 
 
 def mend(text: str) -> str:
-    """`text` with every character that is UTF-8 read as Latin-1 put right, as ir_datasets does."""
+    """Corrects characters of UTF-8 decoded as Latin-1, as ir_datasets does."""
     return _LATIN1.sub(_mend_one, text)
 
 
@@ -202,7 +202,7 @@ class _Question:
 
 
 def _qa_variants() -> Iterable[Variant]:
-    """Both versions, each with a haystack a question and pooled."""
+    """Returns both versions, with one haystack per question and pooled."""
     for version, questions in (("v1.1", "10,047"), ("v2.1", "101,093")):
         about = f"MS MARCO QA {version}: {questions} questions to Bing"
         splits = ("validation", "train")
@@ -229,7 +229,7 @@ def _qa_variants() -> Iterable[Variant]:
 
 
 def _find_qa_files(source: Path, variant: Variant, config: DatasetConfig) -> Mapping[str, Path]:
-    """A parquet or JSONL file, or the files of the split in a folder laid out as on the hub."""
+    """Finds a parquet or JSONL file, or the files of the split in the layout of the hub."""
     if source.is_file():
         return {source.name: source}
     version = _version(variant)
@@ -241,12 +241,12 @@ def _find_qa_files(source: Path, variant: Variant, config: DatasetConfig) -> Map
             return {path.relative_to(source).as_posix(): path for path in found}
     raise UsageError(
         f"{source}: no {version}/{config.split}-00000-of-....parquet in this folder, nor "
-        f"{config.split}.jsonl; lay it out as microsoft/ms_marco on the hub does"
+        f"{config.split}.jsonl; use the layout of microsoft/ms_marco on the hub"
     )
 
 
 def _write_qa(raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-    """Questions, passages and what was selected."""
+    """Writes questions, passages and selected passages."""
     paths = list(raw.files.values())
     questions = (question for path in paths for question in _questions(path))
     write = _write_pooled if raw.variant.name.endswith("-pooled") else _write_apart
@@ -254,8 +254,8 @@ def _write_qa(raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> No
         n_selected = write(_counted(questions, bar), out)
     if not n_selected:
         raise UsageError(
-            f"{paths[0]}: no passage is marked is_selected; the test splits hide it, choose "
-            "--split validation"
+            f"{paths[0]}: no passage has is_selected; the test splits hide it, choose --split "
+            "validation"
         )
 
 
@@ -275,7 +275,7 @@ def _counted(questions: Iterable[_Question], bar: Any) -> Iterator[_Question]:
 
 
 def _write_apart(questions: Iterable[_Question], out: DatasetWriter) -> int:
-    """A haystack a question. Returns how many passages are selected."""
+    """Writes one haystack per question. Returns the number of selected passages."""
     n = 0
     for question in questions:
         rows = [
@@ -292,16 +292,16 @@ def _write_apart(questions: Iterable[_Question], out: DatasetWriter) -> int:
 
 
 def _write_pooled(questions: Iterable[_Question], out: DatasetWriter) -> int:
-    """One corpus, where equal texts are one document. Returns how many passages are selected."""
+    """Writes one corpus without duplicate texts. Returns the number of selected passages."""
     n = 0
     seen: set[bytes] = set()
     for question in questions:
         judged: set[str] = set()
         for text, selected in zip(question.passages, question.selected, strict=True):
-            # 80 bits: among ten million texts, two share a name once in 10^10 corpora.
+            # 80 bits: in a corpus of ten million texts, a collision has probability 10^-10.
             key = hashlib.sha256(text.encode()).digest()[:10]
             if key in seen:
-                out.repair("passages with the text of an earlier one: one document", key.hex())
+                out.repair("passages with the text of an earlier one: merged", key.hex())
             else:
                 seen.add(key)
                 out.document(key.hex(), text)
@@ -329,7 +329,7 @@ def _write_query(question: _Question, haystack: str, out: DatasetWriter) -> None
 
 
 def _questions(path: Path) -> Iterator[_Question]:
-    """The records of a parquet or JSONL file. Raises UsageError for one of another shape."""
+    """Yields the records of a parquet or JSONL file. Raises UsageError for an invalid record."""
     is_parquet = path.suffix == ".parquet"
     file = TextFile(path, unit="record" if is_parquet else "line")
     found = parquet.records(file, _BATCH) if is_parquet else jsonl.checked(file)
@@ -340,9 +340,9 @@ def _questions(path: Path) -> Iterator[_Question]:
 def _question(record: dict[str, Any], where: str) -> _Question:
     try:
         passages = record["passages"]
-        if isinstance(passages, dict):  # as the hub has them: a column of each field
+        if isinstance(passages, dict):  # the hub's layout: one column per field
             texts, marks = passages["passage_text"], passages["is_selected"]
-        else:  # as the JSON of the publisher has them: a record of each passage
+        else:  # the publisher's JSON: one record per passage
             texts = [passage["passage_text"] for passage in passages]
             for passage in passages:
                 refuse_near(passage, "is_selected", where)
@@ -351,14 +351,14 @@ def _question(record: dict[str, Any], where: str) -> _Question:
             refuse_near(record, name, where)
         answers = record.get("answers") or []
         if not isinstance(answers, list):
-            raise UsageError(f"{where}: the answers {answers!r:.60} are no list")
+            raise UsageError(f"{where}: the answers {answers!r:.60} are not a list")
         texts_of = [record["query"], record.get("query_type") or "", *texts, *answers]
         if odd := [one for one in texts_of if not isinstance(one, str)]:
-            raise UsageError(f"{where}: {odd[0]!r:.60} stands where a text must be")
+            raise UsageError(f"{where}: {odd[0]!r:.60} is not a text")
         if type(record["query_id"]) not in (str, int):
-            raise UsageError(f"{where}: the query_id {record['query_id']!r:.60} is no id")
+            raise UsageError(f"{where}: the query_id {record['query_id']!r:.60} is not an id")
         if odd := [mark for mark in marks if mark not in (0, 1, -1)]:
-            raise UsageError(f"{where}: the is_selected {odd[0]!r:.60} is none of 0, 1 and -1")
+            raise UsageError(f"{where}: the is_selected {odd[0]!r:.60} is not 0, 1 or -1")
         if len(texts) != len(marks):
             raise UsageError(f"{where}: {len(texts)} passages but {len(marks)} is_selected marks")
         return _Question(

@@ -1,4 +1,4 @@
-"""Writing and checking one corpus: for adapters whose queries are all answered from it."""
+"""Writes and checks one corpus, for adapters with a single haystack."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from harness.datasets.writer import DatasetWriter
 
 HAYSTACK = "corpus"
-"""Id of the one haystack."""
-_TWICE = "documents that stand twice, word for word: kept once"
-_NO_QUERY = "judgements of queries that are not there: left out"
+"""Id of the only haystack."""
+_TWICE = "duplicate documents with the same content: merged"
+_NO_QUERY = "judgements of unknown queries: excluded"
 
 
 def progress(*, quiet: bool) -> Any:
-    """A progress bar over documents, shown on a terminal only, and not when `quiet`."""
+    """Shows a progress bar over documents, on a terminal and unless `quiet`."""
     from tqdm import tqdm
 
     return tqdm(
@@ -36,11 +36,10 @@ def write_documents(
     again: Iterable[DocumentBatch],
     quiet: bool,
 ) -> int:
-    """Write a corpus, and the haystack of all its documents; returns how many there are.
+    """Writes a corpus and the haystack of all its documents; returns the number of documents.
 
-    `again` reads the same batches a second time; it is used only where an id stands twice. A
-    document that stands twice is kept once; two of one id are a UsageError, and so is an empty
-    corpus.
+    `again` re-reads the batches and is called only for duplicate ids. Identical documents are
+    merged. Raises UsageError for an id with different contents and for an empty corpus.
     """
     n = 0
     with progress(quiet=quiet) as bar:
@@ -49,7 +48,7 @@ def write_documents(
             n += len(batch.ids)
             bar.update(len(batch.ids))
     if not n:
-        raise UsageError(f"{file}: holds no documents; is it the right file?")
+        raise UsageError(f"{file}: contains no documents; is it the right file?")
     if candidates := out.repeated_ids():
         documents = (
             (line, [id_], (text, title or None))
@@ -70,11 +69,10 @@ def drop_repeated(
     what: str,
     out: DatasetWriter,
 ) -> list[int]:
-    """Take out the documents that stand above already, word for word; returns their rows.
+    """Removes documents identical to an earlier one; returns their rows.
 
-    `documents`: line, keys that must be unique and content of each row; `candidates`: hashes of
-    keys that may stand twice; `what` says what a key is. Raises UsageError where the content of two
-    differs.
+    `documents` gives line, unique keys and content of each row; `candidates` are hashes of possibly
+    duplicate keys; `what` names the key in errors. Raises UsageError if contents differ.
     """
     seen: dict[Hashable, tuple[int, object]] = {}
     rows: list[int] = []
@@ -86,8 +84,8 @@ def drop_repeated(
             if at != line and other != content:
                 raise file.error(
                     line,
-                    f"{what} {key!r} stands on {file.at(at)} already, with another content; ids "
-                    "must be unique, take one out or rename it",
+                    f"{what} {key!r} is already used on {file.at(at)}, with different content; "
+                    "ids must be unique, remove or rename one",
                 )
             if at != line and row not in rows[-1:]:
                 rows.append(row)
@@ -101,25 +99,25 @@ def drop_repeated(
 def judged(
     qrels: Iterable[QrelLine], file: TextFile, out: DatasetWriter
 ) -> dict[str, list[QrelLine]]:
-    """Judgements by query, one a document.
+    """Groups judgements by query, one per document.
 
-    A judgement that is repeated is left out; one that contradicts an earlier one takes its place,
-    as in BEIR's loader. Both are recorded. Raises UsageError when there are no judgements.
+    A repeated judgement is dropped; a contradicting one replaces the earlier one, as in BEIR's
+    loader. Both are recorded. Raises UsageError when there are no judgements.
     """
     found: dict[str, dict[str, QrelLine]] = {}
     for qrel in qrels:
         of_query = found.setdefault(qrel.query, {})
         before = of_query.get(qrel.document)
         if before is not None:
-            kind = "repeated judgements: left out"
+            kind = "repeated judgements: merged"
             if before.grade != qrel.grade:
                 kind = (
-                    "judgements that contradict an earlier one of the same document: the last holds"
+                    "judgements that contradict an earlier one of the same document: last one kept"
                 )
             out.repair(kind, f"{file.path.name}:{qrel.line} {qrel.query} {qrel.document}")
         of_query[qrel.document] = qrel
     if not found:
-        raise UsageError(f"{file}: holds no judgements; is it the right file?")
+        raise UsageError(f"{file}: contains no judgements; is it the right file?")
     return {query: list(documents.values()) for query, documents in found.items()}
 
 
@@ -131,16 +129,16 @@ def write_judged_queries(
     out: DatasetWriter,
     ability: Ability = Ability.LOOKUP,
 ) -> None:
-    """Write the queries that have a judgement, and the judgements; the others are recorded.
+    """Writes judged queries and their judgements; the other queries are recorded.
 
-    Raises UsageError for a query id that stands twice, and where no query is judged.
+    Raises UsageError for a duplicate query id, and if no query is judged.
     """
     seen: dict[str, int] = {}
     for line, id_, text in unique(queries, file, seen):
         if id_ in key:
             out.query(id_, text, HAYSTACK, ability=ability)
         else:
-            out.repair("queries without a judgement: left out", f"{file.path.name}:{line} {id_}")
+            out.repair("queries without a judgement: excluded", f"{file.path.name}:{line} {id_}")
     known = without_unknown_queries(key, seen, file, key_file, out)
     for query in known:
         for qrel in key[query]:
@@ -150,11 +148,11 @@ def write_judged_queries(
 def unique(
     queries: Iterable[tuple[int, str, str]], file: TextFile, seen: dict[str, int]
 ) -> Iterator[tuple[int, str, str]]:
-    """The queries again, noted in `seen`. Raises UsageError for an id that stands twice."""
+    """Yields the queries and adds them to `seen`. Raises UsageError for a duplicate id."""
     for line, id_, text in queries:
         if id_ in seen:
             raise file.error(
-                line, f"the query id {id_!r} stands on line {seen[id_]} already; rename one"
+                line, f"the query id {id_!r} is already used on line {seen[id_]}; rename one"
             )
         seen[id_] = line
         yield line, id_, text
@@ -167,9 +165,9 @@ def without_unknown_queries(
     qrels: object,
     out: DatasetWriter,
 ) -> list[str]:
-    """The judged queries that `file` has; the others are recorded.
+    """Returns the judged queries that are in `file`; the others are recorded.
 
-    Raises UsageError where it has none of them.
+    Raises UsageError if there are none.
     """
     there = []
     for query in judged:

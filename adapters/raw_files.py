@@ -1,6 +1,6 @@
-"""What adapters of JSON files share: the raw file, its records' fields, the `dated` text form.
+"""Helpers for adapters of JSON files: raw files, record fields, the `dated` text form.
 
-The `dated` form of a conversation says with every text when it was said and by whom.
+The `dated` form of a conversation adds date and speaker to every text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KINDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object
 
 
 def published_files(list_of: Path, url: str = "") -> tuple[RemoteFile, ...]:
-    """Reads a list of published files: sha256, bytes and name of one a line, below `url`."""
+    """Reads a list of published files below `url`: sha256, bytes and name per line."""
     rows = (line.split(maxsplit=2) for line in list_of.read_text(encoding="utf-8").splitlines())
     return tuple(
         RemoteFile(name, url + name, sha256=sha256, bytes=int(size)) for sha256, size, name in rows
@@ -36,17 +36,17 @@ def published_files(list_of: Path, url: str = "") -> tuple[RemoteFile, ...]:
 
 
 def read_once(path: Path) -> Any:
-    """What a JSON file holds. Raises UsageError as `read_json`, and for a key that stands twice."""
+    """Reads a JSON file. Raises UsageError as `read_json` does, and for a duplicate key."""
     value = read_json(path)
     if (name := doubled_key(path.read_bytes(), value)) is not None:
-        raise UsageError(f"{path}: {name!r} stands twice in one object; keep one")
+        raise UsageError(f"{path}: duplicate key {name!r} in one object; keep one")
     return value
 
 
 def one_file(source: Path, variant: Variant, *folders: str) -> Mapping[str, Path]:
-    """The only raw file of `variant`: `source` itself, or the file of its name in that folder.
+    """Returns the only raw file of `variant`: `source` itself, or the file of that name in it.
 
-    `folders` are subfolders to look into as well. Raises UsageError when it is not there.
+    `folders` are subfolders to search too. Raises UsageError if the file is not found.
     """
     (file,) = variant.files
     if source.is_file():
@@ -55,24 +55,24 @@ def one_file(source: Path, variant: Variant, *folders: str) -> Mapping[str, Path
         if (path := source / folder / file.name).is_file():
             return {file.name: path}
     raise UsageError(
-        f"{source}: no {file.name} in this folder; name the file itself, or get it from {file.url}"
+        f"{source}: no {file.name} in this folder; pass the file, or get it from {file.url}"
     )
 
 
 def parts_in(
     source: Path, variant: Variant, *, folder: str, pattern: str, of: str
 ) -> dict[str, Path]:
-    """The files of a dataset that has many of one pattern, by name, in the order of the published.
+    """Returns the files that match a pattern, by name, in the published order.
 
-    `source` is one of them, the folder that has them, or a clone of the repository `of`, which has
-    them in `folder`. Raises UsageError where none is there, and as `refuse_a_part`.
+    `source` is one of them, their folder, or a clone of the repository `of`, which has them in
+    `folder`. Raises UsageError if there is none, and as `refuse_a_part` does.
     """
     files: list[Path] = [source] if source.is_file() else []
     for place in (source / folder, source):
         files = files or sorted(place.glob(pattern))
     if not files:
         raise UsageError(
-            f"{source}: no {pattern} in this folder; name that of the files, or a clone of {of}"
+            f"{source}: no {pattern} in this folder; pass their folder, or a clone of {of}"
         )
     order = {file.name: place for place, file in enumerate(variant.files)}
     files.sort(key=lambda path: order.get(path.name, len(order)))
@@ -82,34 +82,34 @@ def parts_in(
 
 
 def note_a_part(raw: SourceFiles, out: DatasetWriter, what: str) -> None:
-    """Record each published file that is not here; `what` says what is missing with it."""
+    """Records each published file that is missing; `what` describes the missing part."""
     for file in raw.variant.files:
         if file.name not in raw.files:
             out.repair(what, file.name)
 
 
 def refuse_a_part(files: Mapping[str, Path], variant: Variant, source: Path) -> None:
-    """Raise UsageError for some of the published files without the others.
+    """Raises UsageError for an incomplete set of published files.
 
-    With their true hashes they would pass for the whole, of which their numbers are none.
+    Their hashes are correct, so results would pass for those of the whole dataset.
     """
     sizes = {file.name: file.bytes for file in variant.files if file.sha256}
     missing = sorted(sizes.keys() - files.keys())
     if missing and all(path.stat().st_size == sizes.get(name) for name, path in files.items()):
         raise UsageError(
-            f"{source}: {len(files)} of the {len(sizes)} published files; the first that is "
-            f"missing is {missing[0]}. A part is another benchmark: get them all"
+            f"{source}: {len(files)} of the {len(sizes)} published files; {missing[0]} is "
+            "missing. Results on a part are not comparable: download all files"
         )
 
 
 def field(record: Any, name: str, kind: type[T], where: str) -> T:
-    """The field `name` of a JSON object, of type `kind` (str, int, list or dict).
+    """Returns the field `name` of a JSON object, of type `kind` (str, int, list or dict).
 
-    `where` names the file and the record. Raises UsageError when the record is not an object, the
-    field is missing, or it is of another type.
+    `where` names the file and the record. Raises UsageError if the record is not an object, or if
+    the field is missing or of another type.
     """
     if not isinstance(record, dict):
-        raise UsageError(f"{where}: not an object; the file is damaged or of another format")
+        raise UsageError(f"{where}: not an object; the file is damaged or in another format")
     if name not in record:
         raise UsageError(f"{where}: the field {name!r} is missing; add it, or get the file again")
     value = record[name]
@@ -121,8 +121,7 @@ def field(record: Any, name: str, kind: type[T], where: str) -> T:
 def refuse_near(
     record: Mapping[str, object], name: str, where: str, known: Collection[str] = ()
 ) -> None:
-    """Raise UsageError where a record lacks a field that it need not have, but has one nearly so
-    called: a mark of evidence would be lost. `known` are the record's other fields."""
+    """Raises UsageError for a misspelled optional field; `known` are the record's other fields."""
     if name in record or record.keys() <= set(known):
         return
     if (meant := mistaken(name, record.keys() - set(known))) is not None:
@@ -130,49 +129,49 @@ def refuse_near(
 
 
 def session_numbers(conversation: Any, where: str) -> list[int]:
-    """The numbers of the fields `session_N`, in order. Raises UsageError for what is no object."""
+    """Returns the numbers of the fields `session_N`, in order. Raises UsageError."""
     if not isinstance(conversation, dict):
-        raise UsageError(f"{where}: not an object; the file is damaged or of another format")
+        raise UsageError(f"{where}: not an object; the file is damaged or in another format")
     numbers = [int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name))]
     for name in conversation:
         if not name.startswith("session_") and mistaken("session", [_DIGITS.sub("", name)]):
             raise UsageError(f"{where}: unknown field {name!r}; did you mean session_N?")
     if not numbers:
-        raise UsageError(f"{where}: no field session_1; the file is of another format")
+        raise UsageError(f"{where}: no field session_1; the file is in another format")
     return sorted(numbers)
 
 
 class DayClock:
-    """Timestamps for what a file dates by the day alone, in the file's order.
+    """Assigns timestamps, in file order, to texts that only have a date.
 
-    What is said on a day is a second apart, from 00:00:01 on: no hour is claimed, but what came
-    later is later, and midnight is before all of it.
+    Texts of one day are a second apart, starting at 00:00:01, so midnight precedes all of them.
+    This keeps the order and claims no hour.
     """
 
     def __init__(self) -> None:
         self._said: dict[int, int] = {}
 
     def next(self, day: int) -> int:
-        """The timestamp of what comes next on a day (the schema timestamp of its midnight)."""
+        """Returns the next timestamp of a day (given as the schema timestamp of its midnight)."""
         self._said[day] = self._said.get(day, 0) + 1
         return day + self._said[day]
 
 
 def day(timestamp: int) -> str:
-    """A schema timestamp as `[2023-05-08]`, where nobody knows the hour."""
+    """Formats a schema timestamp as `[2023-05-08]`, if the hour is unknown."""
     return f"[{as_datetime(timestamp):%Y-%m-%d}]"
 
 
 def date(timestamp: int) -> str:
-    """A schema timestamp as `[2023-05-08 13:56]`."""
+    """Formats a schema timestamp as `[2023-05-08 13:56]`."""
     return f"[{as_datetime(timestamp):%Y-%m-%d %H:%M}]"
 
 
 def dated_turn(timestamp: int, speaker: str, text: str) -> str:
-    """One turn as `[date] speaker: text`."""
+    """Formats one turn as `[date] speaker: text`."""
     return f"{date(timestamp)} {speaker}: {text}"
 
 
 def dated_session(timestamp: int, turns: Iterable[tuple[str, str]]) -> str:
-    """A session as a line with its date and a line `speaker: text` for each (speaker, text)."""
+    """Formats a session as a line with its date and a line `speaker: text` per turn."""
     return "\n".join([date(timestamp), *(f"{speaker}: {text}" for speaker, text in turns)])

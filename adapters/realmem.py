@@ -1,8 +1,8 @@
-"""RealMem: 1,415 queries in the midst of ten people's talks with an assistant.
+"""RealMem: 1,415 queries during ten people's conversations with an assistant.
 
-Source: https://github.com/AvatarMemory/RealMemBench (Apache-2.0). A query is a turn of a session,
-and is put to the sessions before that one, as the authors' pipeline does it. Evidence is the
-sessions whose memories the assistant's next turn used. The `realmem-official` key is that of
+Source: https://github.com/AvatarMemory/RealMemBench (Apache-2.0). A query is a turn of a session
+and is answered from the sessions before it, as in the authors' pipeline. Evidence is the sessions
+with memories that the assistant's next turn used. The `realmem-official` qrels follow
 eval/compute_auto_metrics_for_realmem.py.
 """
 
@@ -39,7 +39,7 @@ ABILITIES = {
     "Implicit Preference": Ability.LOOKUP,
     "Temporal-reasoning": Ability.TEMPORAL,
 }
-"""By the file's `category_name`: docs/how-to/realmem.md argues each."""
+"""Abilities by `category_name`; docs/how-to/realmem.md gives the reasons."""
 
 _RAW = (
     "https://raw.githubusercontent.com/AvatarMemory/RealMemBench/"
@@ -49,8 +49,7 @@ _ENDS = "_dialogues_256k.json"
 VARIANTS = (
     Variant(
         "",
-        "1,415 queries of ten people in mid-history, each over the sessions before it: 2,055 "
-        "sessions",
+        "1,415 queries of ten people, each over the sessions before it: 2,055 sessions",
         "Apache-2.0",
         files=published_files(Path(__file__).with_name("realmem.sha256"), _RAW),
         granularities=("session",),
@@ -62,7 +61,7 @@ VARIANTS = (
 
 @dataclass(frozen=True, slots=True)
 class _RealMemSession:
-    """One session: its place among the person's, `uuid` by which evidence names it, its turns."""
+    """One session: its index, the `uuid` used by evidence, its turns."""
 
     id: str
     uuid: str
@@ -73,35 +72,35 @@ class _RealMemSession:
 
 @register_adapter("realmem")
 class RealMem:
-    """The adapter of RealMem."""
+    """RealMem adapter."""
 
     version: ClassVar[int] = 1
 
     def variants(self) -> Iterable[Variant]:
-        """The one dataset there is."""
+        """Returns the only variant."""
         return VARIANTS
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """The people's files in a folder, in the `dataset` of a clone, or one of them."""
+        """Finds the people's files in a folder or in `dataset` of a clone, or one of them."""
         repository = "https://github.com/AvatarMemory/RealMemBench"
         return parts_in(source, variant, folder="dataset", pattern=f"*{_ENDS}", of=repository)
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Write the sessions of each person, and the queries with both answer keys.
+        """Writes the sessions of each person, and the queries with both sets of qrels.
 
-        Of the one haystack a person the writer makes one for each time at which it is asked (see
-        harness/datasets/build.py). Raises UsageError for a file that is cut off, a field that is
-        missing, a bad date.
+        The writer splits the haystack of a person by the times of its queries (see
+        harness/datasets/build.py). Raises UsageError for a truncated file, a missing field or an
+        invalid date.
         """
-        note_a_part(raw, out, "people who are not in this copy: it is a part of RealMem")
+        note_a_part(raw, out, "people missing from this copy: it is a part of RealMem")
         for path in raw.files.values():
             _Person(path, config, out).write()
 
 
 class _Person:
-    """One person's sessions being written: the document of each, by its uuid."""
+    """Writer of one person's sessions; maps uuids to documents."""
 
     def __init__(self, path: Path, config: DatasetConfig, out: DatasetWriter) -> None:
         self._id = path.name.removesuffix(_ENDS).removesuffix(".json")
@@ -113,7 +112,7 @@ class _Person:
         self._rows: dict[str, int] = {}
 
     def write(self) -> None:
-        """Write the documents, the haystack, and the queries with their evidence."""
+        """Writes the documents, the haystack, and the queries with their evidence."""
         for session in self._sessions:
             self._rows[session.uuid] = self._out.document(
                 session.id,
@@ -131,10 +130,10 @@ class _Person:
                     self._query(session, place, where)
 
     def _read(self, dialogues: list[Any]) -> list[_RealMemSession]:
-        """The sessions in the file's order, which is that in which they were held.
+        """Reads the sessions in file order, which is chronological.
 
-        Where a date goes back it is read as the last one, so that nothing of a haystack is later
-        than what is asked of it.
+        A date before the previous one is replaced by it, so that no session is later than a query
+        about it.
         """
         clock, latest = DayClock(), 0
         sessions: list[_RealMemSession] = []
@@ -146,12 +145,12 @@ class _Person:
             )
             for name in (id_, uuid):
                 if name in seen:
-                    raise UsageError(f"{where}: {name!r} stands twice; make it unique")
+                    raise UsageError(f"{where}: duplicate {name!r}; make it unique")
                 seen.add(name)
             said = _day(field(record, "current_time", str, where), where)
             if said < latest:
                 self._out.repair(
-                    "sessions dated before one that stands before them: their date read as its",
+                    "sessions dated before an earlier session: date of that session used",
                     f"{self._id}: {id_}",
                 )
             latest = max(latest, said)
@@ -172,10 +171,12 @@ class _Person:
         turn = session.turns[place]
         kind = field(turn, "category_name", str, where)
         if kind not in ABILITIES:
-            raise UsageError(f"{where}: category_name {kind!r} is none of {', '.join(ABILITIES)}")
+            raise UsageError(
+                f"{where}: category_name {kind!r} is not one of {', '.join(ABILITIES)}"
+            )
         answer = session.turns[place + 1] if place + 1 < len(session.turns) else None
         if answer is None or field(answer, "speaker", str, where) != "Assistant":
-            raise UsageError(f"{where}: a query that no turn of the assistant's follows; mend it")
+            raise UsageError(f"{where}: no assistant turn follows this query; correct the file")
         id_ = f"{self._id}_{field(turn, 'query_id', str, where)}"
         self._out.query(
             id_,
@@ -183,20 +184,20 @@ class _Person:
             self._id,
             ability=ABILITIES[kind],
             category=kind,
-            # A moment before its own session, which is no part of what it is put to.
+            # Just before its own session, which is not part of its haystack.
             timestamp=session.timestamp - 1,
             answers=[field(answer, "content", str, where)],
         )
         self._judge(id_, session, field(answer, "memory_session_uuids", list, where))
 
     def _judge(self, query: str, asked_in: _RealMemSession, uuids: list[Any]) -> None:
-        """Judge the sessions before the query's by both keys; every mend is recorded."""
+        """Judges the sessions before the query by both qrels, and records every correction."""
         judged = False
         for uuid in dict.fromkeys(uuids):
             session = self._of_uuid.get(uuid)
             if session is None:
                 self._out.repair(
-                    "evidence that names a session which does not exist: left out",
+                    "evidence that names a session which does not exist: excluded",
                     f"{query}: {uuid!r:.40}",
                 )
             elif session.place < asked_in.place:
@@ -206,13 +207,13 @@ class _Person:
             else:
                 own = session is asked_in
                 self._out.repair(
-                    "evidence in the query's own session, which nobody is given: left out of the "
-                    "default key"
+                    "evidence in the query's own session, which is not in its haystack: excluded "
+                    "from the default qrels"
                     if own
-                    else "evidence in a later session: left out of the default key",
+                    else "evidence in a later session: excluded from the default qrels",
                     f"{query}: {session.id}",
                 )
-                # The script looks for it all the same: it cannot be found.
+                # The script still counts it, although it cannot be found.
                 self._out.qrel(query, -1, qrels_set=OFFICIAL_KEY, document_id=session.id)
         for _ in range(len(uuids) - len({*uuids})):
             self._out.repair("evidence that names a session twice: merged", query)
@@ -221,7 +222,7 @@ class _Person:
 
 
 def _day(written: str, where: str) -> int:
-    """The timestamp of a day like `2025-12-15 (Monday)`. Raises UsageError."""
+    """Converts a date like `2025-12-15 (Monday)` to a timestamp. Raises UsageError."""
     try:
         return timestamp(datetime.strptime(written, "%Y-%m-%d (%A)"))
     except ValueError:

@@ -1,9 +1,9 @@
-"""REALTALK: 728 questions over ten chats of two people each, who wrote to each other for 21 days.
+"""REALTALK: 728 questions over ten chats between two people, each over 21 days.
 
-Source: https://github.com/danny911kr/REALTALK (no licence stated there: downloaded, never shipped).
-The form is LoCoMo's, with two differences: the D-number of a `dia_id` is not always its session's,
-and every turn has its own time. No official scorer of retrieval is known, so there is one answer
-key: the turns that `evidence` names, after the mends that every preparation counts.
+Source: https://github.com/danny911kr/REALTALK (no licence stated, so the data is downloaded and
+never shipped). The format is LoCoMo's, except that the D-number of a `dia_id` is not always its
+session's, and that every turn has a time. No official retrieval scorer is known, so there is one
+set of qrels: the turns in `evidence`, after corrections, which are counted and listed.
 """
 
 from __future__ import annotations
@@ -53,13 +53,13 @@ VARIANTS = (
     ),
 )
 _KEPT = ("dia_id", "speaker", "clean_text", "date_time", "img_url", "img_file")
-_TURN = r"D:?(\d{1,5}):(\d{1,5})(?!\d)"  # a range of more would be gone through
+_TURN = r"D:?(\d{1,5}):(\d{1,5})(?!\d)"  # protects against a huge range
 _NAMED = re.compile(rf"{_TURN}(?:\s*-\s*{_TURN})?")
 
 
 @dataclass(frozen=True, slots=True)
 class _Turn:
-    """What one person wrote, and when; `caption` describes a picture that came with it."""
+    """One message and its time; `caption` describes a picture sent with it."""
 
     id: str
     speaker: str
@@ -68,7 +68,7 @@ class _Turn:
     timestamp: int
 
     def text(self, *, dated: bool) -> str:
-        """As it is indexed; the dated form has the caption too."""
+        """Returns the indexed text; the dated form includes the caption."""
         if not dated:
             return f"{self.speaker}: {self.said}"
         shared = f" (shared: {self.caption})" if self.caption else ""
@@ -77,33 +77,33 @@ class _Turn:
 
 @register_adapter("realtalk")
 class RealTalk:
-    """The adapter of REALTALK."""
+    """REALTALK adapter."""
 
     version: ClassVar[int] = 1
 
     def variants(self) -> Iterable[Variant]:
-        """The one dataset there is."""
+        """Returns the only variant."""
         return VARIANTS
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """The chats in a folder, in the `data` of a clone of the repository, or one of them."""
+        """Finds the chats in a folder or in `data` of a clone of the repository, or one of them."""
         repository = "https://github.com/danny911kr/REALTALK"
         return parts_in(source, variant, folder="data", pattern="Chat_*.json", of=repository)
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Write one haystack a chat, and its questions.
+        """Writes one haystack per chat, and its questions.
 
-        Raises UsageError for a file that is cut off, a field that is missing, a bad date.
+        Raises UsageError for a truncated file, a missing field or an invalid date.
         """
-        note_a_part(raw, out, "chats that are not in this copy: it is a part of REALTALK")
+        note_a_part(raw, out, "chats missing from this copy: it is a part of REALTALK")
         for path in raw.files.values():
             _RealTalkChat(path, config, out).write()
 
 
 class _RealTalkChat:
-    """One chat being written: the document that carries each turn, by its dia_id."""
+    """Writer of one chat; maps each dia_id to the document that contains the turn."""
 
     def __init__(self, path: Path, config: DatasetConfig, out: DatasetWriter) -> None:
         self._id = path.stem
@@ -114,7 +114,7 @@ class _RealTalkChat:
         self._rows: dict[str, int] = {}
 
     def write(self) -> None:
-        """Write the documents, the haystack, and the questions with their evidence."""
+        """Writes the documents, the haystack, and the questions with their evidence."""
         for number in session_numbers(self._record, self._where):
             self._write_session(number)
         self._out.haystack(self._id, list(dict.fromkeys(self._rows.values())))
@@ -142,9 +142,7 @@ class _RealTalkChat:
                     position=position,
                 )
             if turn.id in self._rows:
-                raise UsageError(
-                    f"{self._where}: the dia_id {turn.id!r} stands twice; make it unique"
-                )
+                raise UsageError(f"{self._where}: duplicate dia_id {turn.id!r}; make it unique")
             self._rows[turn.id] = row
 
     def _turns(self, session: str) -> Iterator[_Turn]:
@@ -157,8 +155,7 @@ class _RealTalkChat:
             caption = field(turn, "blip_caption", str, at) if turn.get("blip_caption") else ""
             if not id_.startswith(f"D{session.removeprefix('session_')}:"):
                 self._out.repair(
-                    "turns whose dia_id has the number of another session: kept, in the session "
-                    "where they stand",
+                    "turns whose dia_id has the number of another session: kept in their session",
                     f"{self._id}: {id_} in {session}",
                 )
             yield _Turn(id_, speaker, said, caption, _moment(turn, "date_time", at))
@@ -166,7 +163,7 @@ class _RealTalkChat:
     def _question(self, id_: str, question: Any, where: str) -> None:
         number = field(question, "category", int, where)
         if number not in CATEGORIES:
-            raise UsageError(f"{where}: category {number} is none of 1 to 3; correct it")
+            raise UsageError(f"{where}: category {number} is not one of 1 to 3; correct it")
         category, ability = CATEGORIES[number]
         if "answer" not in question:
             raise UsageError(f"{where}: the field 'answer' is missing; add it")
@@ -188,24 +185,24 @@ class _RealTalkChat:
             self._out.qrel(id_, row)
 
     def _named(self, query: str, string: str) -> Iterator[str]:
-        """The turns that exist of those that an evidence string names; every mend is recorded."""
+        """Returns the existing turns named by an evidence string, and records every correction."""
         said = f"{query}: {string!r}"
         found = [*_NAMED.finditer(string)]
         if not found:
-            self._out.repair("evidence that names no turn: left out", said)
+            self._out.repair("evidence that names no turn: excluded", said)
         elif len(found) > 1:
             self._out.repair("evidence strings that name several turns: split", said)
         elif found[0][3] is None and found[0][0] != string:
-            self._out.repair("evidence in another spelling: read as the turn it means", said)
+            self._out.repair("evidence in another spelling: corrected", said)
         for one in found:
             ends = [f"D{int(one[1])}:{int(one[2])}"]
             if one[3] is not None:
-                self._out.repair("evidence from a turn to another: read as all between", said)
+                self._out.repair("evidence that is a range of turns: all of them used", said)
                 ends.append(f"D{int(one[3])}:{int(one[4])}")
             for end in ends:
                 if end not in self._rows:
                     self._out.repair(
-                        "evidence that names a turn which does not exist: left out",
+                        "evidence that names a turn which does not exist: excluded",
                         f"{said}, {end}",
                     )
             inner = range(int(one[2]) + 1, int(one[4])) if one[3] == one[1] else ()
@@ -214,7 +211,7 @@ class _RealTalkChat:
 
 
 def _moment(record: Any, name: str, where: str) -> int:
-    """The timestamp in a field like `29.12.2023, 22:42:04`. Raises UsageError."""
+    """Converts a field like `29.12.2023, 22:42:04` to a timestamp. Raises UsageError."""
     written = field(record, name, str, where)
     try:
         return timestamp(datetime.strptime(written, "%d.%m.%Y, %H:%M:%S"))

@@ -1,7 +1,7 @@
-"""One person's talks with an assistant, as JSON: the adapter of what `sample` and `changes` ship.
+"""Adapter of the shipped conversations (`sample`, `changes`): JSON files, one per person.
 
-A file has `user`, `sessions` (each with an id, a date and its turns `[speaker, text]`) and
-`questions`, and maybe `changes`. A place is `[session, turn]`, the turn counted from 0.
+A file has `user`, `sessions` (each with an id, a date and turns `[speaker, text]`), `questions` and
+optionally `changes`. A place is `[session, turn]`, with turns counted from 0.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from harness.datasets.writer import DatasetWriter
 
 Rows = dict[tuple[str, int], int]
-"""The document's row of each place."""
+"""Document row of each place."""
 
 
 class ShippedTalks:
-    """The adapter of a benchmark of talks that ships with the harness.
+    """Adapter of a shipped benchmark of conversations.
 
-    `grades`: the lists of places in a question, and the grade of what stands there. `has_changes`:
-    whether a file says what of it stopped to hold.
+    `grades` maps the lists of places in a question to grades. `has_changes` is true if the files
+    list changes.
     """
 
     shipped: ClassVar[Path]
@@ -36,22 +36,22 @@ class ShippedTalks:
     has_changes: ClassVar[bool] = False
 
     def variants(self) -> Iterable[Variant]:
-        """The one dataset there is."""
+        """Returns the only variant."""
         return (self.published,)
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """The JSON files of a folder, or the one that is named. Raises UsageError."""
+        """Finds the JSON files of a folder, or a single file. Raises UsageError."""
         files = [source] if source.is_file() else sorted(source.glob("*.json"))
         if not files:
-            raise UsageError(f"{source}: no .json file in this folder; name one that has them")
+            raise UsageError(f"{source}: no .json file in this folder; pass a folder that has them")
         return {path.name: path for path in files}
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Write one haystack a person, the changes, and the questions.
+        """Writes one haystack per person, the changes, and the questions.
 
-        Raises UsageError for a field that is missing, a bad date, and a place that is not there.
+        Raises UsageError for a missing field, an invalid date or an unknown place.
         """
         for path in raw.files.values():
             self._write_person(read_once(path), path, config, out)
@@ -83,16 +83,16 @@ class ShippedTalks:
 
 
 def _place(given: Any, rows: Rows, name: str, where: str) -> tuple[str, int]:
-    """A place as it is written. Raises UsageError for one that is none."""
+    """Parses a place. Raises UsageError if it is invalid."""
     if not isinstance(given, list) or given not in map(list, rows):
-        raise UsageError(f"{where}: the {name} {given!r} is no turn; write [session, turn]")
+        raise UsageError(f"{where}: the {name} {given!r} is not a turn; write [session, turn]")
     return given[0], given[1]
 
 
 def _write_sessions(
     record: Any, path: Path, config: DatasetConfig, out: DatasetWriter
 ) -> tuple[Rows, dict[str, int]]:
-    """Write the sessions or their turns; returns the rows by place, and the sessions' dates."""
+    """Writes the sessions or their turns; returns rows by place, and dates of sessions."""
     rows: Rows = {}
     dates: dict[str, int] = {}
     dated = config.text == "dated"
@@ -101,7 +101,7 @@ def _write_sessions(
         turns = _turns(session, where)
         id_, date = field(session, "id", str, where), _date(session, where)
         if id_ in dates:
-            raise UsageError(f"{path}: two sessions are called {id_!r}; rename one")
+            raise UsageError(f"{path}: duplicate session id {id_!r}; rename one")
         dates[id_] = date
         if config.granularity == "session":
             plain = "\n".join(f"{speaker}: {text}" for speaker, text in turns)
@@ -122,7 +122,7 @@ def _write_sessions(
 
 
 def _turns(session: Any, where: str) -> list[tuple[str, str]]:
-    """Speaker and text of each turn. Raises UsageError."""
+    """Yields speaker and text of each turn. Raises UsageError."""
     turns: list[tuple[str, str]] = []
     for position, turn in enumerate(field(session, "turns", list, where)):
         match turn:
@@ -134,10 +134,10 @@ def _turns(session: Any, where: str) -> list[tuple[str, str]]:
 
 
 def _write_question(record: Any, person: str, out: DatasetWriter, where: str) -> str:
-    """Write a question, without judgements; returns its id. Raises UsageError."""
+    """Writes a question without judgements; returns its id. Raises UsageError."""
     ability = field(record, "ability", str, where)
     if ability not in list(Ability):
-        raise UsageError(f"{where}: the ability {ability!r} is none of {', '.join(Ability)}")
+        raise UsageError(f"{where}: ability {ability!r} is not one of {', '.join(Ability)}")
     id_ = field(record, "id", str, where)
     out.query(
         id_,
@@ -152,11 +152,11 @@ def _write_question(record: Any, person: str, out: DatasetWriter, where: str) ->
 
 
 def _date(record: Any, where: str) -> int:
-    """The timestamp of a record's `date`. Raises UsageError when it does not parse."""
+    """Parses the `date` of a record. Raises UsageError."""
     written = field(record, "date", str, where)
     try:
         return timestamp(datetime.strptime(written, "%Y-%m-%d %H:%M"))
     except ValueError:
         raise UsageError(
-            f"{where}: the date {written!r} does not parse; write it like 2024-01-31 18:05"
+            f"{where}: the date {written!r} is invalid; write it like 2024-01-31 18:05"
         ) from None

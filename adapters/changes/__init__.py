@@ -1,20 +1,20 @@
-"""A small benchmark of what changes: twelve people correct what they said, and wish some forgotten.
+"""A small benchmark of changing facts: twelve people correct statements or ask to forget them.
 
-Invented for this project, people and places of business included, and free to use for anything
-(CC0). One JSON file a person stands beside this module, in the form of talks.py, and `changes`:
-each has its kind (`update` or `forget`) and two places, the turn that no longer holds
-(`document`) and the turn that says so (`by`), from whose date on it does not. Questions are asked
-between the sessions and after them. Their `evidence` is what holds when they are asked, grade 1;
-`no_longer`, grade 0, what was said and does not hold any more. The categories, by ability:
+All people and places of business are invented, and the data is free to use (CC0). Each person has
+one JSON file in this folder, in the format of talks.py with a list of `changes`. A change has a
+kind (`update` or `forget`) and two places: the outdated turn (`document`) and the turn that
+outdates it (`by`), whose date is the date of the change. Questions are asked between the sessions
+and after them. Their `evidence` (grade 1) is what holds at that time; `no_longer` (grade 0) is what
+was stated and no longer holds. Categories by ability:
 
-* lookup: `before-update` and `before-forget` (what holds now was changed later), `unchanged` (a
-  fact that stayed, asked at the end: who forgets everything misses it);
+* lookup: `before-update` and `before-forget` (the fact changes later), `unchanged` (a fact that
+  stays, asked at the end: a system that forgets everything misses it);
 * knowledge-update: `after-update`, the question of `before-update` asked again, or once more after
   a second change;
-* temporal: `what-was` (what no longer holds is asked for, and is evidence), `when-changed`;
-* abstention: `after-forget`, the question of `before-forget` asked when nothing may come of it.
+* temporal: `what-was` (the outdated fact is the evidence), `when-changed`;
+* abstention: `after-forget`, the question of `before-forget` asked when nothing may be returned.
 
-A document is a turn: a session of several facts neither holds nor does not.
+A document is a turn: a session holds several facts, so it has no single validity.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ SHIPPED = Path(__file__).parent
 
 @register_adapter("changes")
 class Changes(ShippedTalks):
-    """The adapter of the shipped benchmark of changes."""
+    """Adapter of the shipped benchmark of changing facts."""
 
     version: ClassVar[int] = 1
     shipped = SHIPPED
     published = Variant(
         "",
-        "96 questions before and after facts were corrected, and told ones to be forgotten, in "
-        "twelve invented people's talks; ships with the harness",
+        "96 questions before and after facts were corrected or forgotten, in twelve invented "
+        "people's talks; ships with the harness",
         "CC0-1.0",
         pinned={one.name: one.sha256 for one in published_files(SHIPPED / "published.sha256")},
         granularities=("turn",),

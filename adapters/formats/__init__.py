@@ -1,5 +1,5 @@
-"""Readers of the formats that test collections come in, one reader a format.
+"""Readers of test collection formats, one module per format.
 
-Each is a generator that holds one block at a time and raises UsageError with `file:line`, what is
-wrong there and what to do.
+Each reader is a generator that holds one block in memory. It raises UsageError with `file:line`,
+the problem and the fix.
 """

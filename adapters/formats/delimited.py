@@ -13,28 +13,28 @@ _DOCUMENT = ("document id", "text")
 
 
 def tsv(file: TextFile, columns: Sequence[str]) -> Iterator[tuple[int, list[str]]]:
-    """Rows of a headerless tab-separated file; the last column keeps any further tabs.
+    """Yields rows of a headerless tab-separated file; the last column keeps any further tabs.
 
-    Raises UsageError for a line with fewer columns.
+    Raises UsageError for a line with too few columns.
     """
     for number, line in file.lines():
         yield number, tsv_row(file, number, line, columns)
 
 
 def tsv_row(file: TextFile, number: int, line: str, columns: Sequence[str]) -> list[str]:
-    """The columns of one line. Raises UsageError for a line with fewer."""
+    """Splits one line into columns. Raises UsageError if there are too few."""
     row = line.split("\t", len(columns) - 1)
     if len(row) != len(columns):
         raise file.error(
             number,
-            f"{len(row)} of {len(columns)} columns ({', '.join(columns)}, with a tab between); "
-            "mend the line",
+            f"{len(row)} of {len(columns)} columns ({', '.join(columns)}, separated by tabs); fix "
+            "the line",
         )
     return row
 
 
 def tsv_documents(file: TextFile) -> Iterator[DocumentBatch]:
-    """Documents of `id<TAB>text` lines, in batches. Raises UsageError as `tsv` does."""
+    """Yields documents of `id<TAB>text` lines, in batches. Raises UsageError as `tsv` does."""
     for first, lines in file.blocks():
         try:
             rows = [
@@ -43,7 +43,7 @@ def tsv_documents(file: TextFile) -> Iterator[DocumentBatch]:
             ]
             ids, texts = map(list, zip(*rows, strict=True))
             yield DocumentBatch(range(first, first + len(rows)), ids, texts)
-        except ValueError:  # a blank line, a broken one, or bytes that are not UTF-8
+        except ValueError:  # blank or malformed line, or not UTF-8
             numbered = [
                 (number, tsv_row(file, number, text, _DOCUMENT))
                 for number, line in enumerate(lines, first)
@@ -57,10 +57,10 @@ def tsv_documents(file: TextFile) -> Iterator[DocumentBatch]:
 
 
 def csv_records(file: TextFile, needed: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Records of a CSV file with a header line; empty cells are left out of a record.
+    """Yields records of a CSV file with a header line, without empty cells.
 
-    Raises UsageError for a header without a needed column and for a row of another width. The
-    number is that of the line where the record begins.
+    The number is the line on which the record starts. Raises UsageError if a required column is
+    missing or a row has the wrong number of cells.
     """
     rows = csv_rows(file, ",")
     _, header = next(rows, (1, None))
@@ -73,7 +73,7 @@ def csv_records(file: TextFile, needed: Sequence[str]) -> Iterator[tuple[int, di
     for start, row in rows:
         if len(row) != len(header):
             raise file.error(
-                start, f"{len(row)} cells where the header has {len(header)}; quote the commas"
+                start, f"{len(row)} cells, but the header has {len(header)}; quote the commas"
             )
         yield start, {k: v for k, v in zip(header, row, strict=True) if v}
 
@@ -81,26 +81,25 @@ def csv_records(file: TextFile, needed: Sequence[str]) -> Iterator[tuple[int, di
 def csv_rows(
     file: TextFile, delimiter: str, *, one_line: bool = False
 ) -> Iterator[tuple[int, list[str]]]:
-    """Cells of each row, the header's too, and the line where it begins; blank lines are none.
+    """Yields the cells of each row, including the header, and its first line; skips blank lines.
 
-    Raises UsageError for broken quotes, and where `one_line` for a cell that goes over a line's
-    end.
+    Raises UsageError for broken quotes and, with `one_line`, for a cell that spans lines.
     """
     reader = csv.reader(_with_line_ends(file), delimiter=delimiter, strict=True)
     start = 1
     try:
         for row in reader:
             if one_line and reader.line_num > start:
-                raise file.error(start, "a cell in quotes goes on in the next line; mend them")
+                raise file.error(start, "a quoted cell continues on the next line; fix the quotes")
             if row:
                 yield start, row
             start = reader.line_num + 1
     except csv.Error as error:
-        raise file.error(start, f"not valid CSV ({error}); mend the quotes") from None
+        raise file.error(start, f"not valid CSV ({error}); fix the quotes") from None
 
 
 def _with_line_ends(file: TextFile) -> Iterator[str]:
-    """Every line, blank ones too: a quoted cell may hold them."""
+    """Yields every line, including blank ones, which a quoted cell may contain."""
     for first, lines in file.blocks():
         for number, line in enumerate(lines, first):
             if line.startswith(BYTE_ORDER_MARK):

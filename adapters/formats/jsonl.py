@@ -1,4 +1,4 @@
-"""JSON Lines: one JSON object a line."""
+"""JSON Lines: one JSON object per line."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Record = dict[str, object]
 
 
 def batches(file: TextFile) -> Iterator[tuple[Sequence[int], list[Record]]]:
-    """Records in batches of a few MB, with the line number of each.
+    """Yields records in batches of a few MB, with the line number of each.
 
     Raises UsageError for a line that is not a JSON object.
     """
@@ -25,42 +25,38 @@ def batches(file: TextFile) -> Iterator[tuple[Sequence[int], list[Record]]]:
         try:
             records = list(map(orjson.loads, lines))
         except orjson.JSONDecodeError:
-            # A blank line, or a broken one: go through them one by one.
+            # A blank or malformed line: parse the lines one by one.
             numbers = [number for number, line in zip(numbers, lines, strict=True) if line.strip()]
             records = [_load(file, number, lines[number - first]) for number in numbers]
         if set(map(type, records)) - {dict}:
             at = next(i for i, record in enumerate(records) if not isinstance(record, dict))
-            raise file.error(
-                numbers[at], "a JSON object was expected; one line must hold one {...} record"
-            )
+            raise file.error(numbers[at], "not a JSON object; each line must hold one {...} record")
         yield numbers, records
 
 
 def records(file: TextFile) -> Iterator[tuple[int, Record]]:
-    """Records one by one, with their line numbers."""
+    """Yields records one by one, with their line numbers."""
     for numbers, batch in batches(file):
         yield from zip(numbers, batch, strict=True)
 
 
 def checked(file: TextFile) -> Iterator[tuple[int, Record]]:
-    """As `records`, and a key that stands twice in an object is refused: slower, and safe."""
+    """Yields records as `records` does, but rejects duplicate keys; this is slower."""
     for number, line in file.raw_lines():
         record = _load(file, number, line)
         if (name := doubled_key(line, record)) is not None:
-            raise file.error(number, f"the field {name!r} stands twice; keep one")
+            raise file.error(number, f"duplicate field {name!r}; keep one")
         if not isinstance(record, dict):
-            raise file.error(
-                number, "a JSON object was expected; one line must hold one {...} record"
-            )
+            raise file.error(number, "not a JSON object; each line must hold one {...} record")
         yield number, record
 
 
 def strings(
     file: TextFile, numbers: Sequence[int], records: Sequence[Record], key: str
 ) -> list[str]:
-    """The string under `key` in each record.
+    """Returns the string under `key` of each record.
 
-    Raises UsageError for the first record that has none or something else there.
+    Raises UsageError for the first record without such a string.
     """
     try:
         values = list(map(itemgetter(key), records))
@@ -72,7 +68,7 @@ def strings(
 
 
 def string(file: TextFile, line: int, record: Record, key: str) -> str:
-    """The string under `key`; an integer is taken as its digits. Raises UsageError."""
+    """Returns the string under `key`; converts an integer to its digits. Raises UsageError."""
     if key not in record:
         raise file.error(line, f"the record has no field {key!r}; it has {', '.join(record)}")
     value = record[key]
@@ -87,7 +83,7 @@ def string(file: TextFile, line: int, record: Record, key: str) -> str:
 
 
 def optional_string(file: TextFile, line: int, record: Record, key: str) -> str | None:
-    """The string under `key`, or None where there is none or an empty one. Raises UsageError."""
+    """Returns the string under `key`, or None if it is missing or empty."""
     return string(file, line, record, key) or None if record.get(key) is not None else None
 
 
@@ -97,13 +93,13 @@ def _load(file: TextFile, number: int, line: bytes) -> Any:
     except orjson.JSONDecodeError as error:
         if line.startswith(BYTE_ORDER_MARK):
             raise file.error(number, f"the line {MARKED}") from None
-        file.decode(number, line)  # says so, if the bytes are not UTF-8
+        file.decode(number, line)  # raises the error if the bytes are not UTF-8
         raise _broken(file, number, error) from None
 
 
 def _broken(file: TextFile, number: int, error: orjson.JSONDecodeError) -> UsageError:
     return file.error(
-        number, f"not valid JSON ({error}); the line is truncated or damaged, get the file again"
+        number, f"not valid JSON ({error}); truncated or damaged, download the file again"
     )
 
 

@@ -1,4 +1,4 @@
-"""Parquet files, record by record."""
+"""Reader of Parquet files."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from harness.runfiles.tables import parquet_errors, parquet_source
 
 
 def records(file: TextFile, rows: int = 1 << 13) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yields each record with its number, from 1; `rows` of them are in memory at once.
+    """Yields each record with its number, from 1; holds at most `rows` of them in memory.
 
-    Raises UsageError for a file that is damaged, and for a column that stands twice.
+    Raises UsageError for a damaged file or a duplicate column.
     """
     import pyarrow.parquet as pq
 
@@ -25,7 +25,7 @@ def records(file: TextFile, rows: int = 1 << 13) -> Iterator[tuple[int, dict[str
             names = table.schema_arrow.names
             batches = table.iter_batches(rows)
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise UsageError(f"{file}: the column {twice!r} stands more than once; keep one")
+            raise UsageError(f"{file}: duplicate column {twice!r}; keep one")
         while True:
             with parquet_errors(file):
                 batch = next(batches, None)

@@ -1,4 +1,4 @@
-"""Text files as numbered lines (plain, gzip, or inside a zip), and the documents read from them."""
+"""Numbered lines of text files (plain, gzip, or in a zip archive), and documents read from them."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from harness.runfiles.raw import BYTE_ORDER_MARK, refuse_a_bomb, refuse_without_
 
 _BLOCK_BYTES = 1 << 18
 _DAMAGED = (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, NotImplementedError, OSError)
-_NOT_OF_THE_DISK = (None, errno.EINVAL)  # of gzip and bz2; of a seek to where nothing can be
+_NOT_OF_THE_DISK = (None, errno.EINVAL)  # gzip and bz2 errors; invalid seeks
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """A UTF-8 text file. `member` is its name inside the zip archive `path`, where it is in one.
+    """A UTF-8 text file; `member` is its name if `path` is a zip archive.
 
-    `unit`: what its parts are counted as in errors, where they are not lines.
+    `unit` is the name of its records in errors, if they are not lines.
     """
 
     path: Path
@@ -36,23 +36,22 @@ class TextFile:
         return str(self.path / self.member)
 
     def error(self, line: int, what: str) -> UsageError:
-        """A UsageError that points at a line, counted from 1."""
+        """Returns a UsageError that points at a line, counted from 1."""
         return UsageError(f"{self.place(line)}: {what}")
 
     def place(self, line: int) -> str:
-        """The file and a line of it, counted from 1."""
+        """Formats the file and a line, counted from 1."""
         return f"{self}:{line}" if self.unit == "line" else f"{self}, {self.at(line)}"
 
     def at(self, line: int) -> str:
-        """`line 3`, for errors that speak of another line too."""
+        """Formats `line 3`, for errors that mention a second line."""
         return f"{self.unit} {line}"
 
     def blocks(self) -> Iterator[tuple[int, list[bytes]]]:
-        """The file in blocks of whole lines: the number of the first one, and the lines.
+        """Yields blocks of whole lines: the number of the first line, and the lines.
 
-        Lines come without their line feed. Raises UsageError for a file that is not there, for a
-        damaged or truncated archive, for one that unpacks to more than any text does, and for a
-        line of more than 268 MB.
+        Line feeds are removed. Raises UsageError for a missing file, a damaged or truncated
+        archive, an implausible expansion, and a line of more than 268 MB.
         """
         first, rest, size = 1, [b""], 0
         try:
@@ -71,7 +70,7 @@ class TextFile:
                     refuse_without_end(self.place(first), size)
                     block = stream.read(_BLOCK_BYTES)
                     read += len(block)
-                    if not self.member:  # an archive says of its members how long they are
+                    if not self.member:  # a zip archive states the size of its members
                         refuse_a_bomb(self, read, packed)
         except FileNotFoundError:
             raise UsageError(f"{self}: no such file") from None
@@ -81,15 +80,15 @@ class TextFile:
             if isinstance(error, OSError) and error.errno not in _NOT_OF_THE_DISK:
                 raise
             raise UsageError(
-                f"{self}: damaged or truncated archive ({error}); get it again"
+                f"{self}: damaged or truncated archive ({error}); download it again"
             ) from None
         if whole := b"".join(rest):
             yield first, [whole]
 
     def lines(self) -> Iterator[tuple[int, str]]:
-        """The decoded lines with their numbers, without line ends; blank ones are left out.
+        """Yields decoded lines with their numbers, without line ends and blank lines.
 
-        A byte-order mark at the beginning of a line is one of another file that was joined on.
+        A byte-order mark at the start of a line, left by concatenating files, is removed.
         """
         for first, lines in self.blocks():
             for number, line in enumerate(lines, first):
@@ -98,14 +97,14 @@ class TextFile:
                     yield number, text
 
     def raw_lines(self) -> Iterator[tuple[int, bytes]]:
-        """The lines with their numbers as they stand; blank ones are left out."""
+        """Yields undecoded lines with their numbers, without blank lines."""
         for first, lines in self.blocks():
             for number, line in enumerate(lines, first):
                 if line.strip():
                     yield number, line
 
     def decode(self, number: int, line: bytes) -> str:
-        """A line as text, without a carriage return at its end. Raises UsageError."""
+        """Decodes a line and removes a trailing carriage return. Raises UsageError."""
         try:
             return line.decode().removesuffix("\r")
         except UnicodeDecodeError as error:
@@ -126,9 +125,9 @@ class TextFile:
 
 @dataclass(frozen=True)
 class DocumentBatch:
-    """A batch of plain documents as columns of equal length: how large corpora are handed on.
+    """A batch of plain documents as columns of equal length, used for large corpora.
 
-    `lines` says where in the file each document stands.
+    `lines` holds the line of each document in the file.
     """
 
     lines: Sequence[int]

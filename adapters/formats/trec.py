@@ -1,4 +1,4 @@
-"""TREC's formats: topics, relevance judgements (qrels) and tagged documents."""
+"""TREC formats: topics, relevance judgements (qrels) and tagged documents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _TAG = re.compile(r"</?[A-Za-z][^>]*>")
 
 
 class QrelLine(NamedTuple):
-    """One judgement, and the line that it stands on."""
+    """One judgement and its line number."""
 
     line: int
     query: str
@@ -29,7 +29,7 @@ class QrelLine(NamedTuple):
 
 
 class TaggedDocument(NamedTuple):
-    """One document, and the line that its <DOC> stands on."""
+    """One document and the line number of its <DOC>."""
 
     line: int
     id: str
@@ -38,12 +38,12 @@ class TaggedDocument(NamedTuple):
 
 
 def qrels(file: TextFile) -> Iterator[QrelLine]:
-    """Judgements: `query 0 document grade` as TREC has them, or BEIR's `query document grade`.
+    """Yields judgements: TREC's `query 0 document grade` or BEIR's `query document grade`.
 
-    A line with tabs is split at tabs alone, any other at white space. BEIR's header line is left
-    out; a file without one loses nothing, and may have comments: lines that begin with #, as
-    trec_eval 10 has them. Raises UsageError for a line of another width, a grade that is not an
-    integer, and a header of other columns or in another order.
+    A line with tabs is split at tabs, any other at white space. BEIR's header line is optional and
+    skipped. A file without a header may have comment lines starting with #, as in trec_eval 10.
+    Raises UsageError for a wrong number of columns, a grade that is not an integer, and a header
+    with other columns or another order.
     """
     beir = False
     for number, line in file.lines():
@@ -51,7 +51,7 @@ def qrels(file: TextFile) -> Iterator[QrelLine]:
             continue
         cells = line.split("\t") if "\t" in line else line.split()
         if not cells[-1] and len(cells) == (4 if beir or number == 1 else 5):
-            cells.pop()  # a tab at the end
+            cells.pop()  # trailing tab
         if len(cells) not in (3, 4):
             raise file.error(
                 number,
@@ -62,7 +62,7 @@ def qrels(file: TextFile) -> Iterator[QrelLine]:
             beir = True
             said = [QRELS.field(cell) for cell in (cells[0], *cells[-2:])]
             if any(one not in (None, field) for one, field in zip(said, _ORDER, strict=True)):
-                raise file.error(1, f"the columns {', '.join(cells)} are not {', '.join(_ORDER)}")
+                raise file.error(1, f"columns {', '.join(cells)}, but expected {', '.join(_ORDER)}")
             continue
         try:
             yield QrelLine(number, cells[0], cells[-2], grade_of(cells[-1]))
@@ -71,11 +71,11 @@ def qrels(file: TextFile) -> Iterator[QrelLine]:
 
 
 def topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
-    """Line, id and text of each topic: `id<TAB>text` lines, or tags of TREC.
+    """Yields line, id and text of each topic: `id<TAB>text` lines, or TREC's tags.
 
-    These are <top> blocks (the title), or XML as TREC-COVID and the Web track have it: the query of
-    each <topic number="1">, or its title, or whatever text it has. Raises UsageError for a line
-    without a tab and for a topic without a number or a text.
+    Tags are <top> blocks (the title), or XML as in TREC-COVID and the Web track (the query of each
+    <topic number="1">, else its title, else its text). Raises UsageError for a line without a tab
+    and for a topic without a number or text.
     """
     first = next((line for _, line in file.lines() if line.strip()), "")
     if first.lstrip().startswith("<"):
@@ -87,10 +87,10 @@ def topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
 
 
 def documents(file: TextFile) -> Iterator[TaggedDocument]:
-    """Documents between <DOC> and </DOC>: <DOCNO>, <TITLE> or <HEADLINE>, and <TEXT>.
+    """Yields documents between <DOC> and </DOC>: <DOCNO>, <TITLE> or <HEADLINE>, and <TEXT>.
 
-    Raises UsageError for a document without a number, without a text, or without an end, with two
-    numbers, and for a tag of these that has no partner: what stands there would be lost.
+    Raises UsageError for a document without a number, text or end, for two numbers, and for an
+    unmatched tag, which would lose text.
     """
     for number, block in _blocks(file, "doc"):
         ids, texts = (_between(file, number, block, tag) for tag in ("docno", "text"))
@@ -98,7 +98,7 @@ def documents(file: TextFile) -> Iterator[TaggedDocument]:
             raise file.error(number, "this <DOC> has no <DOCNO>...</DOCNO>; add it")
         if len(ids) > 1:
             raise file.error(
-                number, f"this <DOC> holds {len(ids)} <DOCNO>; is a </DOC> missing between them?"
+                number, f"this <DOC> contains {len(ids)} <DOCNO>; is a </DOC> missing between them?"
             )
         if not texts:
             raise file.error(number, f"the document {ids[0]!r} has no <TEXT>...</TEXT>; add it")
@@ -112,25 +112,25 @@ def documents(file: TextFile) -> Iterator[TaggedDocument]:
 
 
 def _between(file: TextFile, number: int, block: str, tag: str) -> list[str]:
-    """What stands between each <tag> and </tag> of a block. Raises UsageError for one alone."""
+    """Returns the text between each <tag> and </tag> of a block. Raises UsageError."""
     found = []
     start = -1
     for mark in re.finditer(rf"<(/?)(?:{tag})>", block, re.IGNORECASE):
         if bool(mark[1]) == (start < 0):
             raise file.error(
-                number, f"a {mark[0]} has no partner in what begins here; mend the tags"
+                number, f"unmatched {mark[0]} in the document that starts here; fix the tags"
             )
         if mark[1]:
             found.append(block[start : mark.start()].strip())
         start = -1 if mark[1] else mark.end()
     if start >= 0:
-        raise file.error(number, f"a <{tag.upper()}> has no end in what begins here; mend the tags")
+        raise file.error(number, f"unclosed <{tag.upper()}> in this document; fix the tags")
     return found
 
 
 def _untagged(text: str) -> str:
-    """A text with blanks for tags."""
-    last = text.rfind(">") + 1  # behind it none can end, and each would be looked for to the end
+    """Replaces tags by spaces."""
+    last = text.rfind(">") + 1  # no end tag can follow, so do not search for one
     return (_TAG.sub(" ", text[:last]) + text[last:]).strip()
 
 
@@ -156,22 +156,21 @@ def _tagged_topics(file: TextFile) -> Iterator[tuple[int, str, str]]:
             raise file.error(number, f"the topic {ids[0]!r} has no <title>; add it")
         if len(ids) > 1 or len(titles) > 1:
             raise file.error(
-                number, "this <top> holds two <num> or <title>; is a </top> missing between them?"
+                number, "this <top> has two <num> or <title>; is a </top> missing between them?"
             )
         yield number, ids[0], " ".join(titles[0].split())
 
 
 def _after(block: str, tag: str) -> list[str]:
-    """What stands behind each <tag> of a topic, which need not be closed, up to the next tag."""
+    """Returns the text from each <tag> of a topic, which may be unclosed, to the next tag."""
     found = [one.strip() for one in re.findall(rf"<{tag}>([^<]*)", block, re.IGNORECASE)]
     return [one[label.end() :] if (label := _LABEL.match(one)) else one for one in found]
 
 
 def _blocks(file: TextFile, tag: str) -> Iterator[tuple[int, str]]:
-    """What stands between <tag> and </tag>, with the line of the former.
+    """Yields the text between <tag> and </tag>, with the line of <tag>.
 
-    Before it stand the attributes of a tag that has some, and a >. Raises UsageError for one of
-    them without the other.
+    The attributes of the tag and a > precede the text. Raises UsageError for an unmatched tag.
     """
     mark = re.compile(rf"<(/?){tag}(?:>|(?=\s))", re.IGNORECASE)
     opening, closing = f"<{tag}>", f"</{tag}>"
@@ -183,7 +182,7 @@ def _blocks(file: TextFile, tag: str) -> Iterator[tuple[int, str]]:
                 raise file.error(number, f"{closing} without {opening}; a document may be lost")
             if not found[1] and start:
                 raise file.error(
-                    number, f"{opening}, but that of line {start} has no {closing}; add it"
+                    number, f"{opening}, but the one on line {start} has no {closing}; add it"
                 )
             if found[1]:
                 held.append(line[done : found.start()])
@@ -193,4 +192,4 @@ def _blocks(file: TextFile, tag: str) -> Iterator[tuple[int, str]]:
         if start:
             held.append(line[done:])
     if start:
-        raise file.error(start, f"{opening} without {closing}; the file is truncated, get it again")
+        raise file.error(start, f"{opening} without {closing}; truncated file, download it again")

@@ -1,10 +1,10 @@
-"""MTEB: retrieval tasks as they stand on the hub, LMEB's memory tasks among them.
+"""MTEB retrieval tasks on the hub, including LMEB's memory tasks.
 
 The layout is mteb's (abstasks/retrieval_dataset_loaders.py at 2.26): tables `corpus`, `queries`,
-`qrels` and maybe `top_ranked` and `instruction`, each a config of a dataset repository, with the
-name of the subset before it where there are several. What is evaluated is what mteb evaluates: the
-queries that are judged, each answered from its `top_ranked` where there is one, else from its
-subset's corpus. A subset is a query's category, and mteb's number the mean over subsets.
+`qrels` and optionally `top_ranked` and `instruction`, each a config of a dataset repository,
+prefixed with the name of the subset if there are several. Evaluation follows mteb: judged queries
+only, answered from their `top_ranked` if it exists, else from the corpus of their subset. A subset
+is the category of a query, and mteb's score is the mean over subsets.
 """
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 
 @register_adapter("mteb")
 class MtebAdapter:
-    """`mteb/<task>`: a task by its name, a repository of the hub, or a folder in MTEB's layout."""
+    """`mteb/<task>`: a task name, a repository on the hub, or a folder in MTEB's layout."""
 
     version: ClassVar[int] = 1
 
     def variants(self) -> Iterable[Variant]:
-        """The tasks of LMEB; other names work too."""
+        """Returns the tasks of LMEB; other names work too."""
         return map(_variant, tasks.listed())
 
     def variant(self, name: str) -> Variant | None:
-        """The task of that name; of one that nobody knows the files are to be given."""
+        """Returns the task of that name; an unknown name needs --source."""
         task = tasks.find(name)
         return None if task is None else _variant(task)
 
     def remote_files(
         self, variant: Variant, config: DatasetConfig, downloads: Path
     ) -> list[RemoteFile]:
-        """The files of the repository that the task is read from, at its commit."""
+        """Returns the files of the task's repository at its commit."""
         from harness.datasets.download import fetch, hub_files
 
         task = _task(variant)
@@ -68,10 +68,10 @@ class MtebAdapter:
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """The files in a folder of the repository: a clone, a snapshot, an export, a download."""
+        """Finds the files in a folder of the repository: a clone, snapshot, export or download."""
         task = _task(variant)
         if not source.is_dir():
-            raise UsageError(f"{source}: no folder; name the folder of the repository")
+            raise UsageError(f"{source}: not a folder; pass the folder of the repository")
         within = _folder(task) if task.repository else ""
         root, before = source, ""
         if within and (source / within).is_dir():
@@ -82,7 +82,7 @@ class MtebAdapter:
         return {before + name: root / name for name in _wanted(parts, names)}
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """The documents of each subset, and its judged queries with what they are answered from."""
+        """Writes the documents of each subset, and its judged queries with their haystacks."""
         task = _task(raw.variant)
         before = f"{_folder(task)}/" if task.repository else ""
         paths = {name.removeprefix(before): path for name, path in raw.files.items()}
@@ -91,15 +91,15 @@ class MtebAdapter:
         for name, tables in parts.items():
             files = {part: [paths[one] for one in of.files] for part, of in tables.items()}
             if (split := tables["qrels"].split) != config.split:
-                out.repair(f"judgements without a split {config.split!r}: their only one", split)
+                out.repair(f"judgements without a split {config.split!r}: only split used", split)
             ability = task.abilities.get(name, Ability.LOOKUP)
             subsets.append(Subset(name, files, read_questions(files, out), ability))
         counts = Counter(query for subset in subsets for query in subset.questions.texts)
         shared = {query for query, n in counts.items() if n > 1}
         if shared and task.ignore_identical_ids:
             raise UsageError(
-                f"mteb/{task.name} leaves out documents that have the query's id, and "
-                f"{len(shared)} query ids stand in several subsets: choose one, mteb/NAME:SUBSET"
+                f"mteb/{task.name} removes documents with the id of the query, but {len(shared)} "
+                "query ids occur in several subsets: choose one, mteb/NAME:SUBSET"
             )
         documents, haystacks = CorpusWriter(out, several=len(subsets) > 1), HaystackWriter(out)
         for subset in subsets:
@@ -128,7 +128,7 @@ def _task(variant: Variant) -> Task:
 
 
 def _folder(task: Task) -> str:
-    """Where the files of a repository are kept."""
+    """Returns the folder that stores the files of a repository."""
     return f"{task.repository}@{task.revision}"
 
 
@@ -140,6 +140,6 @@ def _parts(
 
 
 def _wanted(parts: repository.Parts, names: list[str]) -> list[str]:
-    """The files that are read, each once, the card first."""
+    """Returns the files to read, once each, starting with the card."""
     read = (name for tables in parts.values() for of in tables.values() for name in of.files)
     return list(dict.fromkeys([*(n for n in names if n == repository.CARD), *read]))

@@ -1,7 +1,7 @@
-"""A dataset repository in MTEB's layout: which of its files are which table of which subset.
+"""Assigns the files of a dataset repository in MTEB's layout to tables and subsets.
 
-What its files are stands in the head of its README.md, as `configs` by name and split; a folder
-without that is taken by its names (`corpus/test.parquet`, `corpus.jsonl`, `qrels/test.jsonl`).
+The head of README.md lists them under `configs` by name and split; without it, the file names
+decide (`corpus/test.parquet`, `corpus.jsonl`, `qrels/test.jsonl`).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from harness.errors import UsageError, near
 CARD = "README.md"
 NEEDED = ("corpus", "queries", "qrels")
 OPTIONAL = ("top_ranked", "instruction")
-"""Which documents a query is answered from, and what is said to a model behind its text."""
+"""Tables with the candidate documents of a query, and with instructions appended to its text."""
 
 Configs = Mapping[str, Mapping[str, Sequence[str]]]
-"""Names of files by config and split."""
+"""File names by config and split."""
 
 
 class SubsetTable(NamedTuple):
-    """A table of a subset: the split that is read, and the names of its files."""
+    """A table of a subset: its split and the names of its files."""
 
     split: str
     files: Sequence[str]
 
 
 Parts = Mapping[str, Mapping[str, SubsetTable]]
-"""What is read, by subset ("" where there are none) and table."""
+"""Files to read, by subset ("" if there are none) and table."""
 
 _SHARD = re.compile(r"-\d{5}-of-\d{5}.*$")
 _WILD = re.compile(r"\*\*/|\*\*|\*|\?")
@@ -39,16 +39,16 @@ _TRANSLATED = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
 
 def names_in(folder: Path) -> list[str]:
-    """The files below a folder that could be tables of the layout, and its card."""
+    """Returns the names of possible tables below a folder, and the card."""
     found = (path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
     names = (path.as_posix() for path in found if not any(p.startswith(".") for p in path.parts))
     return sorted(name for name in names if name.endswith(KINDS) or name == CARD)
 
 
 def configs(card: Path | None, names: Sequence[str], where: str) -> Configs:
-    """The configs of a repository that has files of these names; `where` is what errors call it.
+    """Returns the configs of a repository with these file names; `where` is the context for errors.
 
-    Raises UsageError for a card that cannot be read.
+    Raises UsageError for an unreadable card.
     """
     tables = [name for name in names if name != CARD]
     said = _said_by(card) if card is not None else None
@@ -67,10 +67,10 @@ def configs(card: Path | None, names: Sequence[str], where: str) -> Configs:
 
 
 def parts(found: Configs, subsets: Sequence[str], split: str, where: str) -> Parts:
-    """The files of each table of each of the `subsets`; none named: of all that there are.
+    """Returns the files of each table of the given `subsets`, or of all subsets.
 
-    As mteb chooses them: of a config the split, or the only one that it has. Raises UsageError for
-    a config or a split that is not there, and for one without a file.
+    As in mteb, a config uses the split, or its only split. Raises UsageError for a missing config,
+    split or file.
     """
     if not subsets:
         subsets = [name.removesuffix("-corpus") for name in found if name.endswith("-corpus")]
@@ -98,38 +98,38 @@ def _of_split(found: Configs, config: str, split: str, where: str) -> SubsetTabl
     if config not in found:
         raise UsageError(
             f"{where}: no config {config!r}{near(config, [*found])}; MTEB's layout has "
-            f"{', '.join(NEEDED)}, or SUBSET-corpus and so on (files in BEIR's form are read "
-            "by the dataset `labelled`)"
+            f"{', '.join(NEEDED)}, or SUBSET-corpus and so on (for BEIR's format use the dataset "
+            "`labelled`)"
         )
     splits = found[config]
     chosen = split if split in splits or len(splits) != 1 else next(iter(splits))
     if chosen not in splits:
         there = ", ".join(splits) or "none"
-        raise UsageError(f"{where}: {config} has no split {split!r} (there is: {there})")
+        raise UsageError(f"{where}: {config} has no split {split!r} (available: {there})")
     if not splits[chosen]:
-        raise UsageError(f"{where}: {config} has no file for the split {chosen!r}; get it whole")
+        raise UsageError(f"{where}: {config} has no file for split {chosen!r}; download them all")
     if odd := [name for name in splits[chosen] if not name.endswith(KINDS)]:
         raise UsageError(f"{where}: {odd[0]} is neither Parquet nor JSON lines")
     return SubsetTable(chosen, splits[chosen])
 
 
 def _said_by(card: Path) -> list[Any] | None:
-    """`configs` of the card's head; None where it has none."""
+    """Returns `configs` from the head of the card, or None."""
     import yaml
     from huggingface_hub import metadata_load
 
     try:
         head = metadata_load(card)
     except (yaml.YAMLError, ValueError, UnicodeDecodeError) as error:
-        raise UsageError(f"{card}: its head is no YAML ({' '.join(str(error).split())})") from None
+        raise UsageError(f"{card}: head is not YAML ({' '.join(str(error).split())})") from None
     said = (head or {}).get("configs")
     if said is not None and not isinstance(said, list):
-        raise UsageError(f"{card}: `configs` in its head is no list")
+        raise UsageError(f"{card}: `configs` in its head is not a list")
     return said or None
 
 
 def _data_files(said: Any) -> Iterable[tuple[str, list[str]]]:
-    """Split and patterns of a config, in any of the forms that the hub takes."""
+    """Yields split and patterns of a config, in any form that the hub accepts."""
     entries = said if isinstance(said, list) else [said]
     for entry in entries:
         if isinstance(entry, dict):
@@ -146,7 +146,7 @@ def _texts(said: Any) -> list[str]:
 
 
 def _matching(pattern: str, names: Sequence[str]) -> list[str]:
-    """The names that a pattern of the hub stands for: * holds no slash, ** does."""
+    """Returns the names that match a pattern of the hub: * excludes slashes, ** includes them."""
     cuts = _WILD.split(pattern)
     wild = [_TRANSLATED[one] for one in _WILD.findall(pattern)]
     expression = "".join(re.escape(cut) + more for cut, more in zip(cuts, [*wild, ""], strict=True))
@@ -154,7 +154,7 @@ def _matching(pattern: str, names: Sequence[str]) -> list[str]:
 
 
 def _by_names(names: Sequence[str]) -> Configs:
-    """Configs by folder and file: `corpus/test-00000-of-00001.parquet` is the split test of it."""
+    """Infers configs from names: `corpus/test-00000-of-00001.parquet` is split test of corpus."""
     found: dict[str, dict[str, list[str]]] = {}
     for name in names:
         path = PurePosixPath(name)

@@ -1,6 +1,6 @@
-"""Subsets of a task as parts of a dataset: documents and haystacks, queries and judgements.
+"""Writes subsets of a task: documents, haystacks, queries and judgements.
 
-What several subsets have is written once; queries and judgements are taken as mteb takes them.
+Content shared by subsets is written once; queries and judgements are selected as in mteb.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ Rows = npt.NDArray[np.int32]
 
 
 class CorpusWriter:
-    """The documents of all subsets; one that another subset has too, to the letter, is one row."""
+    """Writer of the documents of all subsets; a document identical in two subsets is one row."""
 
     def __init__(self, out: DatasetWriter, *, several: bool) -> None:
-        """`several`: there are several subsets."""
+        """`several` is true if there are several subsets."""
         self._out = out
         self._several = several
         self._n = 0
@@ -42,9 +42,9 @@ class CorpusWriter:
         self._known_texts = np.zeros(0, np.int64)
 
     def add(self, paths: Sequence[Path]) -> tuple[pa.Array, Rows]:
-        """Write a corpus; returns the ids of its documents and their rows.
+        """Writes a corpus; returns the ids of its documents and their rows.
 
-        Raises UsageError for an empty one, and for an id that stands twice.
+        Raises UsageError for an empty corpus or a duplicate id.
         """
         ids = _ids(paths)
         at = np.full(len(ids), -1, np.int64)
@@ -60,7 +60,7 @@ class CorpusWriter:
             if self._several:
                 texts[here] = _hashes(batch)
                 before = at[here]
-                seen = np.append(self._known_texts, 0)[before]  # of -1, which is none: the last
+                seen = np.append(self._known_texts, 0)[before]  # -1 (missing) selects the last
                 new = (before < 0) | (seen != texts[here])
                 rows[here][~new] = self._known_rows[before[~new]]
             rows[here][new] = self._write(batch if new.all() else batch.filter(pa.array(new)))
@@ -81,19 +81,19 @@ class CorpusWriter:
 
 
 class HaystackWriter:
-    """The haystacks of all subsets; the same documents are one haystack, by its first name."""
+    """Writer of the haystacks of all subsets; equal haystacks are merged under the first name."""
 
     def __init__(self, out: DatasetWriter) -> None:
         self._out = out
         self._names: dict[bytes, str] = {}
 
     def everything(self) -> str:
-        """The haystack of all documents."""
+        """Returns the haystack of all documents."""
         self._out.haystack(HAYSTACK)
         return HAYSTACK
 
     def of(self, rows: Rows, name: str) -> str:
-        """The name of the haystack of these rows, which is `name` if they are new."""
+        """Returns the name of the haystack with these rows; a new one gets `name`."""
         content = hashlib.sha256(rows.tobytes()).digest()
         if content not in self._names:
             self._names[content] = name
@@ -104,10 +104,10 @@ class HaystackWriter:
 def top_ranked(
     paths: Sequence[Path], ids: pa.Array, rows: Rows, out: DatasetWriter
 ) -> Iterator[tuple[str, Rows]]:
-    """Each query and the rows of its documents, ascending: their order is not a ranking of ours.
+    """Yields each query with the rows of its documents, in ascending order (not a ranking).
 
-    `ids` and `rows` are the corpus'. Documents that it does not hold, and those that stand twice in
-    a list, are left out and recorded.
+    `ids` and `rows` belong to the corpus. Unknown and duplicate documents in a list are excluded
+    and recorded.
     """
     for _, _, batch in tables.batches(paths, tables.TOP_RANKED):
         lists = batch["documents"]
@@ -115,42 +115,42 @@ def top_ranked(
         named = lists.flatten()
         at = _places(named, ids)
         for place in np.flatnonzero(at < 0).tolist():
-            kind = "documents of top_ranked that the corpus does not hold: left out"
+            kind = "documents of top_ranked missing from the corpus: excluded"
             out.repair(kind, str(named[place]))
         cuts = np.cumsum(sizes)[:-1]
         for query, part in zip(batch["query"].to_pylist(), np.split(at, cuts), strict=True):
             there = part[part >= 0]
             found = np.unique(rows[there])
             if len(found) < len(there):
-                out.repair("documents that stand twice in a list of top_ranked: once", query)
+                out.repair("duplicate documents in a list of top_ranked: merged", query)
             yield query, found
 
 
 def _places(ids: pa.Array, there: pa.Array) -> npt.NDArray[np.int64]:
-    """The place of each id among those that are there; -1 where it is none."""
+    """Returns the index of each id in the known ids, or -1."""
     found = pc.fill_null(pc.index_in(ids, value_set=there), -1)
     return np.asarray(found.to_numpy(zero_copy_only=False), np.int64)
 
 
 def _ids(paths: Sequence[Path]) -> pa.Array:
-    """The ids of a corpus. Raises UsageError for one that stands twice, and for no documents."""
+    """Returns the ids of a corpus. Raises UsageError for an empty corpus or a duplicate id."""
     only = {"id": tables.CORPUS["id"]}
     found = [batch["id"] for _, _, batch in tables.batches(paths, only)]
     ids = pa.concat_arrays(found) if found else pa.array([], pa.string())
     if not len(ids):
-        raise UsageError(f"{paths[0]}: holds no documents; is it the right file?")
+        raise UsageError(f"{paths[0]}: contains no documents; is it the right file?")
     if pc.count_distinct(ids).as_py() < len(ids):
         counts = pc.value_counts(ids)
         twice = counts.filter(pc.greater(counts.field("counts"), 1))
         raise UsageError(
-            f"{paths[0]}: {len(twice)} document ids stand more than once, first "
+            f"{paths[0]}: {len(twice)} duplicate document ids, first "
             f"{twice[0]['values'].as_py()!r}; ids must be unique in a corpus"
         )
     return ids
 
 
 def _hashes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
-    """A hash of title and text of each document."""
+    """Hashes title and text of each document."""
     texts = batch["text"].to_pylist()
     titles = batch["title"].to_pylist() if "title" in batch.schema.names else [None] * len(texts)
     both = ((title or "", text) for title, text in zip(titles, texts, strict=True))
@@ -158,27 +158,27 @@ def _hashes(batch: pa.RecordBatch) -> npt.NDArray[np.int64]:
 
 
 Paths = Mapping[str, Sequence[Path]]
-"""The files of a subset by table."""
+"""Files of a subset by table."""
 
 _NOT_HELD = (
-    "judgements of documents that the query is not answered from: kept; they count as relevant and "
+    "judgements of documents outside the query's haystack: kept; they count as relevant and "
     "cannot be found"
 )
 
 
 @dataclass(frozen=True)
 class Questions:
-    """The judged queries of a subset, their texts and judgements by id."""
+    """Judged queries of a subset, with texts and judgements by id."""
 
     texts: Mapping[str, str]
     key: Mapping[str, list[QrelLine]]
 
 
 def read_questions(files: Paths, out: DatasetWriter) -> Questions:
-    """Queries that have a judgement; what is left out is recorded.
+    """Reads the judged queries; excluded ones are recorded.
 
-    The instruction of a query, if any, stands behind its text, as mteb gives it to a model. Raises
-    UsageError for ids that stand twice, and where no query is judged.
+    The instruction of a query, if any, is appended to its text, as mteb does for a model. Raises
+    UsageError for duplicate ids, and if no query is judged.
     """
     file = tables.opened(files["qrels"][0])
     key = judged(_qrels(files["qrels"]), file, out)
@@ -191,9 +191,9 @@ def read_questions(files: Paths, out: DatasetWriter) -> Questions:
             if id_ in key:
                 texts[id_] = text
             else:
-                out.repair("queries without a judgement: left out", id_)
+                out.repair("queries without a judgement: excluded", id_)
     for query in key.keys() - texts.keys():
-        out.repair("judgements of queries that are not there: left out", query)
+        out.repair("judgements of unknown queries: excluded", query)
     if not texts:
         raise UsageError(f"{file}: judges none of the queries of {files['queries'][0]}")
     return Questions(texts, key)
@@ -219,7 +219,7 @@ def _instructions(paths: Sequence[Path]) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class Subset:
-    """A subset of a task: its name ("" where there are none), files, judged queries, ability."""
+    """A subset of a task: name ("" if there is only one), files, judged queries, ability."""
 
     name: str
     files: Paths
@@ -234,10 +234,10 @@ def write_subset(
     haystacks: HaystackWriter,
     out: DatasetWriter,
 ) -> None:
-    """Write documents, haystacks, queries and judgements of a subset.
+    """Writes documents, haystacks, queries and judgements of a subset.
 
-    A query whose id is one of the `shared`, which other subsets have too, is called `subset/id`.
-    Raises UsageError for a query that has no row in `top_ranked`.
+    A query id in `shared`, which other subsets use too, becomes `subset/id`. Raises UsageError for
+    a query without a row in `top_ranked`.
     """
     ids, rows = documents.add(subset.files["corpus"])
     row_of = _rows_of_judged(subset.questions, ids, rows)
@@ -261,7 +261,7 @@ def write_subset(
 
 
 def _rows_of_judged(questions: Questions, ids: pa.Array, rows: Rows) -> dict[str, int]:
-    """The row of each judged document; -1 where the corpus does not hold it."""
+    """Returns the row of each judged document, or -1 if it is missing from the corpus."""
     documents = list(dict.fromkeys(qrel.document for of in questions.key.values() for qrel in of))
     at = _places(pa.array(documents, pa.string()), ids)
     return dict(zip(documents, np.where(at < 0, -1, rows[at]).tolist(), strict=True))
@@ -273,13 +273,12 @@ def _lists(subset: Subset, ids: pa.Array, rows: Rows, out: DatasetWriter) -> dic
     for query in subset.questions.texts:
         if query not in found or not len(found[query]):
             raise UsageError(
-                f"{paths[0]}: no documents for the query {query!r}; each judged query needs a row "
-                "of them"
+                f"{paths[0]}: no documents for the query {query!r}; each judged query needs rows"
             )
     return found
 
 
 def _holds(held: Rows, row: int) -> bool:
-    """Whether ascending rows hold this one."""
+    """Returns whether ascending rows contain this one."""
     at = int(np.searchsorted(held, row))
     return at < len(held) and int(held[at]) == row

@@ -1,4 +1,4 @@
-"""Tables of a repository, Parquet or JSON lines, as record batches of the wanted columns."""
+"""Reads tables of a repository, Parquet or JSON lines, as record batches of chosen columns."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _ROWS = 1 << 14
 _LINES = (".jsonl", ".json", ".jsonl.gz", ".json.gz")
 _POINTER = b"version https://git-lfs"
 KINDS = (".parquet", *_LINES)
-"""How the names of files end that can be read."""
+"""Supported file name endings."""
 
 
 @dataclass(frozen=True)
 class TableColumn:
-    """A column, by the names that it may have, the first of which there is counts."""
+    """A column with its possible names; the first name found is used."""
 
     names: tuple[str, ...]
     type: pa.DataType = _TEXT
@@ -55,17 +55,17 @@ INSTRUCTIONS = {"query": TableColumn(("query-id",)), "instruction": TableColumn(
 
 
 def opened(path: Path) -> TextFile:
-    """The file, for errors that name a line, or the row of a Parquet file."""
+    """Opens a file for errors that give a line, or a row of a Parquet file."""
     return TextFile(path, unit="row" if path.suffix == ".parquet" else "line")
 
 
 def batches(
     paths: Sequence[Path], columns: Mapping[str, TableColumn]
 ) -> Iterator[tuple[TextFile, Sequence[int], pa.RecordBatch]]:
-    """The columns that are there, in batches: the file, the number of each row in it, the rows.
+    """Yields the columns in batches: the file, the number of each row in it, the rows.
 
-    Raises UsageError for a file that is damaged or of another kind, a needed column that it lacks,
-    and a value that is missing or of another type.
+    Raises UsageError for a damaged file or unknown format, a missing column, and a missing value or
+    one of another type.
     """
     for path in paths:
         file = opened(path)
@@ -82,7 +82,7 @@ def batches(
 def rows(
     paths: Sequence[Path], columns: Mapping[str, TableColumn]
 ) -> Iterator[tuple[TextFile, int, dict[str, Any]]]:
-    """The same row by row, for tables that are small."""
+    """Yields single rows, for small tables."""
     for file, numbers, batch in batches(paths, columns):
         for number, row in zip(numbers, batch.to_pylist(), strict=True):
             yield file, number, row
@@ -95,18 +95,18 @@ def _said(column: TableColumn) -> str:
 def _chosen(
     file: TextFile, there: Sequence[str], columns: Mapping[str, TableColumn]
 ) -> dict[str, str]:
-    """Which of a table's columns each one is. Raises UsageError where a needed one is missing."""
+    """Returns the columns of a table to read. Raises UsageError if a required one is missing."""
     chosen = {}
     if twice := next((name for name in there if there.count(name) > 1), None):
-        raise UsageError(f"{file}: the column {twice!r} stands more than once; keep one")
+        raise UsageError(f"{file}: duplicate column {twice!r}; keep one")
     for name, column in columns.items():
         own = next((one for one in column.names if one in there), None)
         if own is not None:
             chosen[name] = own
         elif column.needed:
             raise UsageError(
-                f"{file}: no column {_said(column)} (there is: {', '.join(there)}); MTEB's layout "
-                "for texts has it"
+                f"{file}: no column {_said(column)} (available: {', '.join(there)}); MTEB's "
+                "layout for texts requires it"
             )
         elif meant := mistaken(name, there):
             raise UsageError(f"{file}: unknown column {meant!r}; did you mean {name}?")
@@ -129,7 +129,7 @@ def _parquet(
                 yield range(first, first + len(batch)), pa.RecordBatch.from_pydict(arrays)
                 first += len(batch)
     except (pa.ArrowException, OSError) as error:
-        if getattr(error, "errno", None) is not None:  # of the disk
+        if getattr(error, "errno", None) is not None:  # a disk error
             raise
         raise UsageError(f"{file}: {_damage(file.path, error)}") from None
 
@@ -137,23 +137,23 @@ def _parquet(
 def _cast(file: TextFile, column: pa.Array, wanted: TableColumn) -> pa.Array:
     if pa.types.is_nested(column.type) != pa.types.is_nested(wanted.type):
         raise UsageError(
-            f"{file}: the column {_said(wanted)} holds {column.type}, not {wanted.type}"
+            f"{file}: the column {_said(wanted)} has type {column.type}, not {wanted.type}"
         )
     try:
         return column.cast(wanted.type)
     except pa.ArrowException as error:
         why = " ".join(str(error).split())
         raise UsageError(
-            f"{file}: the column {_said(wanted)} is not {wanted.type} throughout ({why})"
+            f"{file}: the column {_said(wanted)} has values that are not {wanted.type} ({why})"
         ) from None
 
 
 def _damage(path: Path, error: Exception) -> str:
     with open(path, "rb") as file:
         if file.read(len(_POINTER)) == _POINTER:
-            return "only Git LFS' pointer to the file is here; `git lfs pull` in the clone gets it"
+            return "this is only a Git LFS pointer; run `git lfs pull` in the clone"
     why = " ".join(str(error).split())
-    return f"no Parquet file, or one that is cut off or damaged ({why}); get it again"
+    return f"not a Parquet file, or truncated or damaged ({why}); download it again"
 
 
 def _lines(
@@ -190,5 +190,5 @@ def _column(
 
 
 def _exactly(values: list[Any], type_: pa.DataType) -> pa.Array:
-    """The values as an array; told the type at once, Arrow would cut fractions off."""
+    """Converts values to an array without truncating fractions, as Arrow does if given the type."""
     return pa.array(values, type_) if type_ == _TEXT else pa.array(values).cast(type_)

@@ -1,7 +1,7 @@
-"""The tasks of MTEB: those of LMEB from a table, others from the installed mteb or by repository.
+"""MTEB tasks: LMEB's from a table, others from the installed mteb or by repository.
 
-A name is a task's own (`LoCoMo`; of LMEB also `LMEB-LoCoMo`), or a repository of the hub
-(`OWNER/NAME@REVISION`). `:SUBSET` behind it chooses one subset.
+A name is a task name (`LoCoMo`; for LMEB also `LMEB-LoCoMo`) or a repository on the hub
+(`OWNER/NAME@REVISION`). The suffix `:SUBSET` selects one subset.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _SPLITS = ("test", "dev", "validation", "train")
 
 @dataclass(frozen=True)
 class Task:
-    """What is known of a task before its files are.
+    """Metadata of a task, known before its files are.
 
-    `repository`: of the hub, at the commit `revision`; empty for files of one's own.
-    `subsets`: those that MTEB evaluates; empty: all that the files have. `abilities`: of subsets
-    that name one. `languages`: those of people that are known, over all subsets.
+    `repository` is on the hub, at the commit `revision`, and empty for local files. `subsets` are
+    those that MTEB evaluates; empty means all in the files. `abilities` apply to subsets that name
+    one. `languages` are the known ones, over all subsets.
     """
 
     name: str
@@ -49,15 +49,15 @@ class Task:
 
 
 def listed() -> Iterator[Task]:
-    """The tasks of LMEB, in its order."""
+    """Returns the tasks of LMEB, in its order."""
     return iter(_table().values())
 
 
 def find(name: str) -> Task | None:
-    """The task called `name`; one without a repository where nobody knows the name.
+    """Finds the task called `name`; an unknown name gives a task without a repository.
 
-    None for what can be no name. Raises UsageError for a repository without its commit, a task of
-    mteb whose files are not in its layout, and a subset that it does not have.
+    Returns None for an invalid name. Raises UsageError for a repository without a commit, a task of
+    mteb with another file layout, and an unknown subset.
     """
     whole, colon, subset = name.partition(":")
     if "/" in whole:
@@ -74,11 +74,11 @@ def find(name: str) -> Task | None:
 
 
 def unknown(name: str) -> str:
-    """What is said of a name that nobody knows, where no files were given with it."""
-    more = "" if find_spec("mteb") else f"; all of mteb's are known after {install('mteb')}"
+    """Returns the error message for an unknown task name without files."""
+    more = "" if find_spec("mteb") else f"; {install('mteb')} for all tasks of mteb"
     return (
-        f"mteb/{name}: no task of that name is known{near(name, [*_table()])}; give the folder of "
-        f"its repository with --source PATH, or name that, as mteb/OWNER/NAME@COMMIT{more}"
+        f"mteb/{name}: unknown task{near(name, [*_table()])}; pass the folder of its repository "
+        f"with --source PATH, or use mteb/OWNER/NAME@COMMIT{more}"
     )
 
 
@@ -89,7 +89,7 @@ def _table() -> dict[str, Task]:
 
 
 class _TaskRow(Record):
-    """A task in tasks.toml; `abilities`: the subsets of each ability."""
+    """A task in tasks.toml; `abilities` maps each ability to its subsets."""
 
     name: str
     repository: str
@@ -137,7 +137,7 @@ def _known(name: str) -> Task:
 
 
 def _plain(name: str) -> str:
-    """A name of LMEB without what is written in several ways."""
+    """Normalizes the spelling of an LMEB name."""
     return re.sub("[-_]", "", name.removeprefix(_PREFIX)).lower()
 
 
@@ -145,18 +145,17 @@ def _of_hub(name: str) -> Task:
     match = _REPOSITORY.fullmatch(name)
     if match is None:
         raise UsageError(
-            f"mteb/{name}: a repository of the hub is named with its commit, as "
-            "mteb/OWNER/NAME@COMMIT (40 hexadecimal digits, from its page): without it a number "
-            "does not say what it was measured on"
+            f"mteb/{name}: a repository on the hub needs a commit to make results reproducible: "
+            "use mteb/OWNER/NAME@COMMIT (40 hexadecimal digits, shown on its page)"
         )
     about = f"the repository {match[1]} of the hub, in MTEB's layout"
     return Task(name, about, f"see {match[1]} on the hub", match[1], match[2])
 
 
 def _of_mteb(name: str) -> Task | None:
-    """The task as the installed mteb has it; None for none of that name.
+    """Returns the task of the installed mteb, or None.
 
-    Raises UsageError for one that is no retrieval of texts, or that mteb loads by code of its own.
+    Raises UsageError for a task that is not text retrieval, or that mteb loads with custom code.
     """
     import mteb
     from mteb.abstasks import AbsTaskRetrieval
@@ -168,15 +167,15 @@ def _of_mteb(name: str) -> Task | None:
     about = task.metadata
     if not isinstance(task, AbsTaskRetrieval) or [*about.modalities] != ["text"]:
         raise UsageError(
-            f"mteb/{name} is {about.type} of {', '.join(about.modalities)}, not retrieval of texts"
+            f"mteb/{name} is {about.type} of {', '.join(about.modalities)}, not text retrieval"
         )
     kind = type(task)
     own = [n for n in _READING if getattr(kind, n) is not getattr(AbsTaskRetrieval, n)]
     own += ["skip_first_result"] * task.skip_first_result
     if own:
         raise UsageError(
-            f"mteb/{name}: mteb has {own[0]} of its own for it, so its files alone would not give "
-            "what mteb evaluates; write what mteb loads in MTEB's layout, and give the folder with "
+            f"mteb/{name}: mteb loads it with a custom {own[0]}, so its files alone would give "
+            "other results; write what mteb loads in MTEB's layout, and pass the folder with "
             "--source under another name"
         )
     langs = about.eval_langs if isinstance(about.eval_langs, dict) else {}

@@ -1,19 +1,18 @@
-"""A small memory benchmark that comes with the harness: twelve people, a year of talks each.
+"""A small memory benchmark that ships with the harness: one year of conversations of twelve people.
 
-Invented for this project, people and places of business included, and free to use for anything
-(CC0). One JSON file a person stands beside this module: `sessions`, each with an id, a date and its
-turns `[speaker, text]`, and `questions`, each with its answers and its `evidence`, places
-`[session, turn]` counted from 0. Documents are called `session_turn`, so these places can be read
-off them. The categories, by ability:
+All people and places of business are invented, and the data is free to use (CC0). Each person has
+one JSON file in this folder: `sessions`, each with an id, a date and turns `[speaker, text]`, and
+`questions`, each with answers and `evidence`, places `[session, turn]` counted from 0. Document ids
+are `session_turn`, which matches these places. Categories by ability:
 
-* lookup: `said-by-user`, `said-by-assistant` (and by nobody else), `look-alike` (a second person or
-  thing close by has the same property);
+* lookup: `said-by-user`, `said-by-assistant` (and by no one else), `look-alike` (a second person or
+  thing nearby has the same property);
 * multi-hop: `bridge`, `comparison`, `count`, `sum`, `collect`; each needs several sessions;
-* temporal: `date`, `interval`, `order`, `deadline`; dates are told relative to the session's own;
-* knowledge-update: `changed-once`, `changed-twice`, `advice-changed` (the assistant's own); the
-  evidence is what holds now and what it replaced, and the newest of it holds;
+* temporal: `date`, `interval`, `order`, `deadline`; dates are relative to that of the session;
+* knowledge-update: `changed-once`, `changed-twice`, `advice-changed` (by the assistant); the
+  evidence is the current fact and those it replaced;
 * abstention: `never-said`, `other-person`, `other-occasion`; no evidence and no answers, although
-  the conversations use the question's words.
+  the conversations contain the question's words.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ SHIPPED = Path(__file__).parent
 
 @register_adapter("sample")
 class Sample(ShippedTalks):
-    """The adapter of the shipped benchmark."""
+    """Adapter of the shipped sample."""
 
     version: ClassVar[int] = 2
     shipped = SHIPPED
     published = Variant(
         "",
-        "321 questions over a year of twelve invented people's talks with an assistant; ships "
-        "with the harness",
+        "321 questions over one year of twelve invented people's conversations with an "
+        "assistant; ships with the harness",
         "CC0-1.0",
         pinned={one.name: one.sha256 for one in published_files(SHIPPED / "published.sha256")},
         granularities=("turn", "session"),

@@ -49,7 +49,7 @@ def test_the_100k_tier_is_whole_and_is_its_publishers(home: Path, chats: Path) -
     assert (judged.document >= 0).all()
     assert len(judged) + mends(dataset, "names a message twice") == 856 + 253  # user, assistant
     assert mends(dataset, "without evidence") == 5
-    assert mends(dataset, "cut to the size") == 10
+    assert mends(dataset, "truncated") == 10
     of_session = open_dataset("beam/100k", granularity="session", source=chats / "100K")
     assert len(of_session.documents) == 1877
 
@@ -180,7 +180,7 @@ def test_every_tier_has_one_layout_and_a_part_of_one_says_so(
     assert dataset.haystack_ids == ["3", "12", "13"]
     assert [dataset.haystack_size(row) for row in range(3)] == [8, 4, 4]
     assert not dataset.manifest.official
-    assert mends(dataset, "not in this copy") == {"100K": 20}.get(tier, 35) - 3
+    assert mends(dataset, "missing from this copy") == {"100K": 20}.get(tier, 35) - 3
     assert dataset.manifest.licence.startswith("none stated")
 
 
@@ -226,7 +226,7 @@ def test_updates_that_cannot_be_ordered_are_counted(home: Path, tmp_path: Path) 
     dataset = open_dataset("beam/500k", source=source)
     assert not dataset.has_changes
     assert mends(dataset, "is not before the new one") == 2
-    assert mends(dataset, "one of the two is not named") == 2
+    assert mends(dataset, "one of the two is not identified") == 2
 
 
 def test_what_was_downloaded_from_the_pinned_commit_is_the_publishers(
@@ -243,12 +243,12 @@ def test_a_part_of_the_published_files_does_not_pass_for_the_whole(
     home: Path, chats: Path, tmp_path: Path
 ) -> None:
     shutil.copytree(chats / "100K" / "7", tmp_path / "100K" / "7")
-    with pytest.raises(UsageError, match="2 of the 40 published files; the first that is missing"):
+    with pytest.raises(UsageError, match=r"2 of the 40 published files; .* is missing"):
         open_dataset("beam/100k", source=tmp_path)
 
 
 def test_ten_million_tokens_have_to_be_cloned(home: Path) -> None:
-    with pytest.raises(UsageError, match="beam/10m is not downloaded: clone https://github"):
+    with pytest.raises(UsageError, match="beam/10m cannot be downloaded: clone https://github"):
         open_dataset("beam/10m")
 
 
@@ -257,7 +257,7 @@ def test_a_folder_of_another_tier_or_of_none_is_refused(
     home: Path, tmp_path: Path, other: str
 ) -> None:
     put(tmp_path / "chats" / "1M" / "1", [batch(1, 0)])
-    with pytest.raises(UsageError, match="no chats of 500K here; name a clone of"):
+    with pytest.raises(UsageError, match="no 500K chats found; pass a clone of"):
         open_dataset("beam/500k", source=tmp_path / other)
 
 
@@ -268,17 +268,17 @@ def test_a_folder_of_another_tier_or_of_none_is_refused(
             lambda c, q: c[0]["turns"][0][0].pop("id"),
             "turn 0, message 0: the field 'id' is missing",
         ),
-        (lambda c, q: c[0]["turns"][1][0].update(id=0), "the message id 0 stands twice"),
+        (lambda c, q: c[0]["turns"][1][0].update(id=0), "duplicate message id 0"),
         (lambda c, q: c[0]["turns"].append({}), "turn 2: not a list of messages"),
         (lambda c, q: c[0].update(time_anchor="15 March"), "time_anchor '15 March' is not a date"),
         (lambda c, q: c.append({"plan-2": []}), "the field 'batch_number' is missing"),
         (lambda c, q: q.pop("summarization"), "the field 'summarization' is missing"),
-        (lambda c, q: q.update(riddles=[]), "'riddles' is none of abstention"),
+        (lambda c, q: q.update(riddles=[]), "'riddles' is not one of abstention"),
         (lambda c, q: q["summarization"][0].pop("question"), "'question' is missing"),
         (lambda c, q: q["summarization"][0].pop("source_chat_ids"), "'source_chat_ids' is missing"),
         (
             lambda c, q: q["summarization"][0].update(source_chat_ids=["all"]),
-            "source_chat_ids has 'all', which is no message id",
+            "'all' in source_chat_ids is not a message id",
         ),
         (
             lambda c, q: q["knowledge_update"][0].update(source_chat_ids={"old": [1]}),

@@ -54,7 +54,7 @@ def test_any_registered_id_becomes_documents_queries_and_judgements(
     }
     first = dataset.manifest.repairs[0]
     assert (first.kind, first.examples) == (
-        "queries without a judgement: left out",
+        "queries without a judgement: excluded",
         ["q2"],
     )
     assert open_dataset(f"ir/{id_}").fingerprint == dataset.fingerprint
@@ -92,7 +92,7 @@ def test_what_ir_datasets_does_not_have_is_said(files: dict[str, Path], home: Pa
     id_ = register(ir_datasets.create_dataset(docs_tsv=str(files["docs"])))
     with pytest.raises(UsageError, match="has no queries"):
         open_dataset(f"ir/{id_}")
-    with pytest.raises(UsageError, match="leave out --source"):
+    with pytest.raises(UsageError, match="omit --source"):
         open_dataset("ir/vaswani", source=files["docs"])
 
 

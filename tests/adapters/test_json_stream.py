@@ -37,11 +37,15 @@ def _accepted(file: Path, data: bytes, block: int) -> list[Any] | None:
 
 
 def _accepted_by_orjson(data: bytes) -> list[Any] | None:
+    """Parses the whole file with orjson; None for an error or a duplicate key."""
     try:
         whole = orjson.loads(data)
     except orjson.JSONDecodeError:
         return None
-    return whole if isinstance(whole, list) else None
+    keys: list[list[str]] = []
+    json.loads(data, object_pairs_hook=lambda pairs: keys.append([key for key, _ in pairs]))
+    unique = all(len(set(one)) == len(one) for one in keys)
+    return whole if unique and isinstance(whole, list) else None
 
 
 @given(st.lists(_VALUE, max_size=5), _INDENT, st.booleans(), st.integers(1, 40))

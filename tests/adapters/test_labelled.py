@@ -229,16 +229,16 @@ def test_what_files_carry_besides_is_passed_over_and_said_and_what_is_declared_i
     assert contents(dataset) == EXPECTED
     (repair,) = dataset.manifest.repairs
     assert (repair.kind, repair.examples) == (
-        "fields of documents that are not known: passed over",
+        "unknown fields of documents: ignored",
         ["url"],
     )
     (folder / "labelled.toml").write_text("[ignore]\nqueries = ['source']\n")
     again = open_dataset("labelled", source=folder, rebuild=True)
     assert [(r.kind, r.examples) for r in again.manifest.repairs] == [
-        ("fields of documents that are not known: passed over", ["author", "url"]),
-        ("fields of qrels that are not known: passed over", ["annotator"]),
+        ("unknown fields of documents: ignored", ["author", "url"]),
+        ("unknown fields of qrels: ignored", ["annotator"]),
     ]
-    assert "2 x fields of documents that are not known" in capsys.readouterr().err
+    assert "2 x unknown fields of documents: ignored" in capsys.readouterr().err
 
 
 def test_judgements_of_what_is_not_there_are_counted_and_said(
@@ -251,7 +251,7 @@ def test_judgements_of_what_is_not_there_are_counted_and_said(
     assert dataset.qrels().document_id.to_pylist() == ["d1", "d9"]
     assert dataset.qrels().document.tolist() == [0, -1]
     assert [(r.kind.partition(":")[0], r.examples) for r in dataset.manifest.repairs] == [
-        ("judgements of queries that are not there", ["q9"]),
+        ("judgements of unknown queries", ["q9"]),
         ("judgements of documents that the corpus does not hold", ["q1 d9"]),
     ]
     assert capsys.readouterr().err.count("note: ") == 2
@@ -300,7 +300,7 @@ def test_unjudged_queries_are_kept_and_recorded_unless_nothing_answers_them(
     assert dataset.query_ids == ["q1", "q2", "q3"]
     (repair,) = dataset.manifest.repairs
     assert (repair.kind, repair.examples) == (
-        "queries without a judgement: kept, they cannot be scored",
+        "queries without a judgement: kept, but they cannot be scored",
         ["q3"],
     )
 
@@ -315,7 +315,7 @@ def test_splits_are_the_files_under_qrels(home: Path, tmp_path: Path) -> None:
     folder = write(tmp_path / "mine", files)
     assert open_dataset("labelled", source=folder, split="dev").query_ids == ["q0"]
     assert open_dataset("labelled", source=folder, split="all").query_ids == ["q0", "q1"]
-    with pytest.raises(UsageError, match=r"no test.tsv; there is dev, train: choose with --split"):
+    with pytest.raises(UsageError, match=r"no test.tsv; available splits: dev, train"):
         open_dataset("labelled", source=folder)
     (folder / "qrels" / "dev.tsv").rename(folder / "qrels.txt")
     (folder / "qrels" / "train.tsv").unlink()
@@ -335,39 +335,39 @@ CSV = {
     ("files", "says"),
     [
         (jsonl(qrels=[{"query": "q1", "document": "d9"}]),
-         "qrels.jsonl:1: the document 'd9' is not in the documents, nor is any other that is judg"),
+         "qrels.jsonl:1: neither the document 'd9' nor any other judged document is"),
         (jsonl(qrels=[{"query": "q9", "document": "d1"}]), "qrels.jsonl: judges none of the quer"),
         (jsonl(qrels=[{"query": "q1", "document": "d1", "grade": 1.5}]),
          "qrels.jsonl:1: the grade '1.5' is not an integer"),
         (jsonl(qrels=[*JUDGEMENTS, {"query": "q1", "document": "d1", "grade": 1}]),
-         "qrels.jsonl:2: the document 'd1' has the grade 1 here and 2 on line 1"),
+         "qrels.jsonl:2: the document 'd1' has grade 1 here and 2 on line 1"),
         (jsonl(qrels=[{"query": "q1"}]), "qrels.jsonl:1: no field 'document' (or"),
-        (jsonl(qrels=[]), "qrels.jsonl: holds no qrels"),
+        (jsonl(qrels=[]), "qrels.jsonl: contains no qrels"),
         (jsonl(documents=[*DOCUMENTS, {**DOCUMENTS[0], "text": "other"}]),
-         "documents.jsonl:3: the haystack and document id ('corpus', 'd1') stands on line 1"),
-        (jsonl(documents=[]), "documents.jsonl: holds no documents"),
+         "documents.jsonl:3: the haystack and document id ('corpus', 'd1') is already used"),
+        (jsonl(documents=[]), "documents.jsonl: contains no documents"),
         (jsonl(documents=[{**DOCUMENTS[0], "timestamp": "last May"}]),
          "documents.jsonl:1: the timestamp 'last May' is neither ISO 8601"),
         (jsonl(documents=[{**DOCUMENTS[0], "haystack": 3}]), "documents.jsonl:1: the haystack 3"),
         (jsonl(documents=[{"id": "d1", "text": "x", "haystack": {"a": 5}},
                           {"id": "d2", "text": "y", "haystack": "a"}]),
-         "the haystack 'a' dates some of its documents but 1 have no time"),
+         "in the haystack 'a' some documents have a time, but 1 have none"),
         (jsonl(documents='{"id": "d1", "text": "The fer'), "documents.jsonl:1: not valid JSON"),
         (jsonl(queries=[{**QUERIES[0], "ability": "magic"}]),
-         "queries.jsonl:1: the ability 'magic' is none of lookup, multi-hop"),
+         "queries.jsonl:1: unknown ability 'magic'; choose one of lookup, multi-hop"),
         (jsonl(queries=[{**QUERIES[0], "haystack": "nowhere"}]),
          "no document is in the haystack 'nowhere' of the query 'q1'"),
-        (jsonl(queries=[QUERIES[0], QUERIES[0]]), "queries.jsonl:2: the query id 'q1' stands on"),
-        (jsonl(queries=[]), "queries.jsonl: holds no queries"),
+        (jsonl(queries=[QUERIES[0], QUERIES[0]]), "queries.jsonl:2: the query id 'q1' is already"),
+        (jsonl(queries=[]), "queries.jsonl: contains no queries"),
         ({**CSV, "documents.csv": "id,txt\nd1,a\n"},
          "documents.csv:1: no field 'text' (or contents, content, body, passage, page_content); it "
          "has id, txt; did you mean 'txt' for it?"),
         ({**CSV, "documents.csv": "id,_id,text\nd1,d1,a\n"}, "csv:1: 'id' and '_id' both mean id"),
         ({**CSV, "documents.csv": "id,text,haystak\nd1,a,b\n"},
-         "documents.csv:1: unknown field 'haystak'; did you mean haystack? (to pass one over"),
+         "documents.csv:1: unknown field 'haystak'; did you mean haystack? (to ignore a field"),
         ({**CSV, "queries.csv": "id,text,abilty\nq1,a,temporal\n"},
-         "queries.csv:1: unknown field 'abilty'; did you mean ability? (to pass one over, name it "
-         "in labelled.toml under [ignore] queries)"),
+         "queries.csv:1: unknown field 'abilty'; did you mean ability? (to ignore a field, add it "
+         "to labelled.toml under [ignore] queries)"),
         ({**CSV, "judgements.csv": "query,document,gain\nq1,d1,0\n"},
          "judgements.csv:2: 'gain' holds numbers, and there is no grade: call it grade"),
         ({**CSV, "judgements.csv": "query,document,grad\nq1,d1,0\n"},
@@ -381,7 +381,7 @@ CSV = {
         (jsonl(qrels=[{"query": "q1", "document": "d1", "grade": None}]),
          "qrels.jsonl:1: the grade is empty"),
         (jsonl(qrels='{"query": "q1", "document": "d1", "grade": 0, "grade": 1}'),
-         "qrels.jsonl:1: the field 'grade' stands twice"),
+         "qrels.jsonl:1: duplicate field 'grade'"),
         (jsonl(qrels=[{"query": "q1", "document": "d1", "grade": 10**12}]),
          "qrels.jsonl:1: the grade 1000000000000 is beyond 32 bits"),
         ({"documents.jsonl": DOCUMENTS, "queries.json": "[{]", "qrels.txt": "q1 0 d1 1\n"},
@@ -389,22 +389,22 @@ CSV = {
         ({"documents.jsonl": DOCUMENTS, "queries.json": '[{"id": "q1", "text": "a"}, 3]',
           "qrels.txt": "q1 0 d1 1\n"}, "queries.json, record 2: not an object"),
         ({"documents.jsonl": DOCUMENTS, "queries.jsonl": [{**QUERIES[0], "relevant": ["d9"]}]},
-         "queries.jsonl:1: the document 'd9' is not in the documents"),
+         "queries.jsonl:1: neither the document 'd9' nor"),
         (jsonl(queries=[{**QUERIES[0], "relevant": ["d1"]}]),
-         "queries.jsonl:1: the document 'd1' has the grade 1 here and 2 on line 1 of"),
+         "queries.jsonl:1: the document 'd1' has grade 1 here and 2 on line 1 of"),
         (jsonl(queries=[{**QUERIES[0], "relevant": True}]), "queries.jsonl:1: relevant is True:"),
         (jsonl(documents=[{**DOCUMENTS[0], "timestamp": 1683554160000}]),
          "documents.jsonl:1: the timestamp 1683554160000 is too large for seconds"),
         ({**CSV, "labelled.toml": "[ignored]\n"}, "labelled.toml: unknown key 'ignored'; did you"),
         ({**CSV, "labelled.toml": "[ignore]\nquery = []\n"}, "[ignore] has no 'query'; did you"),
-        ({**CSV, "documents.csv": "id,text\nd1,a,b\n"}, "documents.csv:2: 3 cells where the head"),
+        ({**CSV, "documents.csv": "id,text\nd1,a,b\n"}, "documents.csv:2: 3 cells, but the head"),
         ({**CSV, "documents.csv": 'id,text\nd0,"two\nlines"\nd1,"a\n'},
          "documents.csv:4: not valid CSV"),
         ({**CSV, "documents.csv": b"id,text\nd1,caf\xe9\n"}, "documents.csv:2: byte 0xe9 is not"),
         ({**CSV, "documents.csv": ""}, "documents.csv: empty; a header line with id, text"),
         ({**CSV, "judgements.csv": "query,document,grade\nq1,d1,high\n"},
          "judgements.csv:2: the grade 'high' is not an integer"),
-        ({"documents.jsonl": DOCUMENTS, "queries.jsonl": QUERIES}, "no file with the judgements"),
+        ({"documents.jsonl": DOCUMENTS, "queries.jsonl": QUERIES}, "no qrels file"),
         ({**CSV, **jsonl()}, "several files could be the documents: documents.csv, documents.json"),
         ({"notes.txt": "x"}, "no file with the documents; accepted are documents, docs or corpus"),
         ({**jsonl(), "documents.jsonl": b"", "topics.txt": "q1 no tab\n"},
@@ -434,5 +434,5 @@ def test_without_a_source_it_asks_for_one(home: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="add --source PATH"):
         open_dataset("labelled")
     (tmp_path / "file.jsonl").write_text("")
-    with pytest.raises(UsageError, match="a folder is needed, with"):
+    with pytest.raises(UsageError, match="not a folder; pass one with"):
         open_dataset("labelled", source=tmp_path / "file.jsonl")

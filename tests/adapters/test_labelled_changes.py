@@ -91,7 +91,7 @@ def test_where_queries_have_haystacks_a_change_names_its_own(home: Path, tmp_pat
     mine = write(tmp_path / "mine", **{"changes.jsonl": json.dumps(UPDATE)})
     for name in ("documents.jsonl", "queries.jsonl"):
         (mine / name).write_text(FILES[name].replace('{"id"', '{"haystack": "ada", "id"'))
-    with pytest.raises(UsageError, match=r"changes.jsonl:1: names no haystack"):
+    with pytest.raises(UsageError, match=r"changes.jsonl:1: haystack missing"):
         open_dataset("labelled", source=mine)
     (mine / "changes.jsonl").write_text(json.dumps(UPDATE | {"haystack": "ada"}))
     assert open_dataset("labelled", source=mine).changes(0) == [ChangedRow("update", 0, 200, 1)]

@@ -247,7 +247,7 @@ def _small() -> list[dict[str, Any]]:
         ),
         (
             lambda c: c["conversation"]["session_1"].append(c["conversation"]["session_1"][0]),
-            "c: the dia_id 'D1:1' stands twice",
+            "c: duplicate dia_id 'D1:1'",
         ),
         (lambda c: c["qa"][0].update(category=6), "c, qa 0: category 6"),
         (lambda c: c["qa"][0].update(evidence="D1:1"), "c, qa 0: .*'evidence' must be a list"),

@@ -264,7 +264,7 @@ def _without(name: str) -> Records:
             r"question q2.: haystack_dates\[0\] '2023/02/30 .Sat. 02:21' is not a date",
         ),
         (_spoilt(haystack_dates=[]), "0 haystack_dates and 4 haystack_sessions; they must align"),
-        (_spoilt(question_type="riddle"), "question_type 'riddle' is none of"),
+        (_spoilt(question_type="riddle"), "question_type 'riddle' is not one of"),
         (
             _spoilt(haystack_sessions=[[{"role": "user"}]] * 4),
             "session filler, turn 0: the field 'content' is missing",

@@ -107,7 +107,7 @@ def test_dl19_from_official_files_has_the_track_s_judgements(
     status = {raw.name: raw.status for raw in dataset.manifest.raw}
     assert status == {"collection": "unknown", "queries": "pinned", "qrels": "pinned"}
     kinds = " ".join(repair.kind for repair in dataset.manifest.repairs)
-    assert "of another size than MS MARCO's 8,841,823 passages" in kinds
+    assert "collection size differs from MS MARCO's 8,841,823 passages" in kinds
     assert "does not hold" in kinds  # the sample lacks the passages of grade 0
 
 
@@ -120,7 +120,7 @@ def test_dl20_keeps_the_54_judged_topics_of_200_and_records_the_others(
     dataset = open_dataset("msmarco/dl20", source=folder)
     assert (dataset.n_queries, len(dataset.qrels())) == (54, 11386)
     left_out = dataset.manifest.repairs[0]
-    assert (left_out.kind, left_out.count) == ("queries without a judgement: left out", 146)
+    assert (left_out.kind, left_out.count) == ("queries without a judgement: excluded", 146)
     assert not any(text.endswith("\r") for text in dataset.query_table["text"].to_pylist())
 
 
@@ -249,7 +249,7 @@ def test_without_a_source_the_pinned_revision_is_read_from_the_hub(
         (b'{"query_id": 1, "query": "q"}\n', "dev.jsonl:1: not a record of MS MARCO QA"),
         (
             json.dumps(record(1, [-1], ["hidden"], [])).encode(),
-            "no passage is marked is_selected; the test splits hide it",
+            "no passage has is_selected; the test splits hide it",
         ),
         (json.dumps(record(1, [1], ["a", "b"], [])).encode(), "2 passages but 1 is_selected"),
     ],

@@ -71,7 +71,7 @@ def test_a_repository_becomes_documents_queries_and_judgements(
     ]
     assert dataset.query_ids == ["q1", "q2"]
     assert key(dataset) == {("q1", "d1", 2), ("q2", "d2", 1), ("q2", "d1", 0)}
-    assert repairs(dataset) == {"queries without a judgement: left out": ["q3"]}
+    assert repairs(dataset) == {"queries without a judgement: excluded": ["q3"]}
     assert dataset.manifest.k == 1000
     assert open_dataset("mteb/mine").fingerprint == dataset.fingerprint
 
@@ -123,7 +123,7 @@ def test_what_the_hub_does_not_give_is_one_line(tmp_path: Path, hub: Loopback) -
         open_dataset(f"mteb/someone/none@{COMMIT}")
     hub.put_dataset(REPO, COMMIT, files_of(write(tmp_path / "r", SMALL)))
     hub.put_dataset("someone/else", COMMIT, {"README.md": b"", "corpus/../../out": b"x"})
-    with pytest.raises(RunError, match=r"'corpus/../../out', a path that climbs out of it"):
+    with pytest.raises(RunError, match=r"'corpus/../../out', a path outside the archive of it"):
         open_dataset(f"mteb/someone/else@{COMMIT}")
     hub.files.clear()  # the list of its files
     with pytest.raises(RunError, match=r"does not list the files of [^\n]*notes [^\n]*--source"):
@@ -207,9 +207,9 @@ def test_each_query_is_answered_from_its_list_and_equal_lists_are_one_haystack(
     assert answered_from(dataset, "q3") == ["c"]
     assert dataset.haystack_ids == ["s/q1", "s/q3"]
     found = repairs(dataset)
-    assert found["documents of top_ranked that the corpus does not hold: left out"] == ["gone"]
-    assert found["documents that stand twice in a list of top_ranked: once"] == ["q2"]
-    assert found["judgements of queries that are not there: left out"] == ["q9"]
+    assert found["documents of top_ranked missing from the corpus: excluded"] == ["gone"]
+    assert found["duplicate documents in a list of top_ranked: merged"] == ["q2"]
+    assert found["judgements of unknown queries: excluded"] == ["q9"]
     (out_of_reach,) = (of for kind, of in found.items() if "cannot be found" in kind)
     assert out_of_reach == ["q3 a", "q3 nowhere"]
     tables["s-top_ranked"] = lists[:2]
@@ -262,14 +262,17 @@ def test_a_table_that_is_not_as_it_must_be_is_one_line(tmp_path: Path, home: Pat
         return write(tmp_path / name, {**SMALL, **tables}, kind)
 
     texts = [{"_id": "d1", "title": "", "body": "x"}]
-    assert "no column 'text' (there is: _id, title, body)" in refused(folder("a", corpus=texts))
+    assert "no column 'text' (available: _id, title, body)" in refused(folder("a", corpus=texts))
     twice = [*SMALL["corpus"], SMALL["corpus"][0]]
-    assert "1 document ids stand more than once, first 'd1'" in refused(folder("b", corpus=twice))
+    assert "1 duplicate document ids, first 'd1'" in refused(folder("b", corpus=twice))
     mixed = [{"_id": "d1", "text": "x"}, {"_id": 2, "title": "Two", "text": "y"}]
     dataset = open_dataset("mteb/mine", source=folder("g", "jsonl", corpus=mixed))
     assert [(d.id, d.title) for d in dataset.documents] == [("d1", ""), ("2", "Two")]
     half = [{"query-id": "q1", "corpus-id": "d1", "score": 0.5}]
-    for kind, said in (("parquet", "is not int32 throughout"), ("jsonl", "'score' must be int32")):
+    for kind, said in (
+        ("parquet", "values that are not int32"),
+        ("jsonl", "'score' must be int32"),
+    ):
         assert said in refused(folder(f"c-{kind}", kind, default=half))
     empty = [{"_id": "d1", "title": "", "text": "x"}, {"_id": "d2", "title": "", "text": None}]
     for kind, place in (("parquet", "test-00000-of-00001.parquet, row 2"), ("jsonl", ".jsonl:2")):
@@ -277,7 +280,7 @@ def test_a_table_that_is_not_as_it_must_be_is_one_line(tmp_path: Path, home: Pat
             folder(f"d-{kind}", kind, corpus=empty)
         )
     turns = [{"_id": "q1", "text": [{"role": "user", "content": "x"}]}]
-    assert "'text' holds list" in refused(folder("e", queries=turns))
+    assert "'text' has type list" in refused(folder("e", queries=turns))
     strange = [{"query-id": "q8", "corpus-id": "d1", "score": 1}]
     assert "judges none of the queries" in refused(folder("f", default=strange))
 
@@ -287,15 +290,15 @@ def test_a_repository_that_is_not_whole_is_one_line(tmp_path: Path, home: Path) 
     table = folder / "corpus" / "test-00000-of-00001.parquet"
     content = table.read_bytes()
     table.write_bytes(content[:-9])
-    assert "no Parquet file, or one that is cut off" in refused(folder)
+    assert "not a Parquet file, or truncated" in refused(folder)
     table.write_text("version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 9\n")
     assert "`git lfs pull`" in refused(folder)
     table.unlink()
-    assert "corpus has no file for the split 'test'; get it whole" in refused(folder)
+    assert "corpus has no file for split 'test'" in refused(folder)
     assert "no config 'corpus'" in refused(write(tmp_path / "s", {"default": SMALL["default"]}))
-    assert "no folder; name the folder" in refused(folder / "README.md")
+    assert "not a folder; pass the folder" in refused(folder / "README.md")
     (folder / "README.md").write_text("---\nconfigs: [\n---\n")
-    assert "its head is no YAML" in refused(folder)
+    assert "head is not YAML" in refused(folder)
 
 
 def test_the_only_split_there_is_is_taken_and_of_several_the_one_that_is_asked_for(
@@ -303,14 +306,14 @@ def test_the_only_split_there_is_is_taken_and_of_several_the_one_that_is_asked_f
 ) -> None:
     folder = write(tmp_path / "r", SMALL, split="train")
     dataset = open_dataset("mteb/mine", source=folder)
-    assert repairs(dataset)["judgements without a split 'test': their only one"] == ["train"]
+    assert repairs(dataset)["judgements without a split 'test': only split used"] == ["train"]
     card = (folder / "README.md").read_text()
     before = "  - split: train\n    path: default/train-*\n"
     (folder / "README.md").write_text(
         card.replace(before, before + before.replace("split: train", "split: dev"))
     )
     assert open_dataset("mteb/mine", source=folder, split="dev", rebuild=True).n_queries == 2
-    assert "default has no split 'test' (there is: train, dev)" in refused(folder)
+    assert "default has no split 'test' (available: train, dev)" in refused(folder)
 
 
 def test_names_are_those_of_mteb_and_of_lmeb() -> None:
@@ -335,7 +338,7 @@ def test_names_are_those_of_mteb_and_of_lmeb() -> None:
         assert len(one.revision) == 40
     for wrong, said in (
         ("LoCoMo:multihop", "no subset 'multihop'; did you mean multi_hop"),
-        ("owner/name", "is named with its commit, as mteb/OWNER/NAME@COMMIT"),
+        ("owner/name", "needs a commit .* use mteb/OWNER/NAME@COMMIT"),
         ("", "unknown dataset 'mteb'"),
     ):
         with pytest.raises(UsageError, match=said):
@@ -343,7 +346,7 @@ def test_names_are_those_of_mteb_and_of_lmeb() -> None:
 
 
 def test_a_name_that_nobody_knows_says_what_it_could_be(home: Path) -> None:
-    with pytest.raises(UsageError, match=r"no task of that name.*did you mean LoCoMo\?.*--source"):
+    with pytest.raises(UsageError, match=r"unknown task.*did you mean LoCoMo\?.*--source"):
         open_dataset("mteb/LoCoMoo")
 
 

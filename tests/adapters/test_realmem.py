@@ -205,7 +205,7 @@ def test_sessions_of_a_day_and_those_whose_date_goes_back_keep_the_files_order(
     assert asked[0] == "2025-12-15T00:00:01"
     assert asked[3] == "2025-12-16T00:00:00"  # the day of its own session, before it
     assert dataset.documents[3].text.startswith("[2025-12-15]\nUser: Of bees 3.\nAssistant: Noted.")
-    assert mends(dataset, "dated before one that stands before them") == 1
+    assert mends(dataset, "dated before an earlier session") == 1
 
 
 def test_evidence_that_was_not_there_is_left_out_and_counted(home: Path, tmp_path: Path) -> None:
@@ -225,7 +225,7 @@ def test_evidence_that_was_not_there_is_left_out_and_counted(home: Path, tmp_pat
         "names a session which does not exist": 1,
         "names a session twice": 1,
         "without evidence": 1,
-        "not in this copy": 10,
+        "missing from this copy": 10,
     }.items():
         assert (words, mends(dataset, words)) == (words, count)
 
@@ -263,12 +263,12 @@ def test_a_memory_that_grows_is_told_each_session_once_before_what_is_asked_afte
     ("spoil", "message"),
     [
         (lambda d: d[0].update(current_time="Monday"), "current_time 'Monday' is not a date like"),
-        (lambda d: d[1].update(session_uuid="u0"), "session 1: 'u0' stands twice"),
-        (lambda d: d[1]["dialogue_turns"].pop(), "a query that no turn of the assistant's follows"),
+        (lambda d: d[1].update(session_uuid="u0"), "session 1: duplicate 'u0'"),
+        (lambda d: d[1]["dialogue_turns"].pop(), "no assistant turn follows this query"),
         (lambda d: d[1]["dialogue_turns"][3].pop("memory_session_uuids"), "'memory_session_uuids'"),
         (
             lambda d: d[1]["dialogue_turns"][2].update(category_name="?"),
-            "category_name '?' is none",
+            "category_name '?' is not one",
         ),
         (lambda d: d[1]["dialogue_turns"][2].pop("query_id"), "'query_id' is missing"),
         (lambda d: d[4]["dialogue_turns"][0].pop("content"), "turn 0: the field 'content'"),
@@ -290,7 +290,7 @@ def test_a_part_another_file_and_one_that_is_cut_off_are_refused(
     one = next(people.glob("dataset/Pak*.json"))
     with pytest.raises(UsageError, match="1 of the 10 published files"):
         open_dataset("realmem", source=one)
-    with pytest.raises(UsageError, match="in this folder; name that of the files"):
+    with pytest.raises(UsageError, match="in this folder; pass their folder"):
         open_dataset("realmem", source=tmp_path)
     cut = tmp_path / one.name
     cut.write_bytes(one.read_bytes()[:-50])

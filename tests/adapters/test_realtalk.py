@@ -109,14 +109,14 @@ def test_evidence_strings_are_read_as_what_they_mean_and_counted(
         *((1, "D1:1"), (1, "D1:7")),
     ]
     for words, count in {
-        "from a turn to another": 1,
+        "a range of turns": 1,
         "name several turns": 1,
         "names a turn twice": 1,
         "names a turn which does not exist": 1,
         "names no turn": 1,
         "without evidence": 2,
         "number of another session": 1,
-        "not in this copy": 10,
+        "missing from this copy": 10,
     }.items():
         assert (words, mends(dataset, words)) == (words, count)
     assert not dataset.manifest.official
@@ -144,7 +144,7 @@ def test_a_part_of_the_published_files_does_not_pass_for_the_whole(
 
 
 def test_a_folder_without_chats_is_refused(home: Path, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"no Chat_\*\.json in this folder; name that of"):
+    with pytest.raises(UsageError, match=r"no Chat_\*\.json in this folder; pass their folder"):
         open_dataset("realtalk", source=tmp_path)
 
 
@@ -157,8 +157,8 @@ def test_a_folder_without_chats_is_refused(home: Path, tmp_path: Path) -> None:
             "session_1, turn 0: the field 'clean_text'",
         ),
         (lambda c: c["session_1"][0].update(date_time="May"), "date_time 'May' is not a date like"),
-        (lambda c: c["session_2"].append(turn("D1:1", "again")), "dia_id 'D1:1' stands twice"),
-        (lambda c: c["qa"][0].update(category=5), "qa 0: category 5 is none of 1 to 3"),
+        (lambda c: c["session_2"].append(turn("D1:1", "again")), "duplicate dia_id 'D1:1'"),
+        (lambda c: c["qa"][0].update(category=5), "qa 0: category 5 is not one of 1 to 3"),
         (lambda c: c["qa"][0].pop("answer"), "qa 0: the field 'answer' is missing"),
         (lambda c: c["qa"][0].update(evidence="D1:1"), "'evidence' must be a list"),
     ],

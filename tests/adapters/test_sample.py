@@ -171,7 +171,7 @@ def test_a_local_copy_of_the_shipped_files_is_the_official_dataset(
         (lambda r: r["questions"][1].update(ability="guess"), "question 1.*'guess'"),
         (lambda r: r["sessions"][2].update(date="spring"), "session 2.*'spring'"),
         (lambda r: r["sessions"][2]["turns"].append(["user"]), "session 2.*not .speaker, text."),
-        (lambda r: r["sessions"][2].update(id="s01"), "two sessions are called 's01'"),
+        (lambda r: r["sessions"][2].update(id="s01"), "duplicate session id 's01'"),
         (lambda r: r["sessions"][2].pop("id"), "session 2.*'id' is missing"),
     ],
 )

@@ -101,9 +101,9 @@ def test_what_is_wrong_with_a_table_is_said_by_its_name(
         ({**good, "queries": 3}, "source['queries'] cannot be taken as a table"),
         ({"documents": table({"id": ["a", "a"], "text": ["b", "c"]}),
           "queries": table({"id": ["q"], "text": ["?"], "relevant": ["a"]})},
-         "source['documents'], record 2: the haystack and document id ('corpus', 'a') stands on "
-         "record 1 already"),
-        ({**good, "queries": table({"id": ["q"], "text": ["?"]})}, "source: no file with the jud"),
+         "source['documents'], record 2: the haystack and document id ('corpus', 'a') is "
+         "already used on record 1"),
+        ({**good, "queries": table({"id": ["q"], "text": ["?"]})}, "source: no qrels file"),
     ):  # fmt: skip
         with pytest.raises(UsageError) as error:
             open_dataset("labelled", source=source)

@@ -128,11 +128,11 @@ DOC = "<DOC><DOCNO>{0}</DOCNO><TEXT>text {0}</TEXT></DOC>"
     ("documents", "says"),
     [
         (DOC.format("d1").replace("</DOC>", "") + "\n" + DOC.format("d2"),
-         "trec:2: <doc>, but that of line 1 has no </doc>; add it"),
+         "trec:2: <doc>, but the one on line 1 has no </doc>; add it"),
         (DOC.format("d1").replace("<DOC>", "") + "\n", "trec:1: </doc> without <doc>"),
         ("<DOC><DOCNO>d1</DOCNO><TEXT>a</TEXT>\n<DOCNO>d2</DOCNO><TEXT>b</TEXT></DOC>",
-         "trec:1: this <DOC> holds 2 <DOCNO>; is a </DOC> missing"),
-        ("<DOC><DOCNO>d1</DOCNO><TEXT>a</TEXT><TEXT>b</DOC>", "trec:1: a <TEXT> has no end"),
+         "trec:1: this <DOC> contains 2 <DOCNO>; is a </DOC> missing"),
+        ("<DOC><DOCNO>d1</DOCNO><TEXT>a</TEXT><TEXT>b</DOC>", "trec:1: unclosed <TEXT>"),
     ],
 )  # fmt: skip
 def test_documents_that_ran_together_are_refused(

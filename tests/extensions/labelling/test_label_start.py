@@ -116,7 +116,11 @@ def test_documents_of_other_haystacks_are_never_candidates(tmp_path: Path) -> No
         ("queries.jsonl", '{"id": "q1"}', "no field 'text'"),
         ("queries.jsonl", '{"id": "q1", "text": " "}', "has no text"),
         ("queries.jsonl", '{"id": "q1", "text": "a"}\n{"id": "q1", "text": "b"}', "line 1 already"),
-        ("queries.jsonl", '{"id": "q1", "text": "a", "ability": "magic"}', "'magic' is none of"),
+        (
+            "queries.jsonl",
+            '{"id": "q1", "text": "a", "ability": "magic"}',
+            "unknown ability 'magic'",
+        ),
         ("queries.jsonl", '{"id": "q1", "text": "a", "split": "mine"}', "'mine' is none of"),
         ("queries.csv", "id,words\nq1,a\n", "no column 'text'"),
         ("queries.doc", "a", "must be a file that ends in"),
