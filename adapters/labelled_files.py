@@ -147,17 +147,19 @@ def _fits(role: str, name: str) -> bool:
 
 
 def _splits(folder: Path, split: str) -> dict[str, Path]:
-    there = {}
-    for path in sorted(folder.iterdir()):
-        name = path.name.removesuffix(".gz")
-        if not path.is_dir() and not name.startswith((".", "README", "LICENSE")):
-            there[name.removesuffix(form_of(Path(name)))] = path
+    there: dict[str, Path] = {}
+    for path in sorted(folder.glob("[!.]*.*")):
+        name = Path(path.name.removesuffix(".gz"))
+        if path.is_dir() or name.suffix.lower() not in FORMS or name.stem == "README":
+            continue
+        if there.setdefault(name.stem, path) != path:
+            raise UsageError(f"{path}: {there[name.stem].name} is that split too; leave one")
     if split == "dev" and split not in there and "validation" in there:
         split = "validation"
     wanted = list(there) if split == "all" else [split]
-    if split not in ("all", *there):
+    if not there or split not in ("all", *there):
         raise UsageError(
-            f"{folder}: no {split}.tsv; available splits: {', '.join(there) or 'none'} (choose "
+            f"{folder}: no split {split}; available splits: {', '.join(there) or 'none'} (choose "
             "with --split)"
         )
     return {f"qrels/{name}": there[name] for name in wanted}

@@ -18,6 +18,9 @@ from harness.errors import FileUnavailableError, HarnessError, UsageError, requi
 from harness.io.files import sweep
 from harness.io.printed import printed
 
+_LEAST_ADDRESSES = 2**30
+"""Bytes of addresses below which loading the libraries may never end."""
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status: 0, 1 for a failed run or gate, 2 for wrong use."""
@@ -38,6 +41,7 @@ def _command(arguments: Sequence[str] | None) -> int:
         if "call" not in options:
             sys.stdout.flush()
             return 0
+        _respect_address_limit()
         require_names(*given)
         for place in filter(None, (getattr(options, name, "") for name in ("results", "out"))):
             sweep(Path(place) if os.path.isdir(place) else Path(place).parent)
@@ -57,14 +61,16 @@ def _command(arguments: Sequence[str] | None) -> int:
     except BrokenPipeError:  # of something else than what is printed to, and nothing is known of it
         return 128 + signal.SIGPIPE
     except MemoryError:
-        print(
-            "harness: the memory is used up; give the command more, or fewer --workers",
-            file=sys.stderr,
-        )
-        return 1
+        return _out_of_memory()
+    except ImportError as error:
+        if "failed to map segment" not in str(error):
+            raise
+        return _out_of_memory()
     except OSError as error:
         from harness.io.files import OF_THE_DISK
 
+        if error.errno == errno.ENOMEM:
+            return _out_of_memory()
         if error.errno not in {*OF_THE_DISK, errno.EBADF}:  # what is printed to was closed
             raise
         return _not_written(error)
@@ -76,6 +82,30 @@ def _require_folder() -> None:
         os.getcwd()
     except FileNotFoundError:
         raise UsageError("the working directory was removed; change to another one") from None
+
+
+def _respect_address_limit() -> None:
+    """Prepares the libraries for `ulimit -v`: OpenBLAS and Arrow reserve far more addresses than
+    memory, and loop for ever when they get none. Raises UsageError for a limit that is too low."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit == resource.RLIM_INFINITY:
+        return
+    if limit < _LEAST_ADDRESSES:
+        raise UsageError(
+            f"ulimit -v is {limit // 1024:,}, too low for SciPy and Arrow to load: set it to "
+            f"{_LEAST_ADDRESSES // 1024:,} or more"
+        )
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+
+
+def _out_of_memory() -> int:
+    print("harness: out of memory; give the command more, or fewer --workers", file=sys.stderr)
+    return 1
 
 
 def _parsed(given: Sequence[str]) -> argparse.Namespace:

@@ -89,6 +89,7 @@ HARMLESS = {
     "sort_key": "created_at_2024 -timestamp score",
     "key": "id user_id session_1",
     "tokenizer": "o200k_base words+marks porter",
+    "token": "[CLS] [MASK] <s> </s> <|endoftext|>",
     "pad_token": "<|endoftext|> [PAD] </s>",
     "auth": "basic none oauth2-client-credentials",
     "user": "Caroline caroline@example.com conv-26",

@@ -35,6 +35,9 @@ _SECRET_NAME = re.compile(
 )
 """Names of secrets, in lower case; other tokens, as `pad_token` of a tokenizer, are none."""
 
+_NO_SECRET = re.compile(r"|\[[^\s\[\]]+\]|<[^\s<>]+>")
+"""Nothing, and words of a tokenizer, as `[CLS]` and `</s>`: no secrets under any name."""
+
 _KEY_FORMS = (
     r"sk-[A-Za-z0-9]{16,}",  # OpenAI, DeepSeek
     r"[sp]k-(?:proj|svcacct|admin|ant|or|lf|let)-[\w-]{16,}",  # OpenAI, Anthropic, OpenRouter, ...
@@ -78,7 +81,7 @@ def refuse_in(where: str, values: Mapping[str, object]) -> None:
     """Raises UsageError for the first of these settings, at any depth, whose name is a secret's and
     whose value is a text other than `env:NAME`; an option of a command line is such a name too."""
     for path, name, value in _leaves(values):
-        if not isinstance(value, str) or not value:
+        if not isinstance(value, str) or _NO_SECRET.fullmatch(value):
             continue
         if found := _REFERENCE.fullmatch(value):
             from_environment(found[1])  # masked here too, where another process is given it
@@ -128,8 +131,7 @@ _taken: set[str] = set()
 
 
 def from_environment(variable: str) -> str | None:
-    """Returns the secret in a variable; None if it is empty or not set. It is masked in output from
-    then on."""
+    """Returns the secret in a variable, masked in output from then on; None if empty or not set."""
     value = os.environ.get(variable)
     if value:
         lines = (line.strip() for line in value.splitlines())
@@ -145,9 +147,7 @@ def from_environment(variable: str) -> str | None:
 
 def filled_in(value: Any, what: str) -> Any:
     """Returns settings with the values of `env:NAME`, at any depth; they must not be stored.
-
-    Raises UsageError, which begins with `what`, for a variable that is not set.
-    """
+    Raises UsageError, which begins with `what`, for a variable that is not set."""
     if isinstance(value, Mapping):
         return {key: filled_in(one, what) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -179,11 +179,8 @@ def masked(text: str) -> str:
 
 
 def without_known(texts: Iterable[str], given: Callable[[], Iterable[str]] = tuple) -> list[str]:
-    """Masks the values of variables in texts that a system or a model returns.
-
-    A value that occurs in what it was `given` is no secret, and stays: masking must not change
-    what is scored.
-    """
+    """Masks the values of variables in texts that a system or a model returns. A value that occurs
+    in what it was `given` stays: masking must not change what is scored."""
     left = [*texts]
     for secret in sorted(_taken, key=len, reverse=True):
         if any(secret in text for text in left) and not any(secret in text for text in given()):
@@ -198,7 +195,7 @@ def masked_in(value: Any, name: str = "") -> Any:
         return {masked(str(key)): masked_in(one, str(key)) for key, one in value.items()}
     if isinstance(value, list | tuple):
         return [masked_in(one, name) for one in value]
-    if not isinstance(value, str) or not value or _REFERENCE.fullmatch(value):
+    if not isinstance(value, str) or _NO_SECRET.fullmatch(value) or _REFERENCE.fullmatch(value):
         return value
     return MASK if secret_name(name) else masked(value)
 

@@ -99,14 +99,13 @@ class RunNotes(Record):
     """Counts of corrections to the system's answers.
 
     `documents_beyond_k`, `duplicate_documents` and `padding` (-1 for no document) were removed;
-    `scores_dropped` answers lost their scores, as others had none; `sorted_by_score` is in runs of
-    earlier versions alone. `self_excluded`: the query's own document is removed from its ranking.
+    `scores_dropped` answers lost their scores, as others had none. `self_excluded`: the query's own
+    document is removed from its ranking.
     """
 
     documents_beyond_k: int = 0
     duplicate_documents: int = 0
     padding: int = 0
-    sorted_by_score: int = 0
     scores_dropped: int = 0
     self_excluded: bool = False
 

@@ -1,7 +1,4 @@
-"""What clients of services share: locks between processes, and addresses.
-
-Who waits long is told what for; the time is excluded from latencies.
-"""
+"""Locks between processes, and addresses of services. Waiting is logged and not in latencies."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -26,21 +23,24 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 _SILENT = 5.0
-"""Seconds of waiting, or of a pause, after which it is said what for."""
+"""Seconds of waiting after which a note says what for."""
 
 _log = logging.getLogger(__name__)
 
 _mine: set[Path] = set()
-"""What this process holds."""
+"""The locks that this process holds."""
 
 
 @contextmanager
-def locked(path: Path, note: Callable[[], str], silent: float = _SILENT) -> Iterator[None]:
-    """Hold the lock of a file; `note` is told after `silent` seconds of waiting for it."""
+def locked(
+    path: Path, note: Callable[[], str], silent: float = _SILENT, *, remove: bool = False
+) -> Iterator[None]:
+    """Holds the lock of a file, and logs `note` after `silent` seconds of waiting for it. With
+    `remove` the file is removed at the end."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
-    # What a call that was left behind holds is no other's, and is not waited for for ever.
+    # If an abandoned call of this process holds it, waiting counts, so that a time limit ends it.
     with nullcontext() if path in _mine else waiting():
         try:
             lock.acquire(timeout=silent)
@@ -52,15 +52,18 @@ def locked(path: Path, note: Callable[[], str], silent: float = _SILENT) -> Iter
         yield
     finally:
         _mine.discard(path)
+        with suppress(OSError):  # a process that waits opens the file anew in each attempt
+            if remove:
+                path.unlink()
         lock.release()
 
 
 @contextmanager
 def in_turn(path: Path, what: str) -> Iterator[None]:
-    """Hold the lock of a file that several want again and again, each in turn.
+    """Holds the lock of a file that several processes need again and again, each in turn.
 
-    Who wants it waits at a gate, and keeps that closed until it has the lock: so who has just let
-    the lock go comes after. While it waits, it is told for which process and `what` that does.
+    A second lock, the gate, is held while waiting: a process that just released the lock has to
+    queue for the gate. The log names the process that holds the lock, and `what` it does.
     """
     holder = path.with_suffix(".by")
 
@@ -80,7 +83,7 @@ def in_turn(path: Path, what: str) -> Iterator[None]:
 
 @dataclass
 class _Held:
-    """A lock that this process has, and whose turn it is by it."""
+    """A lock that this process holds, and the retriever that owns it."""
 
     lock: BaseFileLock
     by: weakref.ref[ServiceLock]
@@ -92,9 +95,9 @@ _held: dict[str, _Held] = {}
 class ServiceLock:
     """A lock on the service at an address, which can hold only one haystack at a time.
 
-    Processes of one machine wait for each other, by a lock on a file that stands for the address;
-    of two retrievers in one process the later one takes it over. `waited` is seconds in total.
-    Several locks must be acquired in the order of their addresses.
+    Processes of one machine wait for each other, by a lock file per address; of two retrievers in
+    one process the later takes the lock over. `waited` is the total in seconds. Acquire several
+    locks in the order of their addresses.
     """
 
     def __init__(self, address: str) -> None:
@@ -103,10 +106,8 @@ class ServiceLock:
         weakref.finalize(self, _forgotten, address)  # nobody has to close a retriever
 
     def acquire(self) -> None:
-        """Waits for the lock and takes it.
-
-        Raises RuntimeError if it would have to wait while it holds the lock of a later address.
-        """
+        """Waits for the lock and takes it. Raises RuntimeError if it would have to wait while this
+        process holds the lock of a later address."""
         if self._address in _held:
             _held[self._address].by = weakref.ref(self)
             return
@@ -121,8 +122,8 @@ class ServiceLock:
         except Timeout:
             if before:  # two that each have what the other waits for would wait for ever
                 raise RuntimeError(
-                    f"{self._address} is in use, and holds one haystack at a time; this process "
-                    f"holds {max(_held)} meanwhile: let both hold several, or take one worker"
+                    f"{self._address} is in use and holds one haystack at a time, and this process "
+                    f"holds {max(_held)}: let both hold several haystacks, or use one worker"
                 ) from None
             _log.warning(
                 f"note: waiting for {self._address}: it holds one haystack at a time, and another "
@@ -155,7 +156,7 @@ def _forgotten(address: str) -> None:
 
 
 def _file(address: str) -> Path:
-    """The same for all processes of a user on this machine, whatever cache folder they use."""
+    """Returns the lock file of an address: one per user and machine, for any cache folder."""
     user = os.getuid() if hasattr(os, "getuid") else os.environ.get("USERNAME", "")
     folder = Path(tempfile.gettempdir()) / f"harness-services-{user}"
     folder.mkdir(mode=0o700, exist_ok=True)
@@ -166,10 +167,8 @@ T = TypeVar("T")
 
 
 def check_url(what: str, url: str, secret: str = "") -> SplitResult:
-    """Return the parts of an address of HTTP; `secret` is the variable that may hold a secret.
-
-    Raises ValueError for another address, UsageError for one with a user or a password.
-    """
+    """Returns the parts of an HTTP address; `secret` is the variable for a secret. Raises
+    ValueError for another address, and UsageError for one with a user or a password."""
     refuse_address(f"{what}: url", url, *([f"give a secret as {secret}"] if secret else []))
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -178,7 +177,7 @@ def check_url(what: str, url: str, secret: str = "") -> SplitResult:
 
 
 def reach(what: str, url: str, ask: Callable[[], T]) -> T:
-    """Return the server's answer to its first call. Raises RunError, with the reason, if none."""
+    """Returns a server's answer to its first call. Raises RunError with the reason if it fails."""
     try:
         return ask()
     except HarnessError:

@@ -47,7 +47,8 @@ class Fields:
 
     `names`: of each field, what it may be called, its own name first. `needed` must be there.
     `passed`: known, and of no use here. `numbers`: without one of these fields no other may hold
-    numbers, since it could be the one that counts. `bare`: names that are of a text where a column
+    numbers, since it could be the one that counts; `numbers_advice` is
+    what the error advises about `{name}`. `bare`: names that are of a text where a column
     of ids stands beside it, as `query` beside `query_id`.
     """
 
@@ -56,6 +57,10 @@ class Fields:
     passed: tuple[str, ...] = ()
     numbers: tuple[str, ...] = ()
     bare: tuple[str, ...] = ()
+    numbers_advice: str = (
+        "if more of it is better, add --score-column {name} (score_column= of read_rankings), else "
+        "take it out"
+    )
 
     def read(
         self, given: Sequence[str], ignored: Collection[str] = (), remedy: str = ""
@@ -107,17 +112,10 @@ class Fields:
             return
         for name in numbers:
             wanted = " or ".join(self.numbers)
-            if self.numbers == ("grade",):
-                advice = "call it grade, or take it out"
-            elif _DISTANCE.fullmatch(plain(name)):
+            if "grade" not in self.numbers and _DISTANCE.fullmatch(plain(name)):
                 advice = "of a distance less is better: give a score, or the rank"
-            elif self is HITS:
-                advice = "if more of it is better, call it score (--score-column is not for hits)"
             else:
-                advice = (
-                    f"if more of it is better, add --score-column {name} (score_column= of "
-                    "read_rankings), else take it out"
-                )
+                advice = self.numbers_advice.format(name=name)
             raise FieldError(f"{name!r} holds numbers, and there is no {wanted}: {advice}")
 
     def scored_by(self, column: str) -> Fields:
@@ -275,6 +273,7 @@ HITS = Fields(
     passed=_QUERY_ID,
     numbers=RUN.numbers,
     bare=_BARE,
+    numbers_advice="if more of it is better, call it score (--score-column is not for hits)",
 )
 """A hit: a document, or a text of the system's own with the documents that are its sources."""
 
@@ -291,6 +290,7 @@ QRELS = Fields(
     passed=("q0", "iter", "iteration"),  # TREC's second column
     numbers=("grade",),
     bare=_BARE,
+    numbers_advice="call it grade, or take it out",
 )
 
 QUERIES = Fields(

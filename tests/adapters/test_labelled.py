@@ -315,8 +315,16 @@ def test_splits_are_the_files_under_qrels(home: Path, tmp_path: Path) -> None:
     folder = write(tmp_path / "mine", files)
     assert open_dataset("labelled", source=folder, split="dev").query_ids == ["q0"]
     assert open_dataset("labelled", source=folder, split="all").query_ids == ["q0", "q1"]
-    with pytest.raises(UsageError, match=r"no test.tsv; available splits: dev, train"):
+    with pytest.raises(UsageError, match=r"no split test; available splits: dev, train"):
         open_dataset("labelled", source=folder)
+    for stray in ("README.md", "train.tsv~", "dev.tsv.bak", ".DS_Store", "notes"):
+        (folder / "qrels" / stray).write_text("no qrels\n")
+    assert open_dataset("labelled", source=folder, split="all").query_ids == ["q0", "q1"]
+    (folder / "qrels" / "dev.csv").write_text("query,document\nq2,d1\n")
+    with pytest.raises(UsageError, match=r"dev\.tsv: dev\.csv is that split too; leave one"):
+        open_dataset("labelled", source=folder, split="all")
+    for stray in ("README.md", "train.tsv~", "dev.tsv.bak", ".DS_Store", "notes", "dev.csv"):
+        (folder / "qrels" / stray).unlink()
     (folder / "qrels" / "dev.tsv").rename(folder / "qrels.txt")
     (folder / "qrels" / "train.tsv").unlink()
     (folder / "qrels").rmdir()

@@ -26,7 +26,7 @@ from harness.runs.folder.run_folder import RunFolder, read_scores
 KEYS: dict[str, str | None] = {
     "unit": "level",
     "counts/judgements": "counts/qrels",
-    "answers_sorted_by_score": "sorted_by_score",
+    "answers_sorted_by_score": None,  # such answers are refused
     "answers_whose_scores_were_dropped": "scores_dropped",
     "documents_beyond_k_left_out": "documents_beyond_k",
     "own_document_left_out": "self_excluded",

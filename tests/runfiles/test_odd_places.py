@@ -47,6 +47,9 @@ def test_pipes_and_devices_are_refused_and_not_read_to_their_end(
         open_dataset("labelled", source=folder)
 
 
+_RUN = "run --dataset sample --retriever bm25"
+
+
 @contextmanager
 def _somebody() -> Iterator[Path]:
     """A folder of somebody who is not root, whom permissions do not bind."""
@@ -93,6 +96,25 @@ def test_a_working_directory_that_was_removed_is_said(tmp_path: Path) -> None:
     )
     said = "harness: the working directory was removed; change to another one\n"
     assert (done.returncode, done.stderr.splitlines(keepends=True)[-1:]) == (2, [said])
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="has no ulimit")
+@pytest.mark.parametrize(("limit", "status"), [(900_000, 2), (1_048_576, 0)])
+def test_a_limit_of_addresses_never_lets_a_run_hang(
+    tmp_path: Path, limit: int, status: int
+) -> None:
+    done = subprocess.run(
+        ["sh", "-c", f'ulimit -v {limit}; exec "{sys.executable}" -m harness {_RUN}'],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == status, done.stderr
+    if status:
+        (line,) = done.stderr.splitlines()
+        assert line.startswith("harness: ulimit -v is 900,000, too low for SciPy and Arrow")
 
 
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.ENOSYS])

@@ -59,7 +59,7 @@ function controls() {
   const one = (label, name, id, options, value, as = String) =>
     select(label, options, value, (next) => chosen.set({ [name]: as(next) }), { id });
   const names = datasets.map(({ name }) => name);
-  const slices = dataset.slices.map((name) => [name, name === "all" ? "all questions" : name]);
+  const slices = dataset.slices.map((name) => [name, name === "all" ? "all queries" : name]);
   const periods = PERIODS.filter((n) => n < nights.length).map((n) => [n, `last ${n} nights`]);
   replace(
     find("choices"),

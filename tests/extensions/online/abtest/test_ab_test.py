@@ -428,6 +428,8 @@ def test_interleaved_clicks_are_a_sign_test_on_users(tmp_path: Path) -> None:
     assert found.preference == pytest.approx((25 - 10) / 40 / 2)
     assert found.low < found.preference < found.high
     assert found.anytime_low < 0 < found.anytime_high
+    assert f"over {found.units} units" in found.method
+    assert "observations" not in str(found)
     assert "that counts only if" in str(found)
     once = ABTest("old", "new", name="draft", interleave=True, one_observation_per_unit=True)
     assert "Nothing is recorded yet." in str(once.report())
