@@ -1,1 +1,1 @@
-"""What is concluded from scores: comparisons, boards, sweeps, causes, gates, verification."""
+"""Analysis of scored runs: comparisons, boards, sweeps, causes, gates, verification."""

@@ -1,7 +1,7 @@
-"""Results that authors report of their systems, as data beside what is measured here.
+"""Results that authors report for their systems, for comparison with measured ones.
 
-A claim is one number, with its protocol as far as it is known, whether it is comparable with our
-numbers and why, and, where its rankings are published, what they score here.
+A claim is one number, with its protocol as far as known, whether and why it is comparable with
+measured numbers, and the score of its published rankings, if there are any.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from harness.io.records import Record, convert
 from harness.records.scores import ScoredDataset
 
 _SAME_DATA = {"longmemeval/s-ids": "longmemeval/s"}
-"""Datasets of which the questions and evidence are those of another."""
+"""Datasets with the questions and evidence of another dataset."""
 
 Text = Annotated[str, Meta(pattern=r"\S")]
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -34,7 +34,7 @@ class ClaimedFile(Record):
 
 
 class RescoredResult(Record):
-    """What the published file scores here, to six decimals; `metric` is of memory/1."""
+    """The score of the published file, to six decimals; `metric` is of memory/1."""
 
     metric: Text
     dataset: Text
@@ -44,7 +44,7 @@ class RescoredResult(Record):
 
 
 class Claim(Record):
-    """One number that is claimed of a system."""
+    """One number that is claimed for a system."""
 
     id: Annotated[Text, Meta(description="Unique; it never changes.")]
     system: Annotated[Text, Meta(description="As its authors name it.")]
@@ -105,9 +105,9 @@ def read_claims(path: Path) -> list[Claim]:
 
 
 def claims_for(claims: Sequence[Claim], dataset: ScoredDataset) -> list[Claim]:
-    """Returns the claims on a board's dataset, whatever their granularity.
+    """Returns the claims on a board's dataset, of any granularity.
 
-    One of another granularity is not comparable, and its reason says so. LongMemEval-S and its ids
+    Claims of another granularity are not comparable, with that as reason. LongMemEval-S and its ids
     are one dataset.
     """
     granularity = dataset.granularity
@@ -124,5 +124,5 @@ def claims_for(claims: Sequence[Claim], dataset: ScoredDataset) -> list[Claim]:
 
 
 def on_dataset(claims: Iterable[Claim], name: str) -> list[Claim]:
-    """Returns the claims on a dataset, or on one that has the same questions and evidence."""
+    """Returns the claims on a dataset, or on one with the same questions and evidence."""
     return [one for one in claims if one.dataset in (name, _SAME_DATA.get(name, name))]

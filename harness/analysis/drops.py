@@ -1,8 +1,8 @@
-"""Numbers of a run beside those of a baseline, tested together: did any of them fall?
+"""Tests whether any numbers of a run fell below those of a baseline.
 
-One family of all that are named, whatever their protocol, metric and slice. They are means over the
-same queries, so that one set of signs is flipped for all of them, and the correction is as strict
-as they are different (`harness.stats.joint`; of fewer than ten haystacks, t tests).
+All numbers are one family, of any protocol, metric and slice. They are means over the same queries,
+so the same signs are flipped for all of them, and the correction depends on how different they are
+(`harness.stats.joint`; t tests for fewer than ten haystacks).
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ Place = tuple[Block, str, str]
 
 @dataclass(frozen=True)
 class Drop:
-    """One number before and now, over the queries that have a value in both runs.
+    """One number before and now, over the queries with a value in both runs.
 
-    `p` is one-sided (did it fall?), and corrected for all `tests` drops together; `least` is the
-    smallest that there could be, of a fall from 1 to 0 in all `clusters` of `cluster_by` (queries,
-    haystacks), beside the other drops as they are. `detectable` is the smallest drop that this very
-    test would have shown with 80% power, NaN where that is not known (`JointTest`).
+    `p` is one-sided (did it fall?), and corrected for all `tests` drops; `least` is the smallest
+    possible p, for a fall from 1 to 0 in all `clusters` of `cluster_by` (queries, haystacks), with
+    the other drops as they are. `detectable` is the smallest drop that this test shows with 80%
+    power, NaN if unknown (`JointTest`).
     """
 
     before: float
@@ -52,12 +52,12 @@ class Drop:
 
     @property
     def fell(self) -> float:
-        """By how much; below 0 where it rose."""
+        """Size of the drop; below 0 for a rise."""
         return self.before - self.now
 
     @property
     def open(self) -> bool:
-        """Whether it changed and nothing could have been shown, not even a fall from 1 to 0."""
+        """Whether it changed, but not even a fall from 1 to 0 would be significant."""
         return abs(self.fell) > EQUAL and not self.shown and self.least > self.alpha
 
     @property
@@ -66,14 +66,14 @@ class Drop:
         return self.p <= self.alpha
 
     def __str__(self) -> str:
-        """What was found, and what could have been."""
+        """The result, and the smallest drop that could have been shown."""
         family = f"{self.tests} drops together, " if self.tests > 1 else ""
         said = f"{self.before:.4f} -> {self.now:.4f}, {0.0 - self.fell:+.4f}, p {self.p:.4f}"
         return f"{said} ({family}{self.clusters} {self.cluster_by}); {self.could_show}"
 
     @property
     def could_show(self) -> str:
-        """The smallest drop that could have been shown, or why none could."""
+        """The smallest drop that could have been shown, or the reason why none could."""
         if self.open:
             return f"nothing could have been shown (least p {self.least:.3g})"
         if self.detectable <= 1:
@@ -83,7 +83,7 @@ class Drop:
 
     @property
     def remedy(self) -> str:
-        """What to do where nothing could have been shown."""
+        """What to do if nothing could have been shown."""
         remedy = f"take more {self.cluster_by}"
         if self.cluster_by == "haystacks":
             remedy += ', or cluster_by = "queries" if questions to one haystack are independent'
@@ -95,8 +95,8 @@ def drops(
 ) -> list[Drop]:
     """Compare these numbers of two runs, query by query, as one family.
 
-    `cluster_by` is what is taken for independent, as in a comparison. Raises UsageError for
-    another one, for runs that do not compare, and for numbers that one of them lacks.
+    `cluster_by` are the independent units, as in a comparison. Raises UsageError for other units,
+    for runs that do not compare, and for numbers that one of them lacks.
     """
     blocks = list(dict.fromkeys(block for block, _, _ in places))
     if apart := differing(essentials((before, now), blocks)):
@@ -116,7 +116,7 @@ def drops(
 def drops_of(
     before: Values, now: Values, clusters: Sequence[str] | None, cluster_by: str, alpha: float
 ) -> list[Drop]:
-    """As `drops`, of matrices (queries, numbers), NaN where a query has no value."""
+    """`drops` of matrices (queries, numbers), NaN for missing values."""
     differences = before - now
     differences[np.abs(differences) <= EQUAL] = 0.0
     lacking = np.isnan(differences)

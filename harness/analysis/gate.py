@@ -1,28 +1,28 @@
-"""Hold a scored run against rules; nothing is computed here that scores and comparison have not.
+"""Checks a scored run against the rules of a TOML file.
 
-The rules are a TOML file:
+For example:
 
-    baseline = "results/last-release"      # a run folder; `--baseline` goes over it
+    baseline = "results/last-release"      # a run folder; `--baseline` overrides it
     failed = 0                             # queries that may fail
-    alpha = 0.05                           # for all drops together, as one family
-    cluster_by = "auto"                    # what is independent: haystacks, queries, auto
+    alpha = 0.05                           # for all drops, as one family
+    cluster_by = "auto"                    # independent units: haystacks, queries, auto
 
     [[at_least]]
     metric = "recall@10"
     value = 0.60
     slice = "temporal"                     # an ability, a category, `answerable` or `all` (default)
-    protocol = "memory"                    # the first that has the metric, if not given
-    level = "turn>session"                  # the run's granularity, if not given
+    protocol = "memory"                    # default: the first with the metric
+    level = "turn>session"                  # default: the run's granularity
 
-    [[at_most]]                            # the same, from above
+    [[at_most]]                            # the same for an upper bound
 
     [[no_drop]]
     metric = "recall@10"
     max_drop = 0.02                        # a significant drop beyond this fails
     slice = "all"
 
-Checks are printed, or written as JUnit XML, which CI services show beside tests. A check passes,
-fails, or is open: so few independent units could not have shown any drop.
+Checks are printed, or written as JUnit XML for CI services. A check passes, fails, or is
+inconclusive (`open`) if there are too few independent units to show any drop.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class NumberRule(Record):
 
     @property
     def name(self) -> str:
-        """The number as checks name it: `recall@10 (temporal, memory)`."""
+        """The number in the names of checks: `recall@10 (temporal, memory)`."""
         where = ", ".join(part for part in (self.slice, self.protocol, self.level) if part)
         return f"{self.metric} ({where})"
 
@@ -92,7 +92,7 @@ R = TypeVar("R", bound=NumberRule)
 class GateRules(Record):
     """The TOML file of a gate.
 
-    `alpha` is for all drops together, `cluster_by` the independent units, as in a comparison.
+    `alpha` is for all drops together, `cluster_by` are the independent units, as in a comparison.
     """
 
     at_least: list[GateMinimum] = field(default_factory=list)
@@ -105,7 +105,7 @@ class GateRules(Record):
 
     @property
     def thresholds(self) -> list[GateThreshold]:
-        """All bounds."""
+        """All lower and upper bounds."""
         return [*self.at_least, *self.at_most]
 
     @property
@@ -115,10 +115,12 @@ class GateRules(Record):
 
     @classmethod
     def read(cls, path: Path) -> GateRules:
-        """Raises UsageError for a file that is missing, broken or asks for nothing."""
+        """Read rules. Raises UsageError for a file that is missing, broken or without checks."""
         rules = read_toml_record(path, cls, "--config")
         if not rules.thresholds and not rules.no_drop:
-            raise UsageError(f"--config {path}: asks for nothing; see [[at_least]], [[no_drop]]")
+            raise UsageError(
+                f"--config {path}: has no checks; add [[at_least]], [[at_most]] or [[no_drop]]"
+            )
         baseline = None if rules.baseline is None else str(path.parent / rules.baseline)
         return replace(
             rules,
@@ -130,7 +132,7 @@ class GateRules(Record):
 
 
 def _canonical(rules: Sequence[R]) -> list[R]:
-    """Returns rules with metrics as scores.json names them. Raises UsageError for unknown ones."""
+    """Returns rules with the metric names of scores.json. Raises UsageError for unknown ones."""
     return [
         rule
         if rule.protocol == ANSWERS.name
@@ -141,10 +143,10 @@ def _canonical(rules: Sequence[R]) -> list[R]:
 
 @dataclass(frozen=True)
 class GateResult:
-    """One rule held against the run: `message` is what was found, `signature` the number's own.
+    """The outcome of one rule, with the `signature` of its number.
 
-    `open` says that no drop could have been shown, whatever had happened. An open check claims
-    nothing; it has `passed` where the number did not fall by more than was allowed.
+    `open`: no drop could have been significant. Such a check is inconclusive; it has `passed` if
+    the number did not fall by more than the allowed amount.
     """
 
     rule: str
@@ -162,8 +164,8 @@ class GateResult:
 def gate(folder: Path, rules: GateRules, baseline: Path | None = None) -> list[GateResult]:
     """Check a run folder.
 
-    Raises UsageError for what cannot be checked: no such metric or slice, no baseline where one is
-    needed, a baseline that does not compare.
+    Raises UsageError for unknown metrics and slices, for a missing baseline, and for one that does
+    not compare.
     """
     run = ScoredRun.read(folder)
     checks = [failed_check(run, rules.failed)]
@@ -182,13 +184,13 @@ def gate(folder: Path, rules: GateRules, baseline: Path | None = None) -> list[G
 
 
 def failed_check(run: ScoredRun, allowed: int) -> GateResult:
-    """Whether no more queries failed than may."""
+    """Check the number of failed queries."""
     failed, asked = run.scores.queries.failed, run.scores.queries.asked
     return GateResult(f"failed queries <= {allowed}", failed <= allowed, f"{failed} of {asked}")
 
 
 def threshold_check(run: ScoredRun, rule: GateThreshold) -> GateResult:
-    """Hold one number against its bound. Raises UsageError where the run does not have it."""
+    """Check one number against its bound. Raises UsageError if the run does not have it."""
     result = result_of(run, rule)[1]
     sign = ">=" if rule.above else "<="
     name = f"{rule.name} {sign} {rule.value:g}"
@@ -204,10 +206,10 @@ def threshold_check(run: ScoredRun, rule: GateThreshold) -> GateResult:
 
 
 def result_of(run: ScoredRun, rule: NumberRule) -> tuple[Block, MetricResult]:
-    """The number of a rule and where it stands.
+    """The number of a rule, with its protocol and level.
 
-    That is the first protocol at the run's granularity that has its metric. Raises UsageError where
-    none does.
+    By default of the first protocol at the run's granularity that has its metric. Raises UsageError
+    if none has.
     """
     level = rule.level or run.scores.dataset.granularity
     blocks = {
@@ -233,7 +235,7 @@ def result_of(run: ScoredRun, rule: NumberRule) -> tuple[Block, MetricResult]:
 
 
 def _no_drops(run: ScoredRun, baseline: Path, rules: GateRules) -> list[GateResult]:
-    """All drops as one family, whatever their metrics and slices."""
+    """Check all drops as one family, of any metrics and slices."""
     places = [(result_of(run, rule)[0], rule.metric, rule.slice) for rule in rules.no_drop]
     found = drops(ScoredRun.read(baseline), run, places, rules.cluster_by, rules.alpha)
     pairs = zip(rules.no_drop, found, strict=True)
@@ -246,16 +248,16 @@ def _no_drops(run: ScoredRun, baseline: Path, rules: GateRules) -> list[GateResu
 
 
 def may_pass(fell: float, max_drop: float, *, shown: bool, open: bool) -> bool:
-    """Whether a number that `fell` so much passes: the one rule of gates and nightly lists.
+    """Whether a number that `fell` by this amount passes, in gates and nightly lists.
 
-    It does not where it fell by more than `max_drop` and that is significant (`shown`), nor where
-    so few units could not have shown anything (`open`), since nobody can call that noise.
+    It does not if it fell by more than `max_drop` and either the drop is significant (`shown`), or
+    none could have been (`open`), since noise is then no explanation.
     """
     return not (fell > max_drop and (shown or open))
 
 
 def drop_check(rule: str, drop: Drop, max_drop: float) -> GateResult:
-    """Hold a drop against what it may be (`may_pass`); open where nothing could have been shown."""
+    """Check a drop (`may_pass`); open if no drop could have been significant."""
     if not drop.clusters:
         return GateResult(rule, False, "not measurable: no query has a value in both")
     passed = may_pass(drop.fell, max_drop, shown=drop.shown, open=drop.open)
@@ -264,7 +266,7 @@ def drop_check(rule: str, drop: Drop, max_drop: float) -> GateResult:
 
 
 def status(checks: Sequence[GateResult]) -> int:
-    """Exit status: 1 where a check failed, 2 where none did and an open one has not passed."""
+    """Exit status: 1 if a check failed, else 2 if an open check has not passed, else 0."""
     missed = [check.outcome for check in checks if not check.passed]
     return 1 if "FAIL" in missed else 2 if missed else 0
 
@@ -273,9 +275,9 @@ def status(checks: Sequence[GateResult]) -> int:
 
 
 def write_junit(checks: Sequence[GateResult], run: str, path: Path) -> None:
-    """Write a test case a check; an open one is skipped, or an error where it has not passed.
+    """Write a test case per check; open checks are skipped, or errors if they have not passed.
 
-    Raises UsageError where the file cannot be written.
+    Raises UsageError if the file cannot be written.
     """
     found = [(check.outcome, check.passed) for check in checks]
     counts = {

@@ -1,4 +1,4 @@
-"""A scored run folder, as columns by protocol; and what must agree for two of them to compare."""
+"""Reads scored run folders, and checks whether they compare."""
 
 from __future__ import annotations
 
@@ -31,8 +31,7 @@ Block = tuple[str, str]
 
 @dataclass(frozen=True)
 class ScoredRun:
-    """run.json, scores.json and scores.parquet of one folder: of a run, or of answers, which say
-    who they are in answers.json. Nothing else of it is read."""
+    """run.json (answers.json for answers), scores.json and scores.parquet of one folder."""
 
     folder: Path
     record: RunRecord | AnswersRecord | None
@@ -41,7 +40,9 @@ class ScoredRun:
 
     @classmethod
     def read(cls, folder: Path) -> ScoredRun:
-        """Raises UsageError for a folder that is no run, was not scored, or holds files that were
+        """Read a folder.
+
+        Raises UsageError for a folder that is no run or was not scored, and for files that were
         changed or contradict each other."""
         record = record_of(folder)
         for name in ("scores.json", "scores.parquet"):
@@ -76,9 +77,9 @@ class ScoredRun:
 
     @property
     def scorable(self) -> tuple[int, str]:
-        """How many queries were asked that some protocol could score, and the digest of their ids.
+        """The number of queries that a protocol could score, and the digest of their ids.
 
-        Whether others were asked changes no score: those without an answer, or without evidence.
+        Other queries, without an answer or evidence, do not change scores.
         """
         scorable = self.scores.queries.scorable
         return scorable.n, scorable.digest
@@ -99,7 +100,7 @@ def record_of(folder: Path) -> RunRecord | AnswersRecord:
 
 @dataclass(frozen=True)
 class BlockRows:
-    """The rows of scores.parquet that belong to one protocol; one a query."""
+    """The rows of scores.parquet of one protocol, one per query."""
 
     table: pa.Table
 
@@ -114,7 +115,7 @@ class BlockRows:
         return np.array(self.table[column].to_pylist(), dtype=str)
 
     def values(self, metric: str, order: Sequence[str] | None = None) -> Values:
-        """A metric by query, in the order of these ids; NaN where it was not scored or asked."""
+        """A metric by query, in the order of these ids; NaN if it was not scored."""
         found = np.asarray(self.table[metric].to_numpy(zero_copy_only=False), np.float64)
         if order is None or order == self.queries:
             return found
@@ -128,12 +129,12 @@ class BlockRows:
         return names
 
 
-# -- What must agree for runs to compare, and what differs between them ----------------------------
+# -- Settings that must agree for runs to compare, and those that differ ---------------------------
 
 
 @dataclass(frozen=True)
 class Differing:
-    """One thing that is not the same in all runs: its name, and its value in each, as text."""
+    """A setting that differs between runs, with its value in each, as text."""
 
     what: str
     values: tuple[str, ...]
@@ -143,14 +144,14 @@ class Differing:
 
 
 def _short(value: str) -> str:
-    """A SHA-256 digest by its first digits, which tell it from others; all else as it is."""
+    """The first digits of a SHA-256 digest; other values unchanged."""
     return value[:12] if re.fullmatch("[0-9a-f]{64}", value) else value
 
 
 def essentials(runs: Sequence[ScoredRun], blocks: Sequence[Block]) -> list[dict[str, str]]:
-    """Everything that must agree, by run; `blocks` are the protocols that are to be compared."""
+    """Settings that must agree, by run; `blocks` are the protocols to compare."""
     queries = [(len(run.asked), digest(run.asked)) for run in runs]
-    if len({run.scorable for run in runs}) == 1:  # others that were asked make no difference
+    if len({run.scorable for run in runs}) == 1:  # other queries make no difference
         queries = [run.scorable for run in runs]
     return [_essentials(run, blocks, *of) for run, of in zip(runs, queries, strict=True)]
 
@@ -181,10 +182,9 @@ def _essentials(run: ScoredRun, blocks: Sequence[Block], n: int, of: str) -> dic
 
 
 def by_depth(runs: Sequence[ScoredRun], block: Block) -> dict[str, str]:
-    """The metrics of a protocol that do not compare in rankings of several depths, and the remedy.
+    """The metrics of a protocol that do not compare at the depths of the runs, with the remedy.
 
-    Those are the ones that deeper rankings could change in a run that is not as deep as another, or
-    give it.
+    These are the ones that a deeper ranking could change in a shallower run, or add to it.
     """
     deepest = max(run.scores.depth for run in runs)
     known = {metric: None for run in runs for metric in _metrics_of(run, block)}
@@ -203,7 +203,7 @@ def by_depth(runs: Sequence[ScoredRun], block: Block) -> dict[str, str]:
 
 
 def require_depth(runs: Sequence[ScoredRun], block: Block, metric: str) -> None:
-    """Raises UsageError for a metric that the depths of the runs could change; see `by_depth`."""
+    """Raise UsageError for a metric that the depths of the runs could change; see `by_depth`."""
     if remedy := by_depth(runs, block).get(metric):
         raise UsageError(f"{metric} does not compare, as depth could change it: {remedy}")
 
@@ -211,8 +211,9 @@ def require_depth(runs: Sequence[ScoredRun], block: Block, metric: str) -> None:
 def depths_refuse(
     runs: Sequence[ScoredRun], blocks: Sequence[Block], metrics: Sequence[str]
 ) -> str:
-    """The remedy where the depths leave nothing to compare: none of `metrics` (empty: of all that
-    the runs have in common) under any protocol. Empty where they leave something."""
+    """The remedy if depths exclude all `metrics` (empty: all common ones) under every protocol.
+
+    Empty if a metric is left."""
     if len({run.scores.depth for run in runs}) == 1:
         return ""
     remedy = ""
@@ -232,15 +233,15 @@ def _metrics_of(run: ScoredRun, block: Block) -> list[str]:
 
 
 def _cut(metric: str) -> int:
-    """The cut-off in a metric's name, 0 where there is none."""
+    """The cut-off in a metric's name, or 0."""
     cut = metric.rpartition("@")[2]
     return int(cut) if cut.isdecimal() else 0
 
 
 def shared_blocks(runs: Sequence[ScoredRun], protocols: Sequence[str]) -> list[Block]:
-    """Protocols to compare by: the named ones, else those that every run was scored under.
+    """Protocols to compare: the named ones, else those common to all runs.
 
-    Where no protocol is common to all, those of the first run, which is then a difference.
+    If none is common, those of the first run, which is then reported as a difference.
     """
     order = list(dict.fromkeys(block for run in runs for block in run.blocks))
     if protocols:
@@ -250,7 +251,7 @@ def shared_blocks(runs: Sequence[ScoredRun], protocols: Sequence[str]) -> list[B
 
 
 def differing(maps: Sequence[Mapping[str, str]]) -> list[Differing]:
-    """The keys whose values are not all the same."""
+    """The keys with different values."""
     keys = dict.fromkeys(key for values in maps for key in values)
     rows = [Differing(key, tuple(values.get(key, "-") for values in maps)) for key in keys]
     return [row for row in rows if len(set(row.values)) > 1]
@@ -264,7 +265,7 @@ def settings(run: ScoredRun) -> dict[str, str]:
     parts = {name: record.get(name) for name in ("retriever", "settings", "versions")}
     flat: dict[str, str] = {}
     _flatten("", parts, flat)
-    if "retriever.name" in flat:  # a run has a name of its own
+    if "retriever.name" in flat:  # run names always differ
         flat = {"system": flat.pop("retriever.name"), **flat}
     return {name.removeprefix("settings.").removeprefix("retriever."): flat[name] for name in flat}
 

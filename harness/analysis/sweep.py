@@ -1,4 +1,4 @@
-"""Runs every setting, chooses the best on the development part, reports it on the held-out one."""
+"""Runs all settings, chooses the best on a development part, reports it on the held-out part."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ class Tried:
 class Chosen:
     """The best setting of one metric; `place` is among those that were tried.
 
-    `held_out` is its value on the held-out part. `difference` is that from the setting `against`:
-    the metric's first one, or where that is the best, the second best. All are None where there is
-    no other part. `tied` counts other settings that were as good on the development part.
+    `held_out` is its value on the held-out part. `difference` is the difference to the setting
+    `against`: the first one, or the second best if the first is the best. All are None without a
+    held-out part. `tied` counts other settings that were as good on the development part.
     """
 
     place: int
@@ -62,12 +62,12 @@ class Chosen:
 
 @dataclass(frozen=True)
 class Sweep:
-    """What a sweep found.
+    """The result of a sweep.
 
-    `tried` is in the order of the settings. One is chosen for each metric: where `k` is swept over,
-    its cut-offs are different metrics, and to ask for the best of those would be to ask for the
-    largest. `tuned_on_test`: they are reported on the queries they were chosen by. `indexed` counts
-    the indexes that were made, None where every run made its own.
+    `tried` is in the order of the settings. One is chosen for each metric: the cut-offs of a sweep
+    over `k` are different metrics, and the best of them would always be the largest.
+    `tuned_on_test`: settings are reported on the queries they were chosen by. `indexed` counts the
+    built indexes, None if every run built its own.
     """
 
     tried: tuple[Tried, ...]
@@ -79,10 +79,10 @@ class Sweep:
 
 @dataclass(frozen=True)
 class Part:
-    """How settings are judged: a share of the dataset's queries, or `dataset`, another split.
+    """Queries to choose by: a share of the dataset's queries, or `dataset`, another split.
 
-    With neither, the choice is made on the test itself, which the result says. `protocol`: of the
-    metric; the first that has it, where none is named.
+    With neither, the choice is made on the test queries, and the result is marked. `protocol` is
+    that of the metric, by default the first that has it.
     """
 
     share: float | None = None
@@ -99,9 +99,9 @@ def sweep(
     options: Settings,
     out: Path = Path("results"),
 ) -> Sweep:
-    """Try every setting. `metric`'s cut-off is the setting's own `k` where it has one.
+    """Try every setting; the `k` of a setting replaces the cut-off of `metric`.
 
-    Raises UsageError for settings that cannot be, and for a metric that is not scored.
+    Raises UsageError for invalid settings, and for a metric that is not scored.
     """
     if len(settings) < 2:
         raise UsageError("a sweep needs two settings or more: --grid name=value,value")
@@ -144,10 +144,10 @@ def sweep(
 
 
 def development(dataset: Dataset, share: float, seed: int) -> Flags:
-    """Queries of the development part: about `share` of them, by a seeded draw.
+    """Queries of the development part: a seeded random sample of about `share` of them.
 
-    Questions that share one of several haystacks go together, since they are not independent.
-    Raises UsageError for a share that leaves one of the two parts empty.
+    Questions that share one of several haystacks stay together, since they are not independent.
+    Raises UsageError for a share that leaves a part empty.
     """
     if not 0 < share < 1:
         raise UsageError(f"--dev-share must be between 0 and 1, not {share}")
@@ -180,7 +180,7 @@ def _reported(
 
 
 class _Runner:
-    """Runs settings, with kept indexes where only tunable parameters are swept over."""
+    """Runs settings, with shared indexes if only search-time parameters are swept over."""
 
     def __init__(
         self,
@@ -203,11 +203,11 @@ class _Runner:
 
     @property
     def indexed(self) -> int | None:
-        """Indexes that were made; None where every run made its own."""
+        """The number of built indexes; None if every run built its own."""
         return None if self._keeping is None else self._keeping.indexed
 
     def values(self, dataset: Dataset, setting: Setting, metric: Metric) -> tuple[Path, Values]:
-        """The run of a setting, and its metric by query; NaN where it was not scored."""
+        """The run of a setting, and its metric by query; NaN if it was not scored."""
         params = {name: value for name, value in setting.items() if name != "k"}
         under_test: Any
         if self._keeping is not None:
@@ -248,11 +248,11 @@ def _intervals(dataset: Dataset, values: Values, part: Flags) -> list[MeanInterv
 
 
 Setting = Params
-"""Parameters of the retriever, and `k`, the cut-off, if it is swept over."""
+"""Parameters of the retriever, and the cut-off `k` of a sweep over it."""
 
 
 def grid(axes: Sequence[str]) -> list[Setting]:
-    """Every combination of `name=value,value,...`. Raises UsageError for another form."""
+    """All combinations of `name=value,value,...`. Raises UsageError for another form."""
     parsed: dict[str, list[Any]] = {}
     for axis in axes:
         name, equals, values = axis.partition("=")
@@ -265,7 +265,7 @@ def grid(axes: Sequence[str]) -> list[Setting]:
 
 
 def _values(text: str) -> list[Any]:
-    """As JSON where it is (`[[1,2],[2,1]]` for lists), else texts between commas."""
+    """Parse JSON (`[[1,2],[2,1]]` for lists), else texts separated by commas."""
     import orjson
 
     try:
@@ -285,7 +285,7 @@ def _value(text: str) -> Any:
 
 
 def cut_off(setting: Setting) -> int | None:
-    """Its `k`. Raises UsageError for what is no cut-off."""
+    """The `k` of a setting. Raises UsageError for other values."""
     k = setting.get("k")
     if k is not None and (type(k) is not int or k < 1):
         raise UsageError(f"k must be a whole number of 1 or more, not {k!r}")
@@ -293,14 +293,14 @@ def cut_off(setting: Setting) -> int | None:
 
 
 def said(setting: Setting) -> str:
-    """As people type it."""
+    """Format a setting as in `--grid`."""
     return " ".join(f"{name}={value}" for name, value in setting.items()) or "defaults"
 
 
-# -- A retriever that keeps its indexes from one setting to the next -------------------------------
+# -- A retriever that keeps its indexes between settings -------------------------------------------
 
 _MOST_KEPT = 64
-"""Haystacks whose indexes are kept in memory."""
+"""Maximum number of indexes in memory."""
 
 
 def tunable(spec: RetrieverSpec) -> set[str]:
@@ -317,7 +317,7 @@ class Keeping:
     """A retriever that indexes each haystack once for several settings.
 
     `set_params` sets the parameters of the next run; the retriever must be able to change them
-    without indexing again. `indexed` counts the indexes that were made.
+    without indexing again. `indexed` counts the built indexes.
     """
 
     batch_size: int
@@ -330,7 +330,7 @@ class Keeping:
         self.set_params({})
 
     def set_params(self, setting: Setting) -> Keeping:
-        """Search with this setting from now on; other parameters are as in the spec."""
+        """Use this setting for searches; other parameters are those of the spec."""
         self._setting = {**self._spec.params, **setting}
         known = tunable(self._spec)
         self._tuned = {name: value for name, value in self._setting.items() if name in known}
@@ -341,7 +341,7 @@ class Keeping:
         return self
 
     def index(self, corpus: Corpus) -> None:
-        """Take the kept index of this very corpus, or make it."""
+        """Use the index of this corpus, or build it."""
         key = corpus.key
         if key not in self._indexed:
             if len(self._indexed) >= _MOST_KEPT:
@@ -355,5 +355,5 @@ class Keeping:
         self._current.set_params(**self._tuned)
 
     def search(self, queries: Sequence[Question], k: int) -> Any:
-        """As the retriever with the present setting."""
+        """Search with the retriever and the present setting."""
         return calls.search(self._current, queries, k)

@@ -307,7 +307,7 @@ def test_a_drop_in_one_query_of_many_is_not_significant_and_passes(
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "asks for nothing"),
+        ("", "has no checks"),
         ("at_leest = 3", "at_leest: unknown field; did you mean at_least"),
         ("[[at_least]]\nmetric = 3\nvalue = 1", "at_least[0].metric: expected str, got int"),
         (f'[[at_least]]\nmetric = "recall@10"\nvalue = {"9" * 400}', "more than 64 bits"),

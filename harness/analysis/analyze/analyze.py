@@ -1,4 +1,4 @@
-"""Why a run missed evidence: every missed piece with its cause, from rankings and judgements."""
+"""Finds the cause of each missed evidence item of a run, from rankings and qrels."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ from harness.scoring.score import score
 from harness.scoring.scores import Scores, depth_message
 
 PROTOCOL = "memory"
-"""All abilities and normalised evidence; equal scores are ranked as they were returned."""
+"""All abilities, normalised evidence, and the returned order of equal scores."""
 
 
 def analyze(
@@ -66,14 +66,14 @@ def analyze(
     errata: str | Path | None = None,
     embed: Embed | None = None,
 ) -> Analysis:
-    """Say of every piece of evidence that is not in the top k why it is not (see `causes`).
+    """Find the cause of each evidence item that is not in the top k (see `causes`).
 
-    `folder` is a run folder, `dataset` what it was run on; nothing is written. `errata` is a file
-    that corrects the answer key (see `errata`). `embed` gives texts vectors of length 1, for the
-    rule of low similarity, whose threshold is meant for MiniLM's (`minilm.unit_vectors`).
+    `folder` is a run folder, `dataset` its dataset; nothing is written. `errata` is a file that
+    corrects the qrels (see `errata`). `embed` returns unit vectors of texts for the rule of low
+    similarity; its threshold is for MiniLM (`minilm.unit_vectors`).
 
-    Raises UsageError for what is no run folder, rankings that are shorter than k, and an errata
-    file that does not fit the dataset.
+    Raises UsageError for a folder that is no run, rankings shorter than k, and an errata file that
+    does not fit the dataset.
     """
     run = RunFolder(Path(folder))
     at = ScoredAt(run, dataset, k)
@@ -106,10 +106,10 @@ def analyze(
 
 @dataclass(frozen=True)
 class Seen:
-    """What a run returned, as `harness score` sees it, for k and rankings of a depth.
+    """The rankings of a run, scored at k.
 
-    `recall` at k has shape (queries,), NaN where a query is not scored. `texts`: the system returns
-    texts of its own.
+    `recall` at k has shape (queries,), NaN for queries that are not scored. `texts`: the system
+    returns its own texts.
     """
 
     dataset: Dataset
@@ -122,16 +122,15 @@ class Seen:
 
     @property
     def scored(self) -> Flags:
-        """Queries that count, shape (queries,)."""
+        """Whether a query is scored, shape (queries,)."""
         return ~np.isnan(self.recall)
 
 
 def misses(
     seen: Seen, errata: Errata | None = None, embed: Embed | None = None
 ) -> tuple[dict[str, int], tuple[QueryMisses, ...]]:
-    """How many pieces of evidence each ability has, and the queries that missed some of theirs.
-
-    Those come as in `Analysis.queries`; `errata` and `embed` are as for `analyze`.
+    """The number of evidence items by ability, and the queries that missed some, sorted as in
+    `Analysis.queries`; `errata` and `embed` as for `analyze`.
     """
     dataset = seen.dataset
     found = pieces(dataset, dataset.qrels(), seen.ranked, seen.scored, seen.k)
@@ -163,10 +162,10 @@ def misses(
 
 
 class ScoredAt:
-    """A run scored at k by the protocol `memory`; nothing is written into its folder."""
+    """Score a run at k by the protocol `memory`, without writing to its folder."""
 
     def __init__(self, run: RunFolder, dataset: Dataset, k: int) -> None:
-        """Raises UsageError for a k that the rankings cannot tell of."""
+        """Raises UsageError for a k beyond the depth of the rankings."""
         self._k = k
         self.depth: int = run.record.settings.k
         deepest = int(haystack_sizes(dataset).max(initial=0))
@@ -198,13 +197,13 @@ class ScoredAt:
         )
 
     def score(self, dataset: Dataset) -> Scores:
-        """The run's scores at k by this dataset's default answer key."""
+        """The run's scores at k by this dataset's default qrels."""
         choices = Choices(protocols=(PROTOCOL,), ks=(self._k,))
         return score(dataset, self._rankings, choices, depth=self.depth, answered=self.answered)
 
     @property
     def excluded(self) -> dict[str, int]:
-        """How many of the queries that were asked are not scored, by reason."""
+        """Counts of queries that are not scored, by reason."""
         reasons = self.scores.excluded[PROTOCOL].items()
         return {name: len(ids) for name, ids in reasons if not name.startswith("not asked")}
 
@@ -212,7 +211,7 @@ class ScoredAt:
 def explain(
     at: Seen, missed: Pieces, errata: Errata | None, embed: Embed | None
 ) -> list[MissedPiece]:
-    """A record for each missed piece, in their order."""
+    """A record for each missed item, in their order."""
     dataset = at.dataset
     judged = dataset.qrels()
     taken = Taken(dataset, missed, top(at.resolved, dataset.n_queries, at.k))
@@ -268,7 +267,7 @@ def explain(
 
 
 def _doubtful(judged: DatasetQrels, missed: Pieces, errata: Errata | None) -> Flags:
-    """Pieces of queries that the errata name, unless they say that the piece is evidence."""
+    """Evidence items of queries in the errata, except those that the errata confirm."""
     doubtful = np.zeros(len(missed), bool)
     if errata is not None:
         for piece, query in enumerate(missed.query.tolist()):
@@ -280,7 +279,7 @@ def _doubtful(judged: DatasetQrels, missed: Pieces, errata: Errata | None) -> Fl
 
 
 def _above(at: Seen, missed: Pieces, taken: Taken, versions: Versions) -> list[tuple[Above, ...]]:
-    """The first ABOVE of the k places of each piece."""
+    """The first ABOVE of the k positions of each item."""
     rows: npt.NDArray[np.int32] = taken.rows[:, :ABOVE]
     column = at.dataset.documents.column("id", np.unique(rows[rows >= 0]))
     names = dict(zip(np.unique(rows[rows >= 0]).tolist(), column.to_pylist(), strict=True))

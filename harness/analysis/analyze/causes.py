@@ -1,42 +1,40 @@
 """Causes of missed evidence, by rules.
 
-A piece of evidence of a scored query is missed when none of its documents stands in the top k.
-It gets one cause: the first rule, from the top, that is true of it. First what is no fault of the
-ranking, then what its words say, then what took the k places instead of it.
+An evidence item of a scored query is missed if none of its documents is in the top k. Its cause is
+the first rule that applies: first errors outside the ranking, then shared words, then the documents
+in the k positions above it.
 
 | cause                         | rule                                                            |
 |-------------------------------|-----------------------------------------------------------------|
-| label doubtful                | the errata name its query, and do not say that it is evidence   |
-| not ingested                  | the haystack of its query does not hold it                      |
+| label doubtful                | the errata name its query, and do not confirm it as evidence    |
+| not ingested                  | the haystack of its query does not contain it                   |
 | cut by a tie                  | it was returned below k, with the score of a document inside k  |
-| hidden in a text              | half or more of the places hold texts of the system's own that  |
-|                               | no document was found for: it may be in one of them             |
+| hidden in a text              | half or more of the positions are the system's own texts        |
+|                               | without a document: it may be in one of them                    |
 | no word shared                | no word of the query is in it                                   |
 | not returned                  | it shares a word, and was not returned although the ranking had |
 |                               | room for more                                                   |
-| only names shared             | the only words that it shares are names of its haystack's       |
-|                               | speakers                                                        |
-| outranked by a newer version  | knowledge update: evidence of a later date stands in the top k  |
-| outranked by an older version | knowledge update: evidence of an earlier date stands there, and |
-|                               | none of a later one                                             |
-| outranked by its session      | two places or more are its own session's, and no other session  |
-|                               | has more of them                                                |
-| outranked by another speaker  | other speakers have more than half of the places; and they have |
-|                               | all, or the query names another speaker and not its own         |
+| only names shared             | it shares only names of its haystack's speakers                 |
+| outranked by a newer version  | knowledge update: evidence of a later date is in the top k      |
+| outranked by an older version | knowledge update: evidence of an earlier date is in the top k,  |
+|                               | and none of a later one                                         |
+| outranked by its session      | two positions or more are its own session's, and no other       |
+|                               | session has more of them                                        |
+| outranked by another speaker  | other speakers have more than half of the positions; and they   |
+|                               | have all, or the query names another speaker and not its own    |
 | low similarity                | the cosine of MiniLM's vectors of the query and of it is below  |
-|                               | 0.3 (looked at only where asked for)                            |
-| outranked by more words       | more than half of the places share more words of the query than |
-|                               | it does                                                         |
+|                               | 0.3 (only if requested)                                         |
+| outranked by more words       | more than half of the positions share more words of the query   |
+|                               | than it does                                                    |
 | outranked by others           | none of these                                                   |
 
-The places are those of the first k that hold something. Words are the `bm25` retriever's: two or
-more letters or digits, lower case, stemmed, without stop words. A piece that several documents
-carry is there, or shares a word, where any of them does; the other rules look at the one that was
-returned highest. MiniLM reads a text's first 256 word pieces.
+Positions are the non-empty ones of the first k. Words are the `bm25` retriever's: two or
+more letters or digits, lower case, stemmed, without stop words. An item in several documents is
+ingested, or shares a word, if any of them is or does; the other rules use the one that was returned
+highest. MiniLM reads the first 256 word pieces of a text.
 
-Apart from its cause, each piece has a place: `below k` (it was returned, and its rank is known),
-`beyond the depth` (it was not, and the ranking was full), `not returned` (it was not, and the
-ranking had room), `not ingested`.
+Each missed item also has a place: `below k` (returned at a known rank), `beyond the depth` (the
+ranking was full), `not returned` (the ranking had room), `not ingested`.
 """
 
 from __future__ import annotations
@@ -57,11 +55,11 @@ from harness.records.scores import ScoredDataset
 Flags = npt.NDArray[np.bool_]
 
 LOW_SIMILARITY = 0.3
-"""Of LoCoMo's pairs of question and evidence 5% are below it; of random pairs 45%."""
+"""5% of LoCoMo's pairs of question and evidence are below it, and 45% of random pairs."""
 
 
 class Cause(StrEnum):
-    """Why a piece of evidence is not in the top k; in the order of the rules."""
+    """Cause of missing the top k, in the order of the rules."""
 
     LABEL = "label doubtful"
     NOT_INGESTED = "not ingested"
@@ -80,7 +78,7 @@ class Cause(StrEnum):
 
 
 class Place(StrEnum):
-    """Where a missed piece of evidence stood."""
+    """Place of a missed evidence item."""
 
     BELOW = "below k"
     BEYOND = "beyond the depth"
@@ -89,7 +87,7 @@ class Place(StrEnum):
 
 
 def rules() -> dict[Cause, str]:
-    """The rule of each cause in words, from the table at the head of this file."""
+    """The rule of each cause, from the table in the module docstring."""
     found: dict[Cause, str] = {}
     cause = ""
     for line in (__doc__ or "").splitlines():
@@ -102,7 +100,7 @@ def rules() -> dict[Cause, str]:
 
 
 def decide(true: Mapping[Cause, Flags]) -> list[Cause]:
-    """The first cause of each piece whose rule is true of it; arrays of shape (pieces,)."""
+    """The first cause of each item with a rule that applies; arrays of shape (pieces,)."""
     rules = [cause for cause in Cause if cause is not Cause.OTHERS]
     first = np.select(
         [true[cause] for cause in rules], [*range(len(rules))], default=len(rules)
@@ -111,15 +109,15 @@ def decide(true: Mapping[Cause, Flags]) -> list[Cause]:
     return [order[at] for at in first]
 
 
-# -- What an analysis says: plain records, for tables, pages and JSON ------------------------------
+# -- Records of an analysis, for tables, pages and JSON --------------------------------------------
 
 
 ABOVE = 10
-"""How many of the places above a missed piece are kept."""
+"""Number of recorded positions above a missed item."""
 
 
 class Relation(StrEnum):
-    """What a returned document is to a piece that was missed; the first that is true."""
+    """Relation of a returned document to a missed item; the first that applies."""
 
     NEWER = "newer version"
     OLDER = "older version"
@@ -131,16 +129,16 @@ class Relation(StrEnum):
 
 
 def bands(k: int, depth: int) -> list[tuple[int, int]]:
-    """Ranks that are told together, first and last: those below k, to twice k, and so on."""
+    """Bins of ranks, as (first, last): from below k to twice k, and so on."""
     edges = sorted({edge for edge in (k, 2 * k, 5 * k, 10 * k) if edge < depth} | {depth})
     return [(low + 1, high) for low, high in pairwise(edges)]
 
 
 @dataclass(frozen=True)
 class Above:
-    """What stands in one of the k places.
+    """The document at one of the first k ranks.
 
-    `row` is the document's row, -1 where no document is known; then `document` is empty.
+    `row` is its row, or -1 if no document is known; then `document` is empty.
     """
 
     rank: int
@@ -151,12 +149,12 @@ class Above:
 
 @dataclass(frozen=True)
 class MissedPiece:
-    """One piece of evidence that is not in the top k.
+    """One evidence item that is not in the top k.
 
-    `documents` are the ids that carry it, `row` the row of the one that was returned highest (-1:
-    the dataset lacks it) and `rank` its rank, if it was. `shared` are the words of the query that
-    it has, `similarity` the cosine with the query where it was asked for. `beside`: a document next
-    to it in its session is in the top k; `session`: any document of its session is.
+    `documents` are the ids that contain it, `row` the row of the one that was returned highest (-1:
+    not in the dataset) and `rank` its rank, if any. `shared` are the words of the query that it
+    contains, `similarity` the cosine with the query if computed. `beside`: a neighbour in its
+    session is in the top k; `session`: any document of its session is.
     """
 
     query: str
@@ -174,7 +172,7 @@ class MissedPiece:
 
 @dataclass(frozen=True)
 class QueryMisses:
-    """A query that missed evidence: how many `pieces` it has, and those it missed."""
+    """A query that missed evidence: the number of its `pieces`, and the missed ones."""
 
     query: str
     row: int
@@ -186,20 +184,20 @@ class QueryMisses:
 
     @property
     def causes(self) -> dict[Cause, int]:
-        """How many pieces it missed for each cause, most first."""
+        """Number of missed items by cause, largest first."""
         return dict(Counter(piece.cause for piece in self.missed).most_common())
 
 
 @dataclass(frozen=True)
 class Analysis:
-    """Why a run missed what it missed at k.
+    """The causes of a run's missed evidence at k.
 
-    `queries` are those that missed something: most missed pieces first, of equal many the lowest
-    recall. `scored` is the number of queries with evidence that count, `excluded` those that do
-    not, by reason. `pieces` counts all pieces of evidence by ability. `results` are recall@k and
-    hit@k by slice and metric, as `harness score` gives them; `errata` both answer keys' numbers.
-    `depth` is how many documents a ranking could hold, `depth_message` says how many were returned.
-    `similarity` is the cosine below which it is low; None: not looked at.
+    `queries` are those with missed evidence: most missed items first, then lowest recall. `scored`
+    is the number of scored queries, `excluded` the number of others by reason. `pieces` counts all
+    evidence items by ability. `results` are recall@k and hit@k by slice and metric, as from
+    `harness score`; `errata` the numbers by both qrels. `depth` is the requested depth,
+    `depth_message` describes the returned one. `similarity` is the threshold of the cosine; None if
+    it was not computed.
     """
 
     run: str
@@ -218,12 +216,12 @@ class Analysis:
 
     @property
     def missed(self) -> list[MissedPiece]:
-        """Every missed piece, in the order of `queries`."""
+        """All missed items, in the order of `queries`."""
         return [piece for query in self.queries for piece in query.missed]
 
     @property
     def causes(self) -> dict[str, dict[Cause, int]]:
-        """Missed pieces by ability and cause."""
+        """Missed items by ability and cause."""
         found: dict[str, Counter[Cause]] = {ability: Counter() for ability in self.pieces}
         for query in self.queries:
             found[query.ability].update(piece.cause for piece in query.missed)
@@ -231,18 +229,18 @@ class Analysis:
 
     @property
     def places(self) -> dict[Cause, dict[Place, int]]:
-        """Missed pieces by cause and place."""
+        """Missed items by cause and place."""
         found: dict[Cause, Counter[Place]] = {}
         for piece in self.missed:
             found.setdefault(piece.cause, Counter())[piece.place] += 1
         return {cause: dict(found[cause]) for cause in Cause if cause in found}
 
     def ranks(self, low: int, high: int) -> int:
-        """How many missed pieces were returned at ranks from `low` to `high`."""
+        """Number of missed items that were returned at ranks from `low` to `high`."""
         return sum(low <= piece.rank <= high for piece in self.missed if piece.rank is not None)
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON; there is no text of the dataset in it but shared words."""
+        """Values for JSON, without texts of the dataset except shared words."""
         found = asdict(self)
         found["missed"] = len(self.missed)
         found["causes"] = _plain(self.causes.items())
