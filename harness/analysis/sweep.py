@@ -106,7 +106,7 @@ def sweep(
     if len(settings) < 2:
         raise UsageError("a sweep needs two settings or more: --grid name=value,value")
     metrics = [_metric(metric, setting) for setting in settings]
-    deepest = max([options.k, *(m.k or 0 for m in metrics)])
+    deepest = max([options.k or 0, *(m.k or 0 for m in metrics)]) or None
     options = Settings(**{**vars(options), "k": deepest})
     tried_on = part.dataset or dataset
     runner = _Runner(spec, settings, options, part.protocol, out)

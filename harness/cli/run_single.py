@@ -96,14 +96,9 @@ def check(options: argparse.Namespace) -> None:
     for name in ("dataset", "retriever"):
         if not getattr(options, name):
             raise UsageError(f"--{name} is missing; see `harness {name}s`")
-    if options.k is not None and options.k < 1:
-        raise UsageError(f"--k must be 1 or more, not {options.k}")
     if options.timeout is not None:
         _seconds(options.timeout)
-    _settings(options, only=("query_timeout", "index_timeout", "prices", *_PLACE))
-
-
-_PLACE = ("isolate", "backend", "ray_options")
+    _settings(options)
 
 
 def _seconds(text: str, option: str = "timeout") -> float:
@@ -112,12 +107,12 @@ def _seconds(text: str, option: str = "timeout") -> float:
     return seconds(text, option)
 
 
-def _settings(options: argparse.Namespace, only: tuple[str, ...] = ()) -> Settings:
+def _settings(options: argparse.Namespace) -> Settings:
     """Return the settings of a run. Raises UsageError for what cannot be."""
     values: dict[str, Any] = {"allow_empty": True}  # the command says it, and ends with status 1
     for name, one in settings_of(Settings).items():
         given = getattr(options, name)
-        if given is None or name in values or (only and name not in only):
+        if given is None or name in values:
             continue
         if one.kind == "time":
             given = _seconds(given, name.replace("_", "-"))

@@ -102,7 +102,7 @@ def hits(report: ScoreReport) -> Line | None:
 def usage(record: RunRecord) -> Line | None:
     """Describes what ingestion and search have used, as the system counts it."""
     from harness.records.run import Measured
-    from harness.runs.usage import SILENT, USED
+    from harness.runs.usage import SILENT, USED, format_usd
 
     measured = record.measured or Measured()
     parts = []
@@ -112,9 +112,9 @@ def usage(record: RunRecord) -> Line | None:
         counts = {what: getattr(used, what) for what in (*USED, SILENT)}
         said = [f"{n:,.0f} {what.replace('_', ' ')}" for what, n in counts.items() if n]
         if used.usd is not None:
-            said.append(f"{money(used.usd)} USD")
+            said.append(f"{format_usd(used.usd)} USD")
         if used.usd_per_1000_queries is not None:
-            said.append(f"{money(used.usd_per_1000_queries)} USD a thousand questions")
+            said.append(f"{format_usd(used.usd_per_1000_queries)} USD a thousand questions")
         parts.append(f"{name} {', '.join(said) or 'nothing'}")
     text = f"{'; '.join(parts)}; as the system counts"
     if n := record.cut_off_attempts:
@@ -127,11 +127,6 @@ def cost(record: RunRecord) -> Line | None:
     measured = record.measured
     used = (measured.ingestion, measured.searching) if measured else ()
     return usage(record) if any(one is not None and one.usd is not None for one in used) else None
-
-
-def money(dollars: float) -> str:
-    """US dollars: cents, or of small sums four digits."""
-    return f"{dollars:,.2f}" if dollars >= 10 or not dollars else f"{dollars:.4g}"
 
 
 def ends(low: float, high: float, between: str = " to ") -> str:

@@ -135,12 +135,12 @@ def _refuse_unused(options: argparse.Namespace, path: Path) -> None:
 
 def _of_run(options: argparse.Namespace, folder: Path) -> tuple[Path, Dataset]:
     """The folder of a run, its texts resolved again where that is asked for, and its dataset."""
-    from harness.runs.folder.imported import resolve_again
+    from harness.runs.folder.hits import copy_with_matching
     from harness.runs.folder.run_folder import dataset_of_run
 
     dataset = dataset_of_run(folder, name=options.dataset, **view_arguments(options))
     if (how := matching(options)) is not None:
-        folder = resolve_again(folder, dataset, how)
+        folder = copy_with_matching(folder, dataset, how)
     return folder, dataset
 
 

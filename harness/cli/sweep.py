@@ -105,7 +105,7 @@ def main(options: argparse.Namespace) -> int:
         Metric.parse(options.metric),
         replace(part, protocol=options.protocol),
         Settings(
-            k=options.k or dataset.manifest.k,
+            k=dataset.manifest.k if options.k is None else options.k,
             limit=options.limit,
             seed=options.seed,
             workers=options.workers,

@@ -50,14 +50,14 @@ class Limits:
 
 @dataclass(frozen=True)
 class Settings:
-    """What a run may be asked for. `k` 0: the dataset's default depth.
+    """Settings of a run. `k` None: the dataset's default depth.
 
     `matching`: how returned texts are resolved to documents (see Matching). `workers` None: 1, or
     as many as a cluster has processors for. `query_timeout` and `index_timeout` are seconds.
     Raises UsageError for a number that is too small and a name that cannot be.
     """
 
-    k: int = setting(0, "documents a query (default: the dataset's)", least=0)
+    k: int | None = setting(None, "documents a query (default: the dataset's)", least=1)
     limit: int | None = setting(
         None, "a seeded sample of N queries, stratified by ability", metavar="N", least=1
     )

@@ -100,6 +100,11 @@ def cost_usd(counts: Counts, prices: Prices) -> float | None:
     return found if known and not unpriced(counts, prices) else None
 
 
+def format_usd(dollars: float) -> str:
+    """Format US dollars: with cents from 10 dollars on, below that with four digits."""
+    return f"{dollars:,.2f}" if dollars >= 10 or not dollars else f"{dollars:.4g}"
+
+
 def unpriced(counts: Counts, prices: Prices) -> str:
     """Say what was used at an unknown price, as `prompt_tokens of MODEL have no price`, or ""."""
     for name, n in counts.items():
@@ -335,5 +340,5 @@ class RunUsage:
             if n and name != "usd"
         ]
         if dollars is not None:
-            parts.append(f"{dollars:.2f} USD" if dollars >= 1 else f"{dollars:.4f} USD")
+            parts.append(f"{format_usd(dollars)} USD")
         return ", ".join(parts)

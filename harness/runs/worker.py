@@ -30,10 +30,10 @@ from harness.runs.bench import (
     name_of,
     number_of,
     seconds_of,
-    to_query_result,
     trace,
     used_something,
 )
+from harness.runs.convert_output import to_query_result
 from harness.runs.results import QueryResult, WorkItem, WorkResult
 from harness.runs.settings import Limits
 from harness.runs.usage import add_counts

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
@@ -16,7 +15,6 @@ from msgspec.structs import replace
 from harness.datasets.reader import Dataset, last_of_base
 from harness.records.run import (
     EmptyHaystacks,
-    HitsRecord,
     IndexTimes,
     Measured,
     PhaseSeconds,
@@ -42,9 +40,6 @@ from harness.runs.provenance import git_state, machine, peak_memory, repeat_comm
 from harness.runs.request import RunRequest
 from harness.runs.results import QueryResult, WorkResult
 from harness.runs.usage import Prices, add_counts, usage_record
-
-if TYPE_CHECKING:
-    from harness.scoring.matching.matcher import TextHit
 
 _NAMED = 5
 """Haystacks that a record names of those in which nothing was found."""
@@ -72,7 +67,11 @@ def write_run(store: RunStore, outcome: RunOutcome) -> None:
     record = run_record(outcome)
     with store.replaced(keep_previous=checkpoint.keeps_previous) as aside:
         if any(one.hits is not None for one in queries):
-            record = replace(record, hits=_resolve_hits(aside, outcome))
+            from harness.runs.folder.hits import resolve_results
+
+            matching = outcome.request.settings.matching
+            hits = resolve_results(aside, dataset, queries, record.settings.k, matching)
+            record = replace(record, hits=hits)
         rankings = as_rankings(dataset, _rankings(queries))
         write_rankings(rankings, aside, record.retriever.name)
         _write_queries(aside, dataset, queries)
@@ -84,37 +83,9 @@ def write_run(store: RunStore, outcome: RunOutcome) -> None:
         write_record(aside, record)
 
 
-def _resolve_hits(folder: Path, outcome: RunOutcome) -> HitsRecord:
-    """Resolve returned texts to documents, which become the rankings of their queries."""
-    from harness.runs.folder.imported import resolve_into
-
-    request = outcome.request
-    hits = [hit for one in outcome.queries for hit in _hits(one)]
-    matching = request.settings.matching
-    ranked, resolved = resolve_into(folder, request.dataset, hits, request.plan.k, matching)
-    for one in outcome.queries:
-        if one.query in ranked:
-            one.rows, one.scores = ranked[one.query].rows, ranked[one.query].scores
-    return resolved
-
-
 def _rankings(answers: Sequence[QueryResult]) -> list[Ranking]:
     """Return the answers' rankings; failed queries have none."""
     return [Ranking(a.query, a.rows, a.scores) for a in answers if a.error is None]
-
-
-def _hits(answer: QueryResult) -> list[TextHit]:
-    """Return an answer as hits; one that gave documents has a hit without a text for each."""
-    from harness.scoring.matching.matcher import TextHit
-
-    if answer.hits is None:
-        scores = [None] * len(answer.rows) if answer.scores is None else answer.scores.tolist()
-        rows = enumerate(zip(answer.rows.tolist(), scores, strict=True), 1)
-        return [TextHit(answer.query, i, "", [row], score) for i, (row, score) in rows]
-    return [
-        TextHit(answer.query, i, hit.text, hit.rows, hit.score, hit.unknown)
-        for i, hit in enumerate(answer.hits, 1)
-    ]
 
 
 def _write_queries(folder: Path, dataset: Dataset, answers: Sequence[QueryResult]) -> None:

@@ -27,7 +27,7 @@ from harness.runs.folder.run_state import Mode
 from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
-from harness.runs.usage import BudgetExceededError, cost_usd, counts_in, usage_record
+from harness.runs.usage import BudgetExceededError, cost_usd, counts_in, format_usd, usage_record
 
 PRICES = {"big": {"prompt_tokens": 2.0, "completion_tokens": 8.0}, "*": {"embedded_tokens": 0.02}}
 
@@ -377,3 +377,13 @@ def test_a_run_that_came_to_its_end_was_not_cut_off(
     line = cost(replace(record, cut_off_attempts=1))
     assert line is not None
     assert line[1].endswith("without what was under way when 1 attempt ended")
+
+
+def test_dollars_have_cents_from_ten_dollars_on_and_four_digits_below() -> None:
+    shown = [format_usd(dollars) for dollars in (0, 0.00012345, 0.5, 9.87654, 1234.5)]
+    assert shown == ["0.00", "0.0001235", "0.5", "9.877", "1,234.50"]
+
+
+def test_programs_and_commands_have_one_bound_of_k() -> None:
+    with pytest.raises(UsageError, match="--k must be 1 or more, not 0"):
+        Settings(k=0)

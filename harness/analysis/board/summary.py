@@ -28,6 +28,7 @@ from harness.io.grid import counted, digits, grid
 from harness.io.records import encode
 from harness.records.run import Params
 from harness.records.scores import AnsweredOnly, Interval, MetricResult, ReturnedStats
+from harness.runs.usage import format_usd
 from harness.schema import Ability
 from harness.scoring.scores import unreached_message
 from harness.scoring.signatures import digest
@@ -238,7 +239,7 @@ def _usd(cost: EntryCost) -> tuple[str, str]:
     """Formats US dollars of ingestion, and of a thousand queries."""
     ingestion = cost.ingestion.usd if cost.ingestion else None
     searching = cost.searching.usd_per_1000_queries if cost.searching else None
-    first, second = ("-" if usd is None else f"{usd:.4g}" for usd in (ingestion, searching))
+    first, second = ("-" if usd is None else format_usd(usd) for usd in (ingestion, searching))
     return first, second
 
 

@@ -1,20 +1,15 @@
-"""Makes run folders of rankings or hits that another system wrote.
-
-Hits are texts; they are resolved to documents, also again with other settings.
-"""
+"""Makes run folders of rankings or hits that another system wrote."""
 
 from __future__ import annotations
 
 import logging
-import shutil
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Container, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 from msgspec.structs import replace
 
@@ -23,12 +18,9 @@ from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.files import digest, disk_errors, folder_aside
 from harness.io.grid import counted
-from harness.io.plugins import provided
 from harness.records.run import (
-    HitsRecord,
     ImportedFile,
     ImportSource,
-    MatchingRecord,
     QueryCounts,
     RetrieverRecord,
     RunRecord,
@@ -39,96 +31,13 @@ from harness.runfiles.json_files import Shapes, hits_of, holds_queries
 from harness.runfiles.rankings import Rankings
 from harness.runfiles.raw import read_bytes, read_lines
 from harness.runfiles.readers import read_rankings
-from harness.runs.folder.rankings import (
-    Ranking,
-    as_rankings,
-    read_run_rankings,
-    write_asked,
-    write_rankings,
-)
-from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name, write_record
+from harness.runs.folder.hits import write_hit_rankings, write_resolved_hits
+from harness.runs.folder.rankings import write_asked, write_rankings
+from harness.runs.folder.run_folder import dataset_ref, folder_name, write_record
 from harness.runs.folder.run_state import OURS
 from harness.schema import Ability
-from harness.scoring.matching.matcher import (
-    Matching,
-    TextHit,
-    by_query,
-    expand,
-    hits_record,
-    read_hits,
-    write_hits,
-)
+from harness.scoring.matching.matcher import Matching, TextHit
 from harness.scoring.resolve import cleaned, resolve
-
-
-def resolve_into(
-    folder: Path,
-    dataset: Dataset,
-    hits: Sequence[TextHit],
-    k: int,
-    matching: Matching | None = None,
-) -> tuple[dict[int, Ranking], HitsRecord]:
-    """Resolve hits and write hits.parquet; returns each query's ranking, and how it went.
-
-    Rankings are cut at k documents. What is returned second stands in run.json as `hits`.
-    """
-    settings = matching or Matching()
-    embed = None
-    if settings.semantic is not None:
-        embed = provided("text_vectors")("matching by meaning")
-    from harness.scoring.matching.matcher import resolve_hits
-
-    resolve_hits(dataset, hits, settings, embed)
-    write_hits(dataset, hits, folder / "hits.parquet")
-    rankings: dict[int, Ranking] = {}
-    beyond = 0
-    for query, mine in by_query(hits):
-        rows, cut = expand(mine, k)
-        beyond += cut
-        scores = None
-        if all(hit.score is not None for hit in mine):
-            scores = np.array([row.hit.score for row in rows], np.float64)
-        documents = np.array([row.document for row in rows], np.int32)
-        rankings[query] = Ranking(query, documents, scores)
-    return rankings, hits_record(
-        hits, beyond, MatchingRecord(f1=settings.f1, semantic=settings.semantic)
-    )
-
-
-def resolve_again(folder: Path, dataset: Dataset, matching: Matching) -> Path:
-    """Make a copy of a run whose texts are resolved by other settings, beside it; its texts are
-    kept.
-
-    Raises UsageError for a run without texts of the system's own.
-    """
-    run = RunFolder(folder)
-    if not run.hits.is_file():
-        raise UsageError(f"{folder}: its system returned documents, so there is nothing to match")
-    record = run.record
-    k, name = record.settings.k, record.retriever.name
-    copy = folder.parent / folder_name(
-        dataset, name, {"run": folder.name, "matching": asdict(matching)}
-    )
-    with disk_errors(folder.parent, "make it writable"), folder_aside(copy, ours=OURS) as aside:
-        ranked, resolved = resolve_into(aside, dataset, read_hits(dataset, run.hits), k, matching)
-        queries = read_run_rankings(run.rankings).query_ids
-        write_queries(aside, dataset, ranked, queries, name)
-        for file in ("queries.parquet", "errors.jsonl"):
-            if (folder / file).is_file():
-                shutil.copy(folder / file, aside / file)
-        write_record(aside, msgspec.structs.replace(record, hits=resolved))
-    return copy
-
-
-def write_queries(
-    folder: Path, dataset: Dataset, ranked: dict[int, Ranking], queries: Sequence[str], system: str
-) -> None:
-    """Write the rankings of `queries`; those without a hit were answered with nothing."""
-    row = {name: i for i, name in enumerate(dataset.query_ids)}
-    nothing = np.zeros(0, np.int32)
-    all_ = [ranked.get(row[q], Ranking(row[q], nothing, np.zeros(0))) for q in queries]
-    write_rankings(as_rankings(dataset, all_), folder, system)
-
 
 _log = logging.getLogger(__name__)
 
@@ -367,8 +276,8 @@ def _import_hits(source: Path, dataset: Dataset, options: ImportOptions) -> Path
     folder = options.folder(dataset, identity)
     hits = [hit for hit in file.hits if hit.place <= depth]
     with options.written(folder) as aside:
-        ranked, resolved = resolve_into(aside, dataset, hits, depth, options.matching)
-        write_queries(aside, dataset, ranked, list(file.queries), options.name)
+        ranked, resolved = write_resolved_hits(aside, dataset, hits, depth, options.matching)
+        write_hit_rankings(aside, dataset, ranked, list(file.queries), options.name)
         record = import_record(dataset, options.name, depth, about)
         write_record(aside, replace(record, hits=resolved))
     return folder

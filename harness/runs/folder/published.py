@@ -31,15 +31,14 @@ from harness.runfiles.run_formats import (
     read_records,
     run_format,
 )
+from harness.runs.folder.hits import write_hit_rankings, write_resolved_hits
 from harness.runs.folder.imported import (
     REPEATS,
     ImportOptions,
     import_record,
     known_queries,
-    resolve_into,
     say,
     unasked_rows,
-    write_queries,
 )
 from harness.runs.folder.rankings import write_asked, write_rankings
 from harness.runs.folder.run_folder import write_record
@@ -175,9 +174,9 @@ def import_published(file: Published, dataset: Dataset, options: ImportOptions) 
     with options.written(folder) as aside:
         if rankings is None:
             hits = _hits(answers, depth)
-            ranked, resolved = resolve_into(aside, dataset, hits, depth, options.matching)
+            ranked, resolved = write_resolved_hits(aside, dataset, hits, depth, options.matching)
             record = replace(record, hits=resolved)
-            write_queries(aside, dataset, ranked, ids, options.name)
+            write_hit_rankings(aside, dataset, ranked, ids, options.name)
         else:
             write_rankings(rankings, aside, options.name)
         write_asked(aside, ids, returned)

@@ -28,14 +28,13 @@ from harness.io.files import digest, disk_errors, folder_aside
 from harness.io.records import to_plain, write_json_record
 from harness.records.run import ImportedLog, JoinCounts, Measured, QueryCounts
 from harness.runfiles.rankings import Rankings
+from harness.runs.folder.hits import write_hit_rankings, write_resolved_hits
 from harness.runs.folder.imported import (
     REPEATS,
     import_record,
     known_queries,
-    resolve_into,
     say,
     unasked_rows,
-    write_queries,
 )
 from harness.runs.folder.rankings import percentiles, write_asked, write_rankings
 from harness.runs.folder.run_folder import folder_name, write_record
@@ -137,11 +136,11 @@ def import_log(
     remedy = "name another folder with --out"
     with disk_errors(out, remedy), folder_aside(folder, ours=OURS) as aside:
         if rankings is None:
-            ranked, resolved = resolve_into(
+            ranked, resolved = write_resolved_hits(
                 aside, dataset, _hits(asked, dataset, depth), depth, matching
             )
             record = msgspec.structs.replace(record, hits=resolved)
-            write_queries(aside, dataset, ranked, [dataset.query_ids[q] for q in asked], name)
+            write_hit_rankings(aside, dataset, ranked, [dataset.query_ids[q] for q in asked], name)
         else:
             write_rankings(rankings, aside, name)
         write_asked(
