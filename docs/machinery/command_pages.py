@@ -6,9 +6,9 @@ import argparse
 import re
 from collections.abc import Iterator
 
+from harness.cli.config_file import reference
 from harness.cli.parser import build_parser
 from harness.cli.run_single import file_keys
-from harness.cli.settings_options import reference
 
 _SPECIAL = re.compile(r"([*_<>|\[\]])")
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from harness.cli.options import DatasetOptions, add_results, load_plugins, run_folder
+from harness.cli.options import DatasetOptions, add_options, add_results, load_plugins, run_folder
 from harness.cli.output import add_output, plain, print_json, refuse
-from harness.cli.settings_options import add_options
 from harness.errors import UsageError
 from harness.io.records import Output
 from harness.records.scores import MetricResult, ScoredDataset

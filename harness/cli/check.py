@@ -9,9 +9,8 @@ import argparse
 import shlex
 from dataclasses import asdict
 
-from harness.cli.options import DatasetOptions, parameters, retriever_spec
+from harness.cli.options import DatasetOptions, add_options, parameters, retriever_spec
 from harness.cli.output import add_output, print_json
-from harness.cli.settings_options import add_options
 from harness.io.records import Output, OutputPart
 
 

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, UnsetType
 
 from harness.analysis.compare.options import Options
-from harness.cli.options import add_results, run_folder
+from harness.cli.options import add_options, add_results, run_folder, values_of
 from harness.cli.output import add_output, plain, print_json, refuse
-from harness.cli.settings_options import add_options, values_of
 from harness.errors import UsageError
 from harness.io.records import Output
 

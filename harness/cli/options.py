@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, TypeVar
 
 from msgspec import field
 
-from harness.cli.settings_options import add_options
-from harness.cli.settings_options import number as number
 from harness.errors import UsageError
 from harness.io.files import read_toml
 from harness.io.records import Record, convert
-from harness.records.settings import setting
+from harness.records.settings import setting, settings_of
 
 if TYPE_CHECKING:
     from harness.records.run import Params
@@ -27,6 +26,50 @@ if TYPE_CHECKING:
 Server = TypeVar("Server")
 Verbs = Any
 """What argparse's add_subparsers returns; its class is private."""
+
+
+def number(text: str) -> float:
+    """A finite number, as an option's value: argparse tells of any other."""
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def add_options(
+    parser: argparse.ArgumentParser,
+    *groups: type,
+    only: Container[str] = (),
+    defaults: bool = False,
+) -> None:
+    """Add an option for each setting of these dataclasses, or for `only` some of them.
+
+    An option that is not given is None, or with `defaults` the default of its setting.
+    """
+    for one in settings_of(*groups).values():
+        if only and one.name not in only:
+            continue
+        more: dict[str, Any] = {"help": one.help}
+        if one.type == "bool":
+            more["action"] = "store_true"
+        else:
+            more |= {"metavar": one.metavar, "choices": one.choices or None}
+            if one.repeat or one.type == "list[str]" or one.kind == "pairs":
+                more["action"] = "append"
+            elif one.kind != "time" and one.type in ("int", "float"):
+                more["type"] = int if one.type == "int" else number
+            if defaults and one.kind != "names":
+                more["default"] = one.default
+        parser.add_argument(one.option, **more)
+
+
+def values_of(options: argparse.Namespace, group: type) -> dict[str, Any]:
+    """Return the values of a dataclass's settings that `add_options` added with their defaults."""
+    values = {name: getattr(options, name) for name in settings_of(group)}
+    for name, one in settings_of(group).items():
+        if one.kind == "names":
+            values[name] = tuple(values[name].split(",")) if values[name] else ()
+    return values
 
 
 @dataclass(frozen=True)

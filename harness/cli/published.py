@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from harness.cli.config_file import apply_table, keys_of
 from harness.cli.options import fitting_dataset, load_plugins, matching, scoring_choices
-from harness.cli.settings_options import apply_table, keys_of
 from harness.errors import UsageError
 from harness.records.settings import Setting, setting
 

@@ -9,9 +9,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from harness.cli.options import DatasetOptions, add_results, load_plugins, run_folder
+from harness.cli.options import DatasetOptions, add_options, add_results, load_plugins, run_folder
 from harness.cli.output import add_output, emit, refuse
-from harness.cli.settings_options import add_options
 from harness.errors import UsageError
 from harness.io.records import Output
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from msgspec import structs
 
-from harness.cli.options import DatasetOptions, load_plugins
+from harness.cli.options import DatasetOptions, add_options, load_plugins
 from harness.cli.output import add_output, emit, plain
-from harness.cli.settings_options import add_options
 from harness.io.records import Output, OutputPart
 
 

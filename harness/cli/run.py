@@ -11,10 +11,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.options import scoring_choices, shown_first
+from harness.cli.options import add_options, scoring_choices, shown_first
 from harness.cli.output import add_output, refuse
 from harness.cli.run_single import SETTINGS, check, file_keys, run_one
-from harness.cli.settings_options import add_options, apply_table
 from harness.errors import UsageError
 
 if TYPE_CHECKING:
@@ -62,6 +61,7 @@ def main(options: argparse.Namespace) -> int:
         given[0] if given else None for given in (options.dataset, options.retriever)
     )
     if options.config:
+        from harness.cli.config_file import apply_table
         from harness.cli.examples import config_file
         from harness.io.files import read_toml
 

@@ -22,7 +22,6 @@ from harness.cli.options import (
     scoring_choices,
     view_arguments,
 )
-from harness.cli.settings_options import keys_of
 from harness.errors import UsageError
 from harness.records.settings import Setting, setting, settings_of
 from harness.runs.settings import Settings
@@ -88,6 +87,8 @@ SETTINGS = (RunOptions, DatasetOptions, Settings, MatchingOptions, ScoringOption
 
 def file_keys() -> dict[str, Setting]:
     """Return the keys of a run in a TOML file; `params` is one more."""
+    from harness.cli.config_file import keys_of
+
     return keys_of(*SETTINGS, QuietOption)
 
 

@@ -305,7 +305,7 @@ def call_remove(options: argparse.Namespace) -> int:
 
 def call_clear(options: argparse.Namespace) -> int:
     """Remove what stopped runs left, after a question."""
-    from harness.runs.folder.run_state import clear, leftovers
+    from harness.runs.folder.listing import clear, leftovers
 
     results = Path(options.results)
     if not results.is_dir():

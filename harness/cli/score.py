@@ -20,6 +20,7 @@ from harness.cli.options import (
     DatasetOptions,
     MatchingOptions,
     ScoringOptions,
+    add_options,
     add_results,
     fitting_dataset,
     matching,
@@ -30,7 +31,6 @@ from harness.cli.options import (
 )
 from harness.cli.output import add_output, emit, refuse
 from harness.cli.published import PublishedOptions, folder_of_published, form_of, import_options
-from harness.cli.settings_options import add_options
 from harness.errors import UsageError, require_regular
 from harness.io import plugins
 from harness.io.plugins import provided

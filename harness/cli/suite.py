@@ -18,11 +18,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from harness.cli.config_file import apply_table
 from harness.cli.options import of_kinds, scoring_choices, shown_first
 from harness.cli.output import print_json, refuse
 from harness.cli.published import of_config
 from harness.cli.run_single import check, file_keys, known, run_one
-from harness.cli.settings_options import apply_table
 from harness.cli.timeout import in_time
 from harness.errors import HarnessError, PluginError, RunError, TimedOutError, UsageError
 from harness.io.plugins import provided, provided_or_none

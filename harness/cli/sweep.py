@@ -12,9 +12,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.options import add_view, number, parameters, retriever_spec, view_arguments
+from harness.cli.options import (
+    add_options,
+    add_view,
+    number,
+    parameters,
+    retriever_spec,
+    view_arguments,
+)
 from harness.cli.output import add_output, emit, plain
-from harness.cli.settings_options import add_options
 from harness.errors import UsageError
 from harness.io.records import Output
 from harness.runs.settings import Settings

@@ -77,19 +77,17 @@ ExecutorFactory = Callable[[Workload], AbstractContextManager[Execution]]
 
 
 def execution_of(workload: Workload) -> AbstractContextManager[Execution]:
-    """Return the execution of a workload by the executor that its settings name."""
-    return find_executor(workload.settings.backend)(workload)
+    """Return the execution of a workload by the executor that its settings name.
 
-
-def find_executor(name: str) -> ExecutorFactory:
-    """Return the executor of this name, which is known to be one (see Settings). Raises PluginError
-    for a package that fails to import."""
-    if name == PROCESSES:
-        return local_processes
-    entry = plugins.find(EXECUTORS, name)
+    Raises PluginError for a package that fails to import.
+    """
+    backend = workload.settings.backend
+    if backend == PROCESSES:
+        return local_processes(workload)
+    entry = plugins.find(EXECUTORS, backend)
     assert entry is not None, "settings refuse other names"
-    found: ExecutorFactory = plugins.load(entry, "executor")
-    return found
+    executor: ExecutorFactory = plugins.load(entry, "executor")
+    return executor(workload)
 
 
 @contextmanager

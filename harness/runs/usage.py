@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import isfinite
-from threading import Condition
 from typing import Any
 
 from harness.errors import RunError, UsageError, near
@@ -28,20 +27,8 @@ Counts = dict[str, float]
 Prices = Mapping[str, Mapping[str, float]]
 """US dollars a million of each of USED, by model; `*` is any other, and where none is named."""
 
-MODEL_PRICES: Prices = {
-    "gpt-4o": {"prompt_tokens": 2.5, "completion_tokens": 10.0},
-    "gpt-4o-2024-08-06": {"prompt_tokens": 2.5, "completion_tokens": 10.0},
-    "gpt-4o-2024-11-20": {"prompt_tokens": 2.5, "completion_tokens": 10.0},
-    "gpt-4o-mini": {"prompt_tokens": 0.15, "completion_tokens": 0.6},
-    "gpt-4o-mini-2024-07-18": {"prompt_tokens": 0.15, "completion_tokens": 0.6},
-    "gpt-4.1": {"prompt_tokens": 2.0, "completion_tokens": 8.0},
-    "gpt-4.1-mini": {"prompt_tokens": 0.4, "completion_tokens": 1.6},
-    "gpt-4.1-nano": {"prompt_tokens": 0.1, "completion_tokens": 0.4},
-    "gpt-3.5-turbo": {"prompt_tokens": 0.5, "completion_tokens": 1.5},
-}
-"""Prices that OpenAI listed in 2025. Prices change; `--prices` overrides them."""
-
-_MILLION = 1_000_000
+TOKENS_A_PRICE = 1_000_000
+"""Prices are for a million tokens."""
 
 
 def counts_in(report: Any) -> Counts:
@@ -94,9 +81,9 @@ def cost_usd(counts: Counts, prices: Prices) -> float | None:
     """
     found, known = counts.get("usd", 0.0), "usd" in counts
     for name, n in counts.items():
-        price = _price(name, prices)
+        price = price_of(name, prices)
         if price is not None:
-            found, known = found + n * price / _MILLION, True
+            found, known = found + n * price / TOKENS_A_PRICE, True
     return found if known and not unpriced(counts, prices) else None
 
 
@@ -110,12 +97,13 @@ def unpriced(counts: Counts, prices: Prices) -> str:
     for name, n in counts.items():
         if n and name == SILENT:
             return f"{n:,.0f} calls did not report what they used"
-        if n and "tokens" in name and not name.endswith("@") and _price(name, prices) is None:
+        if n and "tokens" in name and not name.endswith("@") and price_of(name, prices) is None:
             return f"{name.replace('@', ' of ')} have no price; see --prices"
     return ""
 
 
-def _price(name: str, prices: Prices) -> float | None:
+def price_of(name: str, prices: Prices) -> float | None:
+    """Return the price of a count, such as `prompt_tokens@MODEL`; None without one."""
     what, _, model = name.partition("@")
     if name.endswith("@") or what not in USED:
         return None
@@ -165,32 +153,12 @@ def checked_prices(table: Any, where: str) -> Prices:
     return dict(table)
 
 
-def with_model_prices(prices: Prices) -> Prices:
-    """Return the prices, with those of MODEL_PRICES for models that they do not name."""
-    return {**MODEL_PRICES, **prices}
-
-
-def calls_usd(model: str, calls: int, prompt: int, completion: int, prices: Prices) -> float | None:
-    """Return what calls with so many tokens cost in US dollars; None if one of the two kinds has no
-    price."""
-    of_prompt = _price(f"prompt_tokens@{model}", prices)
-    of_completion = _price(f"completion_tokens@{model}", prices)
-    if of_prompt is None or of_completion is None:
-        return None
-    of_calls = _price(f"calls@{model}", prices) or 0.0
-    return (calls * of_calls + prompt * of_prompt + completion * of_completion) / _MILLION
-
-
 class BudgetExceededError(RunError):
     """Raised when the spending limit is reached."""
 
 
 class Budget:
-    """Keeps spending below a limit, concurrent calls included; safe for threads.
-
-    A caller reserves the most that a call can cost before the call, and settles what it did cost
-    afterwards.
-    """
+    """Stops before more is spent than a limit."""
 
     def __init__(self, limit: float | None) -> None:
         """`limit`: US dollars, None for no limit. Raises UsageError if it is not positive."""
@@ -198,45 +166,19 @@ class Budget:
             raise UsageError(f"--max-usd must be above 0, not {limit:g}")
         self.limit = limit
         self.spent = 0.0
-        self._reserved = 0.0
-        self._open = 0  # reservations; their sum in floats need not return to 0
-        self._changed = Condition()
-        self._exhausted = False
 
     def require(self, upcoming: float, unknown: float) -> None:
         """Raises BudgetExceededError if `upcoming` US dollars more would exceed the limit, where
         `unknown` may have been spent beside what is known."""
-        if self._exceeded_by(upcoming + unknown):
-            raise self._error(upcoming, unknown)
+        if self.exceeded_by(upcoming + unknown):
+            raise self.error(upcoming, unknown)
 
-    def reserve(self, amount: float) -> None:
-        """Reserves an amount, waiting for open reservations to settle where necessary.
-
-        Raises BudgetExceededError if the amount is too high even without them; afterwards every
-        other amount is refused as well.
-        """
-        with self._changed:
-            while self._exceeded_by(self._reserved + amount):
-                if self._exhausted or not self._open:
-                    self._exhausted = True
-                    self._changed.notify_all()
-                    raise self._error(amount)
-                self._changed.wait()
-            self._reserved += amount
-            self._open += 1
-
-    def settle(self, reserved: float, cost: float) -> None:
-        """Replaces a reservation by the real cost."""
-        with self._changed:
-            self._open -= 1
-            self._reserved = self._reserved - reserved if self._open else 0.0
-            self.spent += cost
-            self._changed.notify_all()
-
-    def _exceeded_by(self, upcoming: float) -> bool:
+    def exceeded_by(self, upcoming: float) -> bool:
+        """Test whether so many US dollars more would exceed the limit."""
         return self.limit is not None and self.spent + upcoming > self.limit
 
-    def _error(self, upcoming: float, unknown: float = 0.0) -> BudgetExceededError:
+    def error(self, upcoming: float, unknown: float = 0.0) -> BudgetExceededError:
+        """Return the error of a step that may cost `upcoming` US dollars."""
         lost = f", steps that were cut off may have cost {unknown:.4f}" if unknown else ""
         return BudgetExceededError(
             f"--max-usd {self.limit:g}: {self.spent:.4f} USD are spent{lost}, and the next step "

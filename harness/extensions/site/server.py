@@ -32,10 +32,15 @@ from harness.reports.html import refusal
 from harness.reports.local_server import HTML, JSON, Request, Response, as_json
 from harness.reports.records import ResultsState, RunProgress
 from harness.reports.report import comparison_page, report_data, report_page
-from harness.runs.folder.checkpoint import CheckpointReader
-from harness.runs.folder.listing import ListedRun, describe_run, list_unfinished
+from harness.runs.folder.listing import (
+    CheckpointReader,
+    ListedRun,
+    clear,
+    describe_run,
+    list_unfinished,
+)
 from harness.runs.folder.run_folder import dataset_of_run
-from harness.runs.folder.run_state import RunStore, clear, finished_runs
+from harness.runs.folder.run_state import RunStore, finished_runs
 
 _HOME = "/"
 _LOOKED_AT = ("run.json", "scores.json")

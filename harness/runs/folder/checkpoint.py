@@ -13,7 +13,7 @@ import shutil
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 
@@ -22,9 +22,9 @@ import msgspec
 from harness.errors import ResponseMismatchError, UsageError
 from harness.io.files import fsync_path, write_bytes
 from harness.io.plugins import exit_if_forked
-from harness.io.records import Record, decode, read_json_record, write_json_record
+from harness.io.records import read_json_record, write_json_record
 from harness.records.run import RunPlan
-from harness.runs.folder.run_state import CHECKPOINT, Mode, RunStore, unfinished_runs
+from harness.runs.folder.run_state import CHECKPOINT, Mode, RunStore
 from harness.runs.results import QueryResult, WorkItem, WorkResult, decode_result, encode_result
 from harness.runs.usage import RunUsage
 
@@ -241,6 +241,8 @@ class Checkpoint:
 
     def _changed_code(self, plan: RunPlan) -> str:
         """Name an interrupted run of the same settings whose code was another; else ""."""
+        from harness.runs.folder.listing import unfinished_runs
+
         for store in unfinished_runs(self._store.results):
             with suppress(UsageError):
                 other = read_json_record(store.plan, RunPlan)
@@ -266,54 +268,3 @@ def _checked(line: bytes) -> bytes:
     if line[:start] != b'%s%08x",' % (_CRC, zlib.crc32(line[start:])):
         raise ValueError("the CRC-32 is another")
     return b"{" + line[start:]
-
-
-# -- What lists and pages show of a run that goes on ----------------------------------------------
-
-
-class _QueryLine(Record, forbid_unknown_fields=False):
-    """What a list needs of a query's result."""
-
-    query: int
-    error: str | None = None
-
-
-class _ResultLine(Record, forbid_unknown_fields=False):
-    """What a list needs of a line of a checkpoint."""
-
-    queries: list[_QueryLine]
-
-
-@dataclass
-class CheckpointReader:
-    """Reads a checkpoint incrementally: of each query whether it failed, the last result counts."""
-
-    offset: int = 0
-    queries: dict[int, bool] = field(default_factory=dict)
-
-    def read(self, path: Path) -> list[bool]:
-        """Return of each query whether it failed; half a line is left for later.
-
-        Raises UsageError for a line that is JSON and no result.
-        """
-        size = path.stat().st_size if path.is_file() else 0
-        if size < self.offset:  # the run was started again
-            self.offset, self.queries = 0, {}
-        if size > self.offset:
-            with open(path, "rb") as file:
-                file.seek(self.offset)
-                data = file.read()
-            whole = data[: data.rfind(b"\n") + 1]
-            for line in whole.splitlines():
-                try:
-                    result = msgspec.json.decode(line, type=_ResultLine)
-                except msgspec.ValidationError:
-                    decode(line, _ResultLine, str(path))  # raises with a message for people
-                except msgspec.DecodeError:
-                    break
-                else:
-                    self.queries.update(
-                        (one.query, one.error is not None) for one in result.queries
-                    )
-            self.offset += len(whole)
-        return [*self.queries.values()]

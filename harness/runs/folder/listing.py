@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from harness.errors import UsageError, near
 from harness.io.checksums import check_file, read_with_checksums
-from harness.io.records import read_json_record
+from harness.io.records import Record, decode, read_json_record
 from harness.records.run import RunPlan, RunRecord, RunStart
 from harness.records.scores import ScoreReport
-from harness.runs.folder.checkpoint import CheckpointReader
 from harness.runs.folder.run_folder import (
     RunFolder,
     read_scores,
@@ -24,12 +27,41 @@ from harness.runs.folder.run_folder import (
 from harness.runs.folder.run_state import (
     RUN_AGAIN,
     RUN_RECORD,
+    TEMPORARY,
     RunStore,
     archive_of,
     finished_runs,
-    unfinished_runs,
 )
 from harness.scoring.scores import main_metrics, main_protocol
+
+
+def unfinished_runs(results: Path) -> list[RunStore]:
+    """Return the unfinished runs below `results`, active or not, sorted by name."""
+    found = (RunStore.of(path) for path in sorted(results.glob(f".*{TEMPORARY}")))
+    return [store for store in found if store.is_interrupted]
+
+
+def leftovers(results: Path) -> Iterator[Path]:
+    """Yield what processes that are gone left below `results`: unfinished runs and half-made
+    folders.
+
+    A half-made folder (`.NAME.new`, `.old`) that does not say whose it is counts where it is a day
+    old: one that is younger may be in the making. The others are removed by any command.
+    """
+    for path in sorted(results.glob(f".*{TEMPORARY}")):
+        if not RunStore.of(path).is_running():
+            yield path
+    for pattern in (".*.new", ".*.old"):
+        for path in sorted(results.glob(pattern)):
+            if time.time() - path.stat().st_mtime > 86_400:
+                yield path
+
+
+def clear(leftover: Path) -> None:
+    """Remove one of `leftovers`. Raises UsageError where a process is at it again."""
+    if leftover.suffix == TEMPORARY and RunStore.of(leftover).is_running():
+        raise UsageError(f"{leftover}: a process is at this run; it is kept")
+    shutil.rmtree(leftover)
 
 
 @dataclass(frozen=True)
@@ -299,3 +331,51 @@ def find_damage(folder: Path) -> list[str]:
                 held(partial(scores_by_query, folder, scores, name))
             held(lambda: read_scores_by_query(folder))
     return [*dict.fromkeys(told)]
+
+
+class _QueryLine(Record, forbid_unknown_fields=False):
+    """What a list needs of a query's result."""
+
+    query: int
+    error: str | None = None
+
+
+class _ResultLine(Record, forbid_unknown_fields=False):
+    """What a list needs of a line of a checkpoint."""
+
+    queries: list[_QueryLine]
+
+
+@dataclass
+class CheckpointReader:
+    """Reads a checkpoint incrementally: of each query whether it failed, the last result counts."""
+
+    offset: int = 0
+    queries: dict[int, bool] = field(default_factory=dict)
+
+    def read(self, path: Path) -> list[bool]:
+        """Return of each query whether it failed; half a line is left for later.
+
+        Raises UsageError for a line that is JSON and no result.
+        """
+        size = path.stat().st_size if path.is_file() else 0
+        if size < self.offset:  # the run was started again
+            self.offset, self.queries = 0, {}
+        if size > self.offset:
+            with open(path, "rb") as file:
+                file.seek(self.offset)
+                data = file.read()
+            whole = data[: data.rfind(b"\n") + 1]
+            for line in whole.splitlines():
+                try:
+                    result = msgspec.json.decode(line, type=_ResultLine)
+                except msgspec.ValidationError:
+                    decode(line, _ResultLine, str(path))  # raises with a message for people
+                except msgspec.DecodeError:
+                    break
+                else:
+                    self.queries.update(
+                        (one.query, one.error is not None) for one in result.queries
+                    )
+            self.offset += len(whole)
+        return [*self.queries.values()]

@@ -11,7 +11,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -50,7 +49,7 @@ RUN_AGAIN = "get the folder again from where it is whole, or run it again"
 """What to do about a damaged one."""
 
 _ARCHIVE = "archive"
-_TEMPORARY = ".tmp"
+TEMPORARY = ".tmp"
 _NAMED = 8  # runs that an error lists
 _JUST_BEGUN = 60.0  # seconds in which a run that has nothing yet may not hold its folder either
 _LOCK_SECONDS = 0.5  # a process that checks whether a run is active holds the lock for a moment
@@ -90,7 +89,7 @@ class RunStore:
     @classmethod
     def of(cls, path: Path) -> RunStore:
         """Return the store of a run folder, or of the hidden folder of an unfinished run."""
-        name = path.name.removesuffix(_TEMPORARY) if path.name[:1] == "." else path.name
+        name = path.name.removesuffix(TEMPORARY) if path.name[:1] == "." else path.name
         return cls(path.parent, name.removeprefix("."))
 
     @property
@@ -101,7 +100,7 @@ class RunStore:
     @property
     def temporary(self) -> Path:
         """The hidden folder of the unfinished run."""
-        return self.results / f".{self.name}{_TEMPORARY}"
+        return self.results / f".{self.name}{TEMPORARY}"
 
     @property
     def plan(self) -> Path:
@@ -285,38 +284,9 @@ def _may_be_run(folder: Path) -> bool:
         return True
 
 
-def unfinished_runs(results: Path) -> list[RunStore]:
-    """Return the unfinished runs below `results`, active or not, sorted by name."""
-    found = (RunStore.of(path) for path in sorted(results.glob(f".*{_TEMPORARY}")))
-    return [store for store in found if store.is_interrupted]
-
-
-def leftovers(results: Path) -> Iterator[Path]:
-    """Yield what processes that are gone left below `results`: unfinished runs and half-made
-    folders.
-
-    A half-made folder (`.NAME.new`, `.old`) that does not say whose it is counts where it is a day
-    old: one that is younger may be in the making. The others are removed by any command.
-    """
-    for path in sorted(results.glob(f".*{_TEMPORARY}")):
-        if not RunStore.of(path).is_running():
-            yield path
-    for pattern in (".*.new", ".*.old"):
-        for path in sorted(results.glob(pattern)):
-            if time.time() - path.stat().st_mtime > 86_400:
-                yield path
-
-
-def clear(leftover: Path) -> None:
-    """Remove one of `leftovers`. Raises UsageError where a process is at it again."""
-    if leftover.suffix == _TEMPORARY and RunStore.of(leftover).is_running():
-        raise UsageError(f"{leftover}: a process is at this run; it is kept")
-    shutil.rmtree(leftover)
-
-
 def remove_empty(results: Path) -> None:
     """Remove what `RunStore.remove_if_empty` removes, of all runs below `results`."""
-    for path in results.glob(f".*{_TEMPORARY}"):
+    for path in results.glob(f".*{TEMPORARY}"):
         with suppress(OSError):
             RunStore.of(path).remove_if_empty()
 

@@ -17,6 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import RunError, UsageError
+from harness.extensions.answers.answering.call_costs import (
+    CallBudget,
+    calls_usd,
+    with_model_prices,
+)
 from harness.extensions.answers.answering.replies import Call, ChatReply, Replies
 from harness.extensions.answers.endpoint import Endpoint
 from harness.io.masking import excerpt, masked, without_known
@@ -30,7 +35,7 @@ from harness.records.answers import (
 )
 from harness.retrievers.registry import need
 from harness.retrievers.retry import retry
-from harness.runs.usage import Budget, BudgetExceededError, Prices, calls_usd, with_model_prices
+from harness.runs.usage import BudgetExceededError, Prices
 
 _log = logging.getLogger(__name__)
 
@@ -48,7 +53,7 @@ class RequestOptions:
 
     `concurrency` calls at once; `retries` of a failed call, with growing pauses (waiting for a rate
     limit is no retry); `timeout` in seconds per call; `max_usd` limits the cost in US dollars, by
-    `prices` (and `harness.runs.usage.MODEL_PRICES` for models without an entry).
+    `prices` (and `MODEL_PRICES` of call_costs.py for models without an entry).
     """
 
     model: str
@@ -105,7 +110,7 @@ class ModelClient:
                 f"--max-usd: {options.model} has no price of prompt_tokens and completion_tokens; "
                 "say it with --prices"
             )
-        self._budget = Budget(options.max_usd)
+        self._budget = CallBudget(options.max_usd)
         self._sent: Counter[str] = Counter()  # by key of a call: how often it may have been billed
         self._replies = Replies(home)
         self._client: Any = None

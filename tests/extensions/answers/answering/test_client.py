@@ -12,6 +12,7 @@ from openai_endpoint import CHAT, Chat, Failure, OpenAIEndpoint
 from polling import HANGS
 
 from harness.errors import RunError, UsageError
+from harness.extensions.answers.answering.call_costs import CallBudget
 from harness.extensions.answers.answering.client import ModelClient, RequestOptions
 from harness.extensions.answers.answering.replies import (
     FILE,
@@ -20,7 +21,7 @@ from harness.extensions.answers.answering.replies import (
     ModelMessage,
     without_reasoning,
 )
-from harness.runs.usage import Budget, BudgetExceededError
+from harness.runs.usage import BudgetExceededError
 
 MODEL = "gpt-4o-mini"
 
@@ -189,7 +190,7 @@ def test_a_reply_is_read_as_it_came(tmp_path: Path) -> None:
 def test_a_budget_never_waits_without_open_reservations() -> None:
     """Sums of floats that cancel out leave a residue, which is no call."""
     for size in range(1, 200):
-        budget = Budget(0.001)
+        budget = CallBudget(0.001)
         reserved = [n * 0.1 / 1_000_000 for n in (size + 17, 3 * size + 17, 24)]
         for amount in reserved:
             budget.reserve(amount)
