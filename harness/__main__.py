@@ -113,6 +113,8 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace:
     if not given:
         build_parser().print_help()
         return argparse.Namespace()
+    if given[0].startswith("--") and given[0] not in ("--help", "--version"):
+        raise UsageError(f"name the command first, for example: harness run {shlex.join(given)}")
     try:
         return build_parser(given[0]).parse_args(given)
     except SystemExit as end:

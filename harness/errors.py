@@ -118,11 +118,8 @@ def require_regular(*paths: Path) -> None:
 
 
 def install(extra: str) -> str:
-    """The command that brings one of this package's extras: published, and from a checkout."""
-    return (
-        f"pip install 'memory-retrieval-harness[{extra}]' "
-        f"(in a checkout: pip install -e '.[{extra}]')"
-    )
+    """Returns the command that installs one of this package's extras."""
+    return f"pip install -e '.[{extra}]' in the checkout of the harness"
 
 
 class CallTimeoutError(Exception):

@@ -40,7 +40,7 @@ def retrievers() -> str:
         parts += [f"## `{name}`", "", text(about), ""]
         if extras:
             wanted = ", ".join(extras)
-            parts += [f"Needs `pip install 'memory-retrieval-harness[{wanted}]'`.", ""]
+            parts += [f"Needs `pip install -e '.[{wanted}]'`.", ""]
         rows = [
             (f"`{p.name}`", "required" if p.default is p.empty else f"`{_value(p.default)}`")
             for p in parameters(factory)

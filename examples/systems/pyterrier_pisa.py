@@ -1,6 +1,6 @@
 """A PyTerrier pipeline over PISA: BM25, and of its first hundred the shorter before the longer.
 
-pip install 'memory-retrieval-harness[pyterrier]' pyterrier-pisa
+pip install -e '.[pyterrier]' pyterrier-pisa
 """
 
 import tempfile

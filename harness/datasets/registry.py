@@ -64,8 +64,8 @@ def families() -> list[str]:
     return [*BUILT_IN, *sorted(others - set(BUILT_IN))]
 
 
-def adapter(family: str) -> Adapter:
-    """The adapter of a family. Raises UsageError, with the near names, when there is none."""
+def adapter(family: str, name: str = "") -> Adapter:
+    """Returns the adapter of a family. Raises UsageError for an unknown one, called `name`."""
     if family in BUILT_IN and family not in _registered:
         import_module(BUILT_IN[family])
     if family not in _registered:
@@ -73,8 +73,18 @@ def adapter(family: str) -> Adapter:
         if entry is not None:
             _registered.setdefault(family, plugins.load(entry, "adapter"))
     if family not in _registered:
-        raise UsageError(f"unknown dataset {family!r}{near(family, families())}")
+        raise UsageError(f"unknown dataset {name or family!r}{_suggestion(name or family)}")
     return _registered[family]()
+
+
+def _suggestion(name: str) -> str:
+    """Names the dataset that was probably meant, or the command for files of one's own."""
+    if os.path.exists(name):
+        own = name if os.path.isdir(name) else os.path.dirname(name) or "."
+        return f"; for your own files: --dataset labelled --source {own}"
+    if same := [full for full, _ in listing() if name in full.split("/")[1:]]:
+        return f"; did you mean {', '.join(same[:3])}?"
+    return near(name, families())
 
 
 def find(name: str) -> tuple[Adapter, Variant, str]:
@@ -83,7 +93,7 @@ def find(name: str) -> tuple[Adapter, Variant, str]:
     Raises UsageError for a name that is not known, with the near ones.
     """
     family, _, rest = name.partition("/")
-    found = adapter(family)
+    found = adapter(family, name)
     own = getattr(found, "variant", None)
     variant = by_name(found.variants(), rest) if own is None else own(rest)
     if variant is None:

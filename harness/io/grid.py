@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from harness.io.printed import visible
@@ -38,13 +39,15 @@ def grid(
     most: Sequence[int | None] = (),
     width: int | None = None,
     style: str = "simple",
+    one_line: bool = False,
 ) -> str:
     """A table, its columns of numbers to the right.
 
     Where it is wider than `width` (default: the terminal), text is wrapped, and if that is not
     enough the columns stand in several tables below each other, each beginning with the first
     `keys` columns. `most`: the width from which a column is wrapped in any case. `style` is a
-    format of tabulate's; only `simple` and `plain` are fitted.
+    format of tabulate's; only `simple` and `plain` are fitted. `one_line`: each line
+    is cut at `width`, and nothing is wrapped.
     """
     cells = [[_text(cell) for cell in row] for row in rows]
     n = max([len(headers), *(len(row) for row in cells)], default=0)
@@ -52,8 +55,9 @@ def grid(
     limits = [*most, *[None] * (n - len(most))]
     columns = list(range(n))
     width = terminal_width() if width is None else width
-    if width is None or style not in ("simple", "plain") or not cells:
-        return _drawn(cells, headers, columns, right, limits, style)
+    if one_line or width is None or style not in ("simple", "plain") or not cells:
+        table = _drawn(cells, headers, columns, right, limits, style)
+        return "\n".join(map(partial(_cut, width=width), table.split("\n"))) if one_line else table
     natural = [_width(cells, headers, at, limits[at]) for at in columns]
     wrapped = _wrapped(natural, right, width)
     if wrapped is None:  # several tables, where only what is too wide for one is wrapped
@@ -68,6 +72,12 @@ def grid(
         parts = [columns]
         limits = [a if b == c else b for a, b, c in zip(limits, wrapped, natural, strict=True)]
     return "\n\n".join(_drawn(cells, headers, part, right, limits, style) for part in parts)
+
+
+def _cut(line: str, width: int | None) -> str:
+    if width is None or len(line) <= width:
+        return line
+    return line[: width - 3] + ("..." if line.strip("- ") else "---")
 
 
 def _text(cell: Any) -> str:

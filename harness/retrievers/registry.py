@@ -376,8 +376,21 @@ def find(name: str) -> Callable[..., Any]:
         return _attribute(name)
     if name.endswith(".py"):
         raise UsageError(f"retriever {name!r}: name the class or function in it too, {name}:NAME")
-    here = f"; there is no {name}.py in this folder either" if name.isidentifier() else ""
-    raise UsageError(f"unknown retriever {name!r}{near(name, names())}{here}")
+    raise UsageError(f"unknown retriever {name!r}{_suggestion(name)}")
+
+
+def _suggestion(name: str) -> str:
+    """Names the retriever that was probably meant, or says how to run another system."""
+    if "," in name:
+        several = " ".join(f"--retriever {one.strip()}" for one in name.split(","))
+        return f"; several are given as {several}"
+    if "did you mean" in (close := near(name, names())):
+        return close
+    file = f"{name}.py" if name.isidentifier() else "FILE.py"
+    return (
+        f"; `harness retrievers` lists them. For another system write a class with index(corpus) "
+        f"and search(queries, k) in a file, and name it as {file}:CLASS"
+    )
 
 
 def is_ours(name: str) -> bool:

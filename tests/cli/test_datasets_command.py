@@ -21,8 +21,7 @@ def test_datasets_lists_all_families_and_what_is_here(harness: Callable[..., Any
     assert {"msmarco/dev", "msmarco/dl19", "msmarco/qa-v2.1", "labelled"} <= set(names)
     assert names["sample"]["prepared"]
     assert names["longmemeval/s"]["bytes"] == 277_383_467
-    for name in names:
-        assert name in said.out
+    assert [n for n in names if n not in said.out and "cqadupstack" not in n] == []
 
 
 def test_info_verify_and_export_work_on_the_sample(
@@ -51,6 +50,8 @@ def test_info_verify_and_export_work_on_the_sample(
     [
         (["prepare", "locomoo"], "unknown dataset 'locomoo'; did you mean locomo?"),
         (["prepare", "beir/scifcat"], "did you mean scifact"),
+        (["prepare", "scifact"], "did you mean beir/scifact"),
+        (["prepare", "/"], "for your own files: --dataset labelled --source /"),
         (["prepare", "longmemeval/l"], "unknown dataset 'longmemeval/l'"),
         (["prepare", "labelled"], "add --source PATH"),
         (["info", "nothing"], "unknown dataset 'nothing'"),
@@ -89,8 +90,22 @@ def test_retrievers_are_listed_with_their_parameters(
         '@register_retriever("of-a-plug-in")\ndef find(text, k, depth=3):\n    "Finds things."\n'
     )
     said = harness("retrievers", "--plugin", "more.py")
-    assert re.search(r"of-a-plug-in +yes +depth=3 ", said.out)
-    assert "Finds things." in said.out
+    assert re.search(r"of-a-plug-in +yes +Finds things\.", said.out)
+    said = harness("retrievers", "of-a-plug-in", "--plugin", "more.py")
+    assert said.out.startswith("of-a-plug-in: Finds things.")
+    assert re.search(r"depth +3", said.out)
+
+
+@pytest.mark.extensions
+@pytest.mark.parametrize("listing", ["datasets", "retrievers"])
+def test_a_list_has_one_line_per_entry_in_a_terminal_of_80_columns(
+    harness: Callable[..., Any], listing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    names = [row["name"] for row in orjson.loads(harness(listing, "--json").out)[listing]]
+    table = harness(listing).out.split("\n\n")[0].splitlines()[2:]
+    assert [line.split()[0] for line in table] == [n for n in names if "cqadupstack" not in n]
+    assert max(map(len, table)) <= 80
 
 
 def test_a_local_copy_with_the_published_hash_is_the_dataset(

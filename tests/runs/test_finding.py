@@ -161,7 +161,9 @@ def test_built_in_names_come_first_then_entry_points_then_plug_ins(
     ("name", "params", "said"),
     [
         ("bm-25", {}, "unknown retriever 'bm-25'; did you mean bm25"),
-        ("xyzzy", {}, "unknown retriever 'xyzzy'; known: "),
+        ("xyzzy", {}, "unknown retriever 'xyzzy'; `harness retrievers` lists"),
+        ("bm25,tfidf", {}, "given as --retriever bm25 --retriever tfidf"),
+        ("zep", {}, "write a class with index(corpus) and search(queries, k) in a file"),
         ("{}:Frist", {}, "has no 'Frist'; did you mean First"),
         ("{}", {}, "name the class or function in it too, {}:NAME"),
         ("/nowhere/mine.py:Mine", {}, "/nowhere/mine.py: no such plug-in file"),

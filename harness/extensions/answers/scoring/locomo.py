@@ -79,6 +79,6 @@ def _stemmer():  # type: ignore[no-untyped-def]
         from nltk.stem.porter import PorterStemmer
     except ModuleNotFoundError:
         raise UsageError(
-            "LoCoMo's F1 needs the package 'nltk': pip install 'memory-retrieval-harness[answers]'"
+            "LoCoMo's F1 needs the package 'nltk': pip install -e '.[answers]'"
         ) from None
     return PorterStemmer()
