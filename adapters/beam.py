@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
+from harness.datasets.adapters.misspelt import refuse_near
 from harness.datasets.adapters.raw_files import (
     DayClock,
     day,
@@ -24,7 +25,6 @@ from harness.datasets.adapters.raw_files import (
     published_files,
     read_once,
     refuse_a_part,
-    refuse_near,
 )
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError

@@ -20,8 +20,8 @@ from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Var
 from harness.datasets.adapters.formats import trec
 from harness.datasets.adapters.formats.jsonl import batches, optional_string, string, strings
 from harness.datasets.adapters.formats.text import DocumentBatch, TextFile
+from harness.datasets.adapters.misspelt import refuse_near
 from harness.datasets.adapters.one_corpus import judged, write_documents, write_judged_queries
-from harness.datasets.adapters.raw_files import refuse_near
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 from harness.runfiles.raw import BOMB_BYTES, BOMB_RATIO

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import orjson
 
 from harness.errors import UsageError
-from harness.runfiles.raw import doubled_key
+from harness.io.files import doubled_key
 
 BLOCK = 1 << 22
 _BLANK = b" \t\r\n"

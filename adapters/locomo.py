@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
+from harness.datasets.adapters.misspelt import refuse_near, session_numbers
 from harness.datasets.adapters.raw_files import (
     date,
     dated_session,
@@ -22,8 +23,6 @@ from harness.datasets.adapters.raw_files import (
     field,
     one_file,
     read_once,
-    refuse_near,
-    session_numbers,
 )
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError

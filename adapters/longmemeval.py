@@ -25,13 +25,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.datasets.adapter import DatasetConfig, RemoteFile, SourceFiles, Variant
 from harness.datasets.adapters.json_stream import records
-from harness.datasets.adapters.raw_files import (
-    dated_session,
-    dated_turn,
-    field,
-    one_file,
-    refuse_near,
-)
+from harness.datasets.adapters.misspelt import refuse_near
+from harness.datasets.adapters.raw_files import dated_session, dated_turn, field, one_file
 from harness.datasets.manifest import IDS_ONLY
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError

@@ -28,6 +28,7 @@ from harness.datasets.adapters.formats import jsonl, parquet, trec
 from harness.datasets.adapters.formats.delimited import tsv_documents
 from harness.datasets.adapters.formats.text import DocumentBatch, TextFile
 from harness.datasets.adapters.ir import write_ir_dataset
+from harness.datasets.adapters.misspelt import refuse_near
 from harness.datasets.adapters.one_corpus import (
     HAYSTACK,
     judged,
@@ -35,7 +36,6 @@ from harness.datasets.adapters.one_corpus import (
     write_documents,
     write_judged_queries,
 )
-from harness.datasets.adapters.raw_files import refuse_near
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError
 from harness.schema import Ability

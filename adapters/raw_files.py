@@ -5,16 +5,13 @@ The `dated` form of a conversation adds date and speaker to every text.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from harness.datasets.adapter import RemoteFile, SourceFiles, Variant
 from harness.errors import UsageError
-from harness.io.files import read_json
-from harness.runfiles.fields import mistaken
-from harness.runfiles.raw import doubled_key
+from harness.io.files import doubled_key, read_json
 from harness.schema import as_datetime
 
 if TYPE_CHECKING:
@@ -22,8 +19,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-_DIGITS = re.compile(r"\d")
-_SESSION = re.compile(r"session_(\d{1,9})")
 _KINDS = {str: "a text", int: "a whole number", list: "a list", dict: "an object"}
 
 
@@ -116,29 +111,6 @@ def field(record: Any, name: str, kind: type[T], where: str) -> T:
     if not isinstance(value, kind):
         raise UsageError(f"{where}: the field {name!r} must be {_KINDS[kind]}, not {value!r:.60}")
     return value
-
-
-def refuse_near(
-    record: Mapping[str, object], name: str, where: str, known: Collection[str] = ()
-) -> None:
-    """Raises UsageError for a misspelled optional field; `known` are the record's other fields."""
-    if name in record or record.keys() <= set(known):
-        return
-    if (meant := mistaken(name, record.keys() - set(known))) is not None:
-        raise UsageError(f"{where}: unknown field {meant!r}; did you mean {name}?")
-
-
-def session_numbers(conversation: Any, where: str) -> list[int]:
-    """Returns the numbers of the fields `session_N`, in order. Raises UsageError."""
-    if not isinstance(conversation, dict):
-        raise UsageError(f"{where}: not an object; the file is damaged or in another format")
-    numbers = [int(found[1]) for name in conversation if (found := _SESSION.fullmatch(name))]
-    for name in conversation:
-        if not name.startswith("session_") and mistaken("session", [_DIGITS.sub("", name)]):
-            raise UsageError(f"{where}: unknown field {name!r}; did you mean session_N?")
-    if not numbers:
-        raise UsageError(f"{where}: no field session_1; the file is in another format")
-    return sorted(numbers)
 
 
 class DayClock:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from harness.datasets.adapter import DatasetConfig, SourceFiles, Variant
+from harness.datasets.adapters.misspelt import refuse_near, session_numbers
 from harness.datasets.adapters.raw_files import (
     dated_turn,
     field,
@@ -23,8 +24,6 @@ from harness.datasets.adapters.raw_files import (
     parts_in,
     published_files,
     read_once,
-    refuse_near,
-    session_numbers,
 )
 from harness.datasets.registry import register_adapter
 from harness.errors import UsageError

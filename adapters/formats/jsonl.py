@@ -10,7 +10,8 @@ import orjson
 
 from harness.datasets.adapters.formats.text import TextFile
 from harness.errors import UsageError
-from harness.runfiles.raw import BYTE_ORDER_MARK, MARKED, doubled_key
+from harness.io.files import doubled_key
+from harness.runfiles.raw import BYTE_ORDER_MARK, MARKED
 
 Record = dict[str, object]
 

@@ -179,7 +179,7 @@ class Documents(Sequence[Document]):
 
 
 BETWEEN = "@"
-"""Stands between the name of a haystack and the time as of which it is (see build.AsOfWriter)."""
+"""Stands between the name of a haystack and the time as of which it is (see as_of.AsOfWriter)."""
 
 
 @dataclass(frozen=True)

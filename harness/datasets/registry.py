@@ -149,7 +149,7 @@ def open_dataset(
     adapter, variant, full = find(name)
     config = choose_config(variant, granularity, text, split, full)
     if isinstance(source, Mapping):
-        from harness.datasets.build import frames_folder
+        from harness.datasets.frames import frames_folder
 
         with disk_errors(home(), "set HARNESS_HOME"), frames_folder(source, full, home()) as folder:
             return open_dataset(full, split=split, source=folder, quiet=quiet, rebuild=rebuild)

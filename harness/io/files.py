@@ -30,6 +30,8 @@ _NAME = re.compile(
     r"(?:\.(?P<name>.+)\.|harness-[a-z]+-)[a-z0-9_]{8}\.(?P<kind>new|old|gone)", re.DOTALL
 )
 _DAY = 86_400.0
+_SPACED_KEY = re.compile(rb'"\s+:')
+_NESTED = {dict, list}
 _swept: set[Path] = set()
 
 
@@ -225,6 +227,44 @@ def read_json(path: Path) -> Any:
         raise UsageError(
             f"{path}: not valid JSON ({error}); the file is truncated or damaged, get it again"
         ) from None
+
+
+def doubled_key(data: bytes | memoryview, value: Any) -> str | None:
+    """A key that stands twice in one object of a JSON text, which is valid; None if there is none.
+
+    `value` is what was read of it. It has as many keys as there are colons after quotation marks
+    that are not escaped, unless a key is doubled or a text begins with a colon, or the like; only
+    then the text is looked at closely.
+    """
+    import json
+
+    data = bytes(data)
+    colons = data.count(b'":') - data.count(b'\\":') + len(_SPACED_KEY.findall(data))
+    if colons == _count_keys(value):
+        return None
+    doubled: list[str] = []
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        names = [name for name, _ in pairs]
+        if len(set(names)) < len(names):
+            doubled.extend(name for name in names if names.count(name) > 1)
+
+    try:
+        json.loads(data, object_pairs_hook=look, parse_int=str, parse_float=str)
+    except RecursionError:
+        return "(nested too deep)"
+    return doubled[0] if doubled else None
+
+
+def _count_keys(value: Any) -> int:
+    """How many keys a JSON value has, in all its objects."""
+    keys, left = 0, [value] if type(value) in _NESTED else []
+    while left:  # by hand: a text may be nested deeper than Python calls
+        one = left.pop()
+        inside = one.values() if isinstance(one, dict) else one
+        keys += len(one) if isinstance(one, dict) else 0
+        left += [held for held in inside if type(held) in _NESTED]
+    return keys
 
 
 def read_toml(path: Path, option: str = "") -> dict[str, Any]:

@@ -17,6 +17,7 @@ import orjson
 import pyarrow as pa
 
 from harness.errors import UsageError
+from harness.io.files import doubled_key
 from harness.runfiles.fields import (
     HIT_LISTS,
     HITS,
@@ -27,7 +28,7 @@ from harness.runfiles.fields import (
     are_numbers,
     note_unread,
 )
-from harness.runfiles.raw import BYTE_ORDER_MARK, MARKED, doubled_key, read_bytes, read_lines
+from harness.runfiles.raw import BYTE_ORDER_MARK, MARKED, read_bytes, read_lines
 from harness.runfiles.tables import LOOKED_AT, Columns, holds_numbers
 
 _LINE = '{"query": id, "document": id, "score": number}'

@@ -1,13 +1,8 @@
-"""Reads files from elsewhere: unpacked, without a byte-order mark, up to a limit.
-
-`doubled_key` finds a repeated key in a JSON text.
-"""
+"""Reads files from elsewhere: unpacked, without a byte-order mark, up to a limit."""
 
 from __future__ import annotations
 
 import csv
-import json
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +20,6 @@ BOMB_BYTES, BOMB_RATIO = 1 << 30, 200
 """No text of more bytes than the one shrinks further than the other when it is packed."""
 
 _BLOCK = 1 << 18
-_SPACED_KEY = re.compile(rb'"\s+:')
-_NESTED = {dict, list}
-
 csv.field_size_limit(LONGEST_LINE)  # of its own a cell ends at 128 KiB, which is no long document
 
 
@@ -131,39 +123,3 @@ def refuse_without_end(where: str, size: int) -> None:
             f"{where}: goes on for more than {LONGEST_LINE / 1e6:.0f} MB; this is no text of one "
             "record a line"
         )
-
-
-def doubled_key(data: bytes | memoryview, value: Any) -> str | None:
-    """A key that stands twice in one object of a JSON text, which is valid; None if there is none.
-
-    `value` is what was read of it. It has as many keys as there are colons after quotation marks
-    that are not escaped, unless a key is doubled or a text begins with a colon, or the like; only
-    then the text is looked at closely.
-    """
-    data = bytes(data)
-    colons = data.count(b'":') - data.count(b'\\":') + len(_SPACED_KEY.findall(data))
-    if colons == _count_keys(value):
-        return None
-    doubled: list[str] = []
-
-    def look(pairs: list[tuple[str, Any]]) -> None:
-        names = [name for name, _ in pairs]
-        if len(set(names)) < len(names):
-            doubled.extend(name for name in names if names.count(name) > 1)
-
-    try:
-        json.loads(data, object_pairs_hook=look, parse_int=str, parse_float=str)
-    except RecursionError:
-        return "(nested too deep)"
-    return doubled[0] if doubled else None
-
-
-def _count_keys(value: Any) -> int:
-    """How many keys a JSON value has, in all its objects."""
-    keys, left = 0, [value] if type(value) in _NESTED else []
-    while left:  # by hand: a text may be nested deeper than Python calls
-        one = left.pop()
-        inside = one.values() if isinstance(one, dict) else one
-        keys += len(one) if isinstance(one, dict) else 0
-        left += [held for held in inside if type(held) in _NESTED]
-    return keys

@@ -1,0 +1,80 @@
+"""Keeps tables in memory (pandas, polars, Arrow, Hugging Face) as files that an adapter reads."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.datasets.adapter import downloads_folder
+from harness.errors import UsageError
+from harness.io.files import TemporaryFolder, digest
+from harness.runfiles.tables import Frame, as_table
+
+ROLES = ("documents", "queries", "qrels", "changes")
+
+
+@contextmanager
+def frames_folder(frames: Mapping[str, Frame], name: str, home: Path) -> Iterator[Path]:
+    """Writes the tables for the dataset `name` into the cache at `home`, and yields the folder.
+
+    UsageErrors about its files become errors about the tables. Raises what `write_frames` raises.
+    """
+    if name.partition("/")[0] != "labelled":
+        raise UsageError(f"tables are read by the dataset 'labelled' alone, not by {name!r}")
+    folder = write_frames(frames, downloads_folder(home, "labelled"))
+    try:
+        yield folder
+    except UsageError as error:
+        raise _about_tables(error, folder) from None
+
+
+def write_frames(frames: Mapping[str, Frame], folder: Path) -> Path:
+    """Write the tables into a folder of their own below `folder`, which it returns.
+
+    Equal tables have the same folder, so that what was made of them is found again. Raises
+    UsageError for other names than ROLES, without documents or queries, and for what is no table.
+    """
+    for name in frames:
+        if name not in ROLES:
+            raise UsageError(f"source: {name!r} is none of the tables {', '.join(ROLES)}")
+    for name in ROLES[:2]:
+        if name not in frames:
+            raise UsageError(f"source: the table {name!r} is missing; it has {', '.join(frames)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    with TemporaryFolder("frames", folder) as aside:
+        whole = hashlib.sha256()
+        for name in ROLES:
+            if name in frames:
+                path = Path(aside) / f"{name}.parquet"
+                table = as_table(frames[name], f"source[{name!r}]").replace_schema_metadata(None)
+                # Objects without a field, as BEIR's metadata, say nothing and cannot be written.
+                said = [i for i, one in enumerate(table.schema.types) if not _is_empty(one)]
+                table = table.select(said)
+                try:
+                    pq.write_table(table, path)
+                except (pa.ArrowException, NotImplementedError) as error:
+                    why = " ".join(str(error).split())
+                    raise UsageError(f"source[{name!r}] cannot be written ({why})") from None
+                whole.update(f"{name}:{digest(path)}\n".encode())
+        target = folder / whole.hexdigest()[:16]
+        if not target.is_dir():
+            os.replace(aside, target)
+        return target
+
+
+def _is_empty(type_: pa.DataType) -> bool:
+    return bool(pa.types.is_struct(type_) and type_.num_fields == 0)
+
+
+def _about_tables(error: UsageError, folder: Path) -> UsageError:
+    """An error about the files in such a folder as one about the tables."""
+    said = str(error)
+    for name in ROLES:
+        said = said.replace(str(folder / f"{name}.parquet"), f"source[{name!r}]")
+    return UsageError(said.replace(str(folder), "source"))
