@@ -16,7 +16,7 @@ from typing import NoReturn
 from harness.cli.parser import build_parser
 from harness.errors import FileUnavailableError, HarnessError, UsageError, require_names
 from harness.io.files import sweep
-from harness.io.printed import printed
+from harness.io.terminal import printed
 
 _LEAST_ADDRESSES = 2**30
 """Bytes of addresses below which loading the libraries may never end."""

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-MODULES, LINES = 99, 20_070
+MODULES, LINES = 94, 19_100
 """The most that may be loaded; whoever loads less may lower them."""
 
 COUNT = """

@@ -22,7 +22,7 @@ from harness.io.masking import (
     values_of_others,
     without_known,
 )
-from harness.io.printed import one_line, printed, visible
+from harness.io.terminal import one_line, printed, visible
 
 NAMES = """api_key apikey openaiApiKey token hf_token access_token secret client_secret password
     db-password private_key Authorization bearer credentials aws_secret_access_key x-api-key

@@ -192,7 +192,7 @@ def _print(
         return
     from harness.cli.run_summary_lines import size
     from harness.datasets.registry import home
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
 
     if not (models or indexes or replies):
         print(f"{nothing} in {home()}")

@@ -104,7 +104,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _table(rows: list[ListedDataset]) -> str:
     from harness.cli.run_summary_lines import size
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
 
     table = [
         [row.name, _here(row.prepared), size(row.bytes), row.about, row.licence]
@@ -200,7 +200,7 @@ def _prepared(options: argparse.Namespace, arguments: DatasetArguments) -> Datas
 def call_verify(options: argparse.Namespace) -> int:
     """Status 1 when something does not match."""
     refuse(options, "here: what is prepared is verified as it is", "rebuild", "source")
-    from harness.datasets.columns import verify
+    from harness.datasets.verify import verify
     from harness.io.records import to_plain
 
     dataset = _prepared(options, view_arguments(options))

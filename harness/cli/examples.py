@@ -110,7 +110,7 @@ def _near(given: Path, shipped: list[str]) -> str:
 
 def table(named: dict[str, Path], title: str) -> str:
     """Names, and what each file is."""
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
 
     rows = [[name, about(path)] for name, path in named.items()]
     return grid(rows, [title, "what it is"], most=[None, 80])

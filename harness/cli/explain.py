@@ -45,13 +45,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Print part by part, then the metric's formula and the protocol's rules."""
     from harness.scoring.protocols import PROTOCOLS
-    from harness.scoring.signatures import Signature
+    from harness.scoring.signature_meaning import explain, formula_of, parse_signature, rules_of
 
-    signature = Signature.parse(options.signature)
-    formula, rules = signature.formula, signature.rules
+    signature = parse_signature(options.signature)
+    formula, rules = formula_of(signature), rules_of(signature)
     name = signature.protocol.partition("/")[0]
     protocol = PROTOCOLS.get(name)
-    explained = [*signature.explain()]
+    explained = [*explain(signature)]
     lines = [f"{part:9} {value}\n          {meaning}" for part, value, meaning in explained]
     lines += [f"\n{signature.metric}: {formula}", f"\nprotocol {name}: {rules}"]
     if protocol and protocol.source:

@@ -18,7 +18,7 @@ from harness.cli.run_summary_lines import (
     ties_line,
     usage,
 )
-from harness.io.grid import counted, digits, grid
+from harness.io.terminal import counted, digits, grid
 from harness.records.run import RunRecord, embedder_reports
 from harness.records.scores import (
     ChangesResult,

@@ -82,7 +82,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _show(run: str, checks: Sequence[GateResult], *, quiet: bool) -> None:
     """The table, what failed first."""
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
 
     opened = [check for check in checks if check.outcome == "open"]
     shown = sorted(checks, key=lambda check: ("FAIL", "open", "pass").index(check.outcome))

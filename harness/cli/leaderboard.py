@@ -48,8 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Build, write, print."""
     from harness.analysis.board.summary import table
-    from harness.io.grid import counted
     from harness.io.records import read_json_record
+    from harness.io.terminal import counted
     from harness.reports.board import write_board
 
     results = Path(options.results)
@@ -98,7 +98,7 @@ def say_broken(broken: Mapping[str, str]) -> int:
 def say_unscored(options: argparse.Namespace, results: Path) -> list[str]:
     """The runs that are on no board, having no scores; they are said."""
     from harness.analysis.board.leaderboard import unscored
-    from harness.io.grid import counted
+    from harness.io.terminal import counted
 
     without = unscored(results)
     if without and not options.quiet:

@@ -10,8 +10,8 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.io.masking import masked_in
-from harness.io.printed import Printed
 from harness.io.records import Output, OutputPart, Record, encode, to_plain
+from harness.io.terminal import Printed
 
 _MODULES = (
     *("harness.cli.output_records", "harness.cli.suite", "harness.cli.run_summary"),

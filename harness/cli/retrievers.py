@@ -70,7 +70,7 @@ def _listed(name: str) -> ListedRetriever:
 
 
 def _table(rows: list[ListedRetriever]) -> str:
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
 
     table = [[row.name, "yes" if row.installed else "no", row.about] for row in rows]
     return (

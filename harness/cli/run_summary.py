@@ -23,8 +23,8 @@ from harness.cli.run_summary_lines import (
     semantic,
     ties_line,
 )
-from harness.io.grid import counted, digits, grid, terminal_width
 from harness.io.records import Output
+from harness.io.terminal import counted, digits, grid, terminal_width
 from harness.records.run import RunRecord
 from harness.records.scores import MetricResult, ProtocolResult, ScoreReport
 from harness.schema import Ability

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from harness.io.grid import counted, digits
 from harness.io.plugins import provided_or_none
+from harness.io.terminal import counted, digits
 
 if TYPE_CHECKING:
     from harness.records.run import RunRecord

@@ -150,7 +150,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _table(runs: Sequence[ListedRun]) -> str:
     from harness.cli.run_summary_lines import ends
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
 
     rows = []
     for run in runs:

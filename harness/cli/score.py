@@ -223,7 +223,7 @@ def _suggesting_source(options: argparse.Namespace, path: Path) -> Iterator[None
 
 def _by_qrels(options: argparse.Namespace, path: Path) -> int:
     """trec_eval's table, from two files."""
-    from harness.io.grid import counted
+    from harness.io.terminal import counted
     from harness.runfiles.readers import read_rankings
     from harness.scoring.evaluate import evaluate
     from harness.scoring.ranks import Ties

@@ -286,7 +286,7 @@ def table(done: list[SuiteRun], asked: Sequence[str] = ()) -> str:
 
     Of `asked`, `@5` is every leading metric at that cut-off.
     """
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
     from harness.scoring.scores import MAIN, main_metrics, main_protocol
 
     mains = [main_protocol(one.report.protocols) if one.report else None for one in done]

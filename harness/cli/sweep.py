@@ -123,7 +123,7 @@ def main(options: argparse.Namespace) -> int:
 
 def _shown(found: Sweep, options: argparse.Namespace) -> str:
     from harness.analysis.sweep import said
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
 
     best = {chosen.place for chosen in found.chosen}
     rows = [

@@ -1,9 +1,9 @@
-"""The Arrow tables of a dataset on disk: writing one, their fingerprint, and checking it."""
+"""The Arrow tables of a dataset on disk: writing one, and their fingerprint."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
@@ -13,12 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from harness.datasets.manifest import TABLES
-from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.io.checksums import DamagedError
-from harness.io.files import digest
-from harness.io.records import Record
 
 _FINGERPRINT_NAMES = {
     "qrels.arrow": "judgements.arrow",
@@ -204,55 +199,3 @@ class TableFile:
                 file.seek(start + 4)
                 found.append((start, start + 8 + int.from_bytes(file.read(4), "little")))
         return np.array([*found, (self._begun[-1], self._path.stat().st_size)], np.int64)
-
-
-class Finding(Record, omit_defaults=False):
-    """The result of one check: of the content, or of a raw file."""
-
-    what: str
-    ok: bool
-    message: str
-
-
-def verify(dataset: Dataset) -> list[Finding]:
-    """Checks the content, then the raw files.
-
-    A raw file that is no longer there is right: the prepared dataset does not need it.
-    """
-    manifest = dataset.manifest
-    try:
-        dataset.documents.check()  # the rest was at opening
-    except DamagedError as error:
-        return [Finding(what="content", ok=False, message=str(error))]
-    content = _fingerprint(dataset.folder, manifest.files)
-    wrong = f"not {manifest.fingerprint[:16]}; prepare it with --rebuild"
-    findings = [
-        Finding(
-            what="content",
-            ok=content == manifest.fingerprint,
-            message=content[:16] + ("" if content == manifest.fingerprint else f", {wrong}"),
-        )
-    ]
-    for raw in manifest.raw:
-        path = Path(raw.path)
-        if not path.is_file():
-            findings.append(Finding(what=raw.path, ok=True, message="no longer there"))
-            continue
-        found = digest(path)
-        right = found == raw.sha256
-        kind = "the published file" if raw.status != "unknown" else "not a published file"
-        note = f"unchanged since it was prepared, {kind}"
-        if not right:
-            note = f"changed since it was prepared: sha256 is {found[:16]}"
-        findings.append(Finding(what=raw.path, ok=right, message=note))
-    return findings
-
-
-def _fingerprint(folder: Path, files: Collection[str]) -> str:
-    contents = {name: ContentHash(schema) for name, schema in TABLES.items() if name in files}
-    for name, content in contents.items():
-        with pa.memory_map(str(folder / name)) as source:
-            reader = pa.ipc.open_file(source)
-            for i in range(reader.num_record_batches):
-                content.update(reader.get_batch(i))
-    return fingerprint(contents)

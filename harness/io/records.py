@@ -13,15 +13,13 @@ fields; errors are one line that names the file, the field and what was expected
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
-from typing import Any, Literal, TypeVar, dataclass_transform, get_args, get_origin, get_type_hints
+from typing import Any, TypeVar, dataclass_transform
 
 import msgspec
 
-from harness.errors import UsageError, near
+from harness.errors import UsageError
 from harness.io.files import read_toml, write_bytes
 
 
@@ -60,9 +58,6 @@ class ChecksummedRecord(Record):
 
 
 T = TypeVar("T")
-_AT = re.compile(r"^(?P<what>.*?)(?: - at `(?:key in )?\$(?P<path>.*)`)?$", re.DOTALL)
-_UNKNOWN = re.compile(r"^Object contains unknown field `(?P<field>.*)`$", re.DOTALL)
-_MISSING = re.compile(r"^Object missing required field `(?P<field>.*)`$", re.DOTALL)
 
 
 def decode(data: bytes | str, kind: type[T], where: str, remedy: str = "") -> T:
@@ -74,7 +69,7 @@ def decode(data: bytes | str, kind: type[T], where: str, remedy: str = "") -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except msgspec.ValidationError as error:
-        raise UsageError(_message(error, kind, where, remedy)) from None
+        raise _refusal(error, kind, where, remedy) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(f"{where}: not valid JSON ({error}){with_remedy(remedy)}") from None
 
@@ -84,7 +79,7 @@ def convert(values: Any, kind: type[T], where: str, remedy: str = "") -> T:
     try:
         return msgspec.convert(values, kind)
     except msgspec.ValidationError as error:
-        raise UsageError(_message(error, kind, where, remedy)) from None
+        raise _refusal(error, kind, where, remedy) from None
 
 
 def encode(record: Any, *, indent: bool = False) -> bytes:
@@ -142,72 +137,15 @@ def json_schema(kind: Any, title: str) -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": title, **schema}
 
 
-def _message(error: msgspec.ValidationError, kind: Any, where: str, remedy: str) -> str:
-    """Turns msgspec's message into one line: `FILE: FIELD: what is wrong; what to do`."""
-    found = _AT.match(str(error))
-    what, path = (found["what"], found["path"] or "") if found else (str(error), "")
-    field = path.removeprefix(".")
-    if unknown := _UNKNOWN.match(what):
-        name = unknown["field"]
-        known = sorted(_fields_at(kind, path))
-        field = f"{field}.{name}" if field else name
-        what = f"unknown field{near(name, known)}"
-    elif missing := _MISSING.match(what):
-        field = f"{field}.{missing['field']}" if field else missing["field"]
-        what = "is missing"
-    else:
-        if what.startswith("Expected"):
-            what = what.replace(" | null", "").replace("array", "list")
-        what = what[:1].lower() + what[1:].replace("`", "")
-        choices = _choices_at(kind, path)
-        value = what.removeprefix("invalid enum value ")
-        if len(choices) == 1 and value.isdigit():
-            what = f"must be {choices[0]}, not {value}"
-        elif choices:
-            what += f"; choose one of {', '.join(choices)}"
-    return f"{where}: {f'{field}: ' if field else ''}{what}{with_remedy(remedy)}"
+def _refusal(error: msgspec.ValidationError, kind: Any, where: str, remedy: str) -> UsageError:
+    from harness.io.record_errors import explained
+
+    return UsageError(f"{explained(error, kind, where)}{with_remedy(remedy)}")
 
 
 def with_remedy(remedy: str) -> str:
     """Returns what an error message ends with: what to do, after a semicolon."""
     return f"; {remedy}" if remedy else ""
-
-
-def _fields_at(kind: Any, path: str) -> set[str]:
-    """Names of the fields of the records that stand at a path such as `.queries[0].texts`."""
-    return {name for one in _kinds_at(kind, path) for name in one.__struct_encode_fields__}
-
-
-def _choices_at(kind: Any, path: str) -> list[str]:
-    """The texts and numbers that a field at a path may be, where it may be few alone."""
-    parent, _, name = path.rpartition(".")
-    hints = [get_type_hints(one).get(name) for one in _kinds_at(kind, parent)]
-    return [value for hint in hints for value in _literals_in(hint)]
-
-
-def _literals_in(hint: Any) -> Iterator[str]:
-    for part in get_args(hint):
-        if get_origin(hint) is Literal and not isinstance(part, bool):
-            yield str(part)
-        yield from _literals_in(part)
-
-
-def _kinds_at(kind: Any, path: str) -> list[type[msgspec.Struct]]:
-    """The record types that stand at a path."""
-    kinds = list(_records_in(kind))
-    for step in re.findall(r"\.(\w+)|\[", path):
-        if step:
-            hints = [get_type_hints(one).get(step) for one in kinds]
-            kinds = [record for hint in hints for record in _records_in(hint)]
-    return kinds
-
-
-def _records_in(hint: Any) -> Iterator[type[msgspec.Struct]]:
-    """Yields the record types in a type annotation."""
-    if isinstance(hint, type) and issubclass(hint, msgspec.Struct):
-        yield hint
-    for part in get_args(hint):
-        yield from _records_in(part)
 
 
 class OutputPart(Record, forbid_unknown_fields=False, omit_defaults=False):

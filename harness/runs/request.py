@@ -16,7 +16,6 @@ from harness.errors import UsageError
 from harness.io.masking import refuse_in, values_of_others
 from harness.io.plugins import preserve_process_state, provided
 from harness.records.run import MatchingRecord, RetrieverRecord, RunPlan
-from harness.retrievers.baselines import is_oracle
 from harness.retrievers.calls import can_serve
 from harness.retrievers.contract import Retriever
 from harness.retrievers.outputs import check_ranked_by
@@ -113,7 +112,11 @@ class RunRequest:
         builds = isolation or tested
         with preserve_process_state():
             built = builds.build(settings.seed) if isinstance(builds, RetrieverSpec) else builds
-        sees_gold_labels = is_oracle(built)
+        sees_gold_labels = False
+        if getattr(built, "sees_gold_labels", False):
+            from harness.retrievers.baselines import is_oracle
+
+            sees_gold_labels = is_oracle(built)
         batch_size = _batch_size(settings, built)
         _check_fit(settings, built)
         about = retriever_record(tested) if isolation is None else isolation.record()

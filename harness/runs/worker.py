@@ -12,7 +12,6 @@ from harness.datasets.reader import Dataset
 from harness.errors import CallTimeoutError, HarnessError, RunError
 from harness.io.plugins import FAILURES
 from harness.retrievers import calls
-from harness.retrievers.baselines import Oracle
 from harness.retrievers.contract import Corpus, Retriever
 from harness.retrievers.ingest import ingest
 from harness.retrievers.outputs import NotAnAnswerError, WrongNumberError
@@ -252,8 +251,8 @@ class Worker:
         retriever = bench.retriever
         questions = [bench.view.question(query) for query in queries]
         k = self._options.k + 1 if self._options.exclude_self else self._options.k
-        if type(retriever) is Oracle:
-            retriever.reveal([gold_of(bench, query) for query in queries])
+        if getattr(retriever, "sees_gold_labels", False):
+            _reveal(bench, queries)
         limit = self._limits.query and self._limits.query * len(queries)
         # Calls of one that bears several at once do not wait for each other.
         apart = self._limits.in_time and getattr(retriever, "thread_safe", False)
@@ -296,6 +295,14 @@ class Worker:
             bench.retriever.close()
         option = "--index-timeout" if called == "index" else "--query-timeout"
         return f"{name_of(bench.retriever)}: {called}: {error} ({option})"
+
+
+def _reveal(bench: Bench, queries: list[int]) -> None:
+    """Show the answer key to the built-in oracle, and to no other."""
+    from harness.retrievers.baselines import Oracle
+
+    if type(bench.retriever) is Oracle:
+        bench.retriever.reveal([gold_of(bench, query) for query in queries])
 
 
 def _may_help(error: Exception) -> bool:

@@ -21,8 +21,7 @@ import numpy.typing as npt
 from harness.errors import UsageError, near, require_ids
 from harness.runfiles.arrow import strings
 from harness.runfiles.fields import QRELS, grade_of
-from harness.runfiles.pairs import RankedPairs
-from harness.runfiles.rankings import Rankings, Run, best_first, without
+from harness.runfiles.rankings import RankedPairs, Rankings, Run, best_first, without
 from harness.runfiles.raw import BYTE_ORDER_MARK, read_lines
 from harness.runfiles.readers import is_trec, map_trec, read_rankings
 from harness.runfiles.tables import (

@@ -20,8 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harness.runfiles.arrow import integers, take, to_numpy
-from harness.runfiles.pairs import RankedPairs, hashes
-from harness.runfiles.rankings import Rankings, best_first
+from harness.runfiles.rankings import RankedPairs, Rankings, best_first, hashes
 from harness.scoring.arrays import Ints
 
 if TYPE_CHECKING:

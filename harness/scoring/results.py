@@ -20,7 +20,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from harness.datasets.reader import Dataset
-from harness.io.grid import one_of
+from harness.io.terminal import one_of
 from harness.records.scores import (
     AnsweredOnly,
     Interval,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from harness.errors import UsageError, near
-from harness.io.grid import digits
+from harness.io.terminal import digits
 from harness.records.scores import MetricResult, ProtocolResult, ReturnedStats, ScoreReport
 from harness.schema import Ability
 

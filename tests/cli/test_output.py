@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from harness.cli.output import output_schema
 from harness.cli.parser import build_parser
-from harness.io.grid import grid
+from harness.io.terminal import grid
 
 Harness = Callable[..., Any]
 

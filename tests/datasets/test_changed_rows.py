@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from small import Fill, prepared
 
-from harness.datasets.columns import verify
 from harness.datasets.manifest import FILES
 from harness.datasets.reader import ChangedRow, Dataset
+from harness.datasets.verify import verify
 from harness.datasets.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.io.checksums import BLOCK_SUMS, DamagedError

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from harness.datasets.columns import verify
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
+from harness.datasets.verify import verify
 from harness.errors import HarnessError
 from harness.io.checksums import BLOCK, DamagedError, sums_of
 

@@ -18,6 +18,7 @@ from harness.scoring.metrics import METRICS
 from harness.scoring.metrics.described import DESCRIBED, OF_ANSWERS
 from harness.scoring.protocols import PROTOCOLS
 from harness.scoring.ranks import Ties
+from harness.scoring.signature_meaning import formula_of, parse_signature
 from harness.scoring.signatures import Signature
 
 PAGES = ROOT / "docs" / "reference"
@@ -40,12 +41,12 @@ def test_the_page_has_the_tables_of_all_metrics() -> None:
 
 def test_signatures_say_what_every_described_metric_is() -> None:
     for one in DESCRIBED:
-        assert Signature.parse(_signature(one.name)).formula == one.formula_and_source
+        assert formula_of(parse_signature(_signature(one.name))) == one.formula_and_source
     for one in OF_ANSWERS:
         signature = _signature(one.name) + "|reader:plain"
-        assert Signature.parse(signature).formula == one.formula_and_source
+        assert formula_of(parse_signature(signature)) == one.formula_and_source
     with pytest.raises(UsageError):
-        assert Signature.parse(_signature("no_such_metric")).formula
+        assert formula_of(parse_signature(_signature("no_such_metric")))
 
 
 @pytest.mark.usefixtures("home", "weights")
@@ -77,7 +78,7 @@ def test_every_metric_of_a_scored_run_is_on_the_page(
     assert harness(*again).status == 0
     known = {*METRICS, *(one.name for one in DESCRIBED)}
     printed = _signatures(read_scores(folder))
-    seen = {Signature.parse(one).metric.partition("@")[0] for one in printed}
+    seen = {parse_signature(one).metric.partition("@")[0] for one in printed}
     assert seen <= known
     assert known - seen <= {"f1", "precision_returned", "ndcg_exp", "ndcg_b2"}
 

@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.datasets.columns import verify as verify_content
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset, open_prepared
+from harness.datasets.verify import verify as verify_content
 from harness.errors import UsageError
 from harness.io.files import TemporaryFolder
 from harness.records.scores import ChangesResult, KnowledgeUpdateResult

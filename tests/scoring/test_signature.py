@@ -22,6 +22,7 @@ from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties
 from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
+from harness.scoring.signature_meaning import explain, formula_of, parse_signature, rules_of
 from harness.scoring.signatures import Signature
 
 parts = st.text(min_size=1) | st.sampled_from(
@@ -33,7 +34,7 @@ parts = st.text(min_size=1) | st.sampled_from(
     st.builds(Signature, *[parts] * 7, st.integers(0), parts, parts, st.integers(1), parts, parts)
 )
 def test_parse_and_print_are_inverse(signature: Signature) -> None:
-    assert Signature.parse(str(signature)) == signature
+    assert parse_signature(str(signature)) == signature
     assert "\n" not in str(signature)
 
 
@@ -44,13 +45,13 @@ WHOLE = (
 
 
 def test_a_signature_says_what_each_of_its_parts_means() -> None:
-    signature = Signature.parse(f"  {WHOLE}\n")
+    signature = parse_signature(f"  {WHOLE}\n")
     assert str(signature) == WHOLE
-    explained = {part: (value, meaning) for part, value, meaning in signature.explain()}
+    explained = {part: (value, meaning) for part, value, meaning in explain(signature)}
     assert explained["n"][0] == "1982"
     assert all(meaning for _, meaning in explained.values())
-    assert "pieces of evidence" in signature.formula.lower()
-    assert "every ability" in signature.rules
+    assert "pieces of evidence" in formula_of(signature).lower()
+    assert "every ability" in rules_of(signature)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +68,7 @@ def test_a_signature_says_what_each_of_its_parts_means() -> None:
 )
 def test_what_is_no_signature_is_refused_in_one_line(text: str, says: str) -> None:
     with pytest.raises(UsageError, match="not a signature") as error:
-        Signature.parse(text)
+        parse_signature(text)
     assert says in str(error.value)
     assert "\n" not in str(error.value)
 
@@ -118,29 +119,29 @@ def test_every_score_carries_a_signature_with_its_own_n(dataset: Dataset) -> Non
     for protocol in report.protocols:
         for slice_, part in protocol.slices.items():
             for metric, result in part.metrics.items():
-                parsed = Signature.parse(result.signature)
+                parsed = parse_signature(result.signature)
                 assert parsed.metric == metric
                 assert parsed.slice == slice_
                 assert parsed.n == result.n
                 assert (parsed.level, parsed.ties) == (protocol.level, protocol.ties)
                 assert parsed.protocol == protocol.name
                 assert parsed.missing == protocol.missing
-                assert parsed.formula
-                assert parsed.rules
+                assert formula_of(parsed)
+                assert rules_of(parsed)
                 seen += 1
         excluded = [q for ids in scores.excluded[protocol.protocol].values() for q in ids]
         assert protocol.slices["all"].n == len(RUN.keys() - excluded)
     assert seen > 40
     updates = report.knowledge_update
     assert updates is not None
-    assert {Signature.parse(s).n for s in updates.signatures.values()} == {updates.n} == {2}
+    assert {parse_signature(s).n for s in updates.signatures.values()} == {updates.n} == {2}
     assert set(updates.signatures) == set(updates.values)
     tokens = report.tokens
     assert tokens is not None
     for budget, found in tokens.recall_within_budget.items():
-        assert Signature.parse(tokens.signature_of(budget)).formula
-        assert Signature.parse(tokens.signature_of(budget)).n == found.n == 5
-    temporal = Signature.parse(tokens.signature_of("500", "temporal"))
+        assert formula_of(parse_signature(tokens.signature_of(budget)))
+        assert parse_signature(tokens.signature_of(budget)).n == found.n == 5
+    temporal = parse_signature(tokens.signature_of("500", "temporal"))
     assert temporal.n == tokens.recall_within_budget["500"].by_ability["temporal"].n == 1
     assert temporal.slice == "temporal"
 
@@ -149,10 +150,10 @@ def test_the_numbers_of_abstention_carry_signatures_with_their_own_n(dataset: Da
     run = {q: {d: float(8 - i + int(q[1])) for i, d in enumerate(ids)} for q, ids in RUN.items()}
     found = score(dataset, run).report.abstention
     assert found is not None
-    signed = {name: Signature.parse(text) for name, text in found.signatures.items()}
+    signed = {name: parse_signature(text) for name, text in found.signatures.items()}
     assert signed["false_positive_rate"].n == found.n_unanswerable == 1
     assert signed["auroc"].n == found.n == 6
-    assert all(s.formula and s.rules for s in signed.values())
+    assert all(formula_of(s) and rules_of(s) for s in signed.values())
     assert {"auroc", "at_threshold", "aurc"} <= set(signed)
 
 
@@ -217,7 +218,7 @@ def test_the_metric_of_a_signature_is_what_was_asked_for(tmp_path: Path) -> None
     choices = Choices(["trec"], metrics=[Metric.parse("P(rel=2)@1")])
     (block,) = score(dataset, run, choices).report.protocols
     cell = block.slices["all"].metrics["precision(rel=2)@1"]
-    assert Signature.parse(cell.signature).metric == "precision(rel=2)@1"
+    assert parse_signature(cell.signature).metric == "precision(rel=2)@1"
 
 
 def test_an_unknown_rule_for_missing_queries_is_refused(dataset: Dataset) -> None:

@@ -29,7 +29,7 @@ from harness.errors import UsageError
 from harness.io.files import digest
 from harness.records.scores import MetricResult
 from harness.scoring.scores import Scores
-from harness.scoring.signatures import Signature
+from harness.scoring.signature_meaning import parse_signature
 
 
 @dataclass(frozen=True)
@@ -277,6 +277,6 @@ def results_of(scores: Scores) -> dict[str, Results]:
 
 def _signed(result: MetricResult, errata: Errata) -> MetricResult:
     """Returns the result with a signature that says by which errata its qrels were corrected."""
-    signature = Signature.parse(result.signature)
+    signature = parse_signature(result.signature)
     protocol = f"{signature.protocol}+errata#{errata.sha256[:8]}"
     return msgspec.structs.replace(result, signature=str(replace(signature, protocol=protocol)))

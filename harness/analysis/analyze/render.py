@@ -17,7 +17,7 @@ from harness.analysis.analyze.causes import (
 )
 from harness.analysis.analyze.errata import BothKeys
 from harness.datasets.reader import Dataset
-from harness.io.grid import grid
+from harness.io.terminal import grid
 from harness.records.scores import MetricResult
 from harness.runs.folder.run_folder import RunFolder
 from harness.schema import Ability

@@ -36,7 +36,7 @@ from harness.analysis.board.records import (
 )
 from harness.analysis.compare.table import slice_masks
 from harness.analysis.scored_run import BlockRows, Names, Values
-from harness.io.grid import counted
+from harness.io.terminal import counted
 from harness.runfiles.arrow import read_parquet
 from harness.stats.joint import RankRanges, rank_ranges
 from harness.stats.paired import PairedComparison, compare_paired

@@ -24,8 +24,8 @@ from harness.analysis.board.records import (
     ShortEntry,
     ShortResult,
 )
-from harness.io.grid import counted, digits, grid
 from harness.io.records import encode
+from harness.io.terminal import counted, digits, grid
 from harness.records.run import Params
 from harness.records.scores import AnsweredOnly, Interval, MetricResult, ReturnedStats
 from harness.runs.usage import format_usd

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.io.grid import counted
+from harness.io.terminal import counted
 from harness.records.submission import Submission
 from harness.runfiles.readers import read_rankings
 

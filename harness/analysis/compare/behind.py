@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from harness.analysis.scored_run import Block, ScoredRun
-from harness.io.grid import counted, grid
+from harness.io.terminal import counted, grid
 from harness.runs.folder.answers_folder import AnswersFolder
 from harness.scoring.arrays import Flags
 from harness.scoring.results import named

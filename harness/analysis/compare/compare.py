@@ -29,7 +29,7 @@ from harness.analysis.scored_run import (
     shared_blocks,
 )
 from harness.errors import UsageError, near
-from harness.io.grid import grid
+from harness.io.terminal import grid
 from harness.scoring.results import named
 from harness.stats.proportions import holm
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired

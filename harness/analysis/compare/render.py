@@ -11,7 +11,7 @@ from pathlib import Path
 
 from harness.analysis.compare.behind import render_behind
 from harness.analysis.compare.comparison import Cell, Comparison, Group, Pair, Table
-from harness.io.grid import counted, grid
+from harness.io.terminal import counted, grid
 from harness.runs.folder.run_folder import read_scores
 from harness.scoring.results import named
 from harness.scoring.scores import main_metrics, main_protocol, unreached_message

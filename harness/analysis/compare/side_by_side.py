@@ -12,7 +12,7 @@ import pyarrow as pa
 from harness.analysis.scored_run import Block, ScoredRun, require_depth
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError, near
-from harness.io.grid import grid
+from harness.io.terminal import grid
 from harness.runs.folder.rankings import read_run_rankings
 from harness.runs.folder.run_folder import RunFolder
 from harness.stats.paired import outcomes

@@ -18,8 +18,8 @@ import harness
 from harness.analysis.verify.inputs import Inputs, QueryRanking, best_first, iter_rankings
 from harness.analysis.verify.means import Place
 from harness.analysis.verify.metrics import Values
-from harness.datasets.columns import verify as verify_content
 from harness.datasets.reader import Dataset, choose_queries
+from harness.datasets.verify import verify as verify_content
 from harness.errors import UsageError
 from harness.io.checksums import ChecksummedRecord, check_file, has_digest, read_with_checksums
 from harness.io.records import read_json_record, to_plain

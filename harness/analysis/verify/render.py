@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.analysis.verify.verify import TOLERANCE, Difference, Verification
-from harness.io.grid import grid
+from harness.io.terminal import grid
 
 STATED = (
     "not verifiable from files: that the rankings are the system's, its name, version and "

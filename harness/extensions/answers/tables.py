@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.io.grid import counted, grid
 from harness.io.records import convert
+from harness.io.terminal import counted, grid
 from harness.records.answers import AnswersRecord, JudgementCounts, JudgeRecord
 from harness.records.scores import MetricResult, ProtocolResult, RepeatVariance, ScoreReport
 from harness.runs.folder.answers_folder import AnswersFolder, display_names

@@ -16,7 +16,7 @@ from harness.extensions.labelling.reports import (
     StatusReport,
     SystemStatus,
 )
-from harness.io.grid import grid
+from harness.io.terminal import grid
 
 _NONE = "-"
 

@@ -20,8 +20,8 @@ from harness.retrievers import calls
 from harness.retrievers.baselines import is_oracle
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.outputs import ranked
+from harness.retrievers.rate_limit import rate_limit
 from harness.retrievers.registry import RetrieverSpec
-from harness.retrievers.retry import rate_limit
 from harness.retrievers.timing import Clock, timed
 from harness.runs import messages
 from harness.runs.bench import close_quietly, plain_report, trace

@@ -23,8 +23,8 @@ from msgspec import field
 from harness.analysis.gate import GateResult, may_pass
 from harness.errors import UsageError
 from harness.io.files import disk_errors, fsync_path
-from harness.io.grid import counted
 from harness.io.records import Record, decode, encode
+from harness.io.terminal import counted
 from harness.stats.proportions import holm
 
 VERSION: Final = 1

@@ -17,7 +17,7 @@ import harness
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.io.files import digest, disk_errors, folder_aside
-from harness.io.grid import counted
+from harness.io.terminal import counted
 from harness.records.run import (
     ImportedFile,
     ImportSource,

@@ -13,7 +13,7 @@ from harness.analysis.analyze.causes import Cause
 from harness.analysis.analyze.errata import read_errata
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
-from harness.scoring.signatures import Signature
+from harness.scoring.signature_meaning import parse_signature
 
 pytestmark = pytest.mark.usefixtures("home")
 
@@ -80,7 +80,7 @@ def test_the_corrected_number_has_a_signature_of_its_own(
     both = analyze(run, dataset, 2, errata=file).errata
     assert both is not None
     signed = [
-        Signature.parse(key["all"]["recall@2"].signature)
+        parse_signature(key["all"]["recall@2"].signature)
         for key in (both.by_original, both.by_corrected)
     ]
     assert signed[0].protocol == "memory/1"

@@ -178,7 +178,7 @@ def _print_estimate(options: argparse.Namespace, job: AnswerJob) -> int:
     from harness.datasets.registry import home
     from harness.extensions.answers.answering.answer import mean_tokens
     from harness.extensions.answers.answering.client import ModelClient
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
     from harness.records.answers import ConditionEstimate
 
     client = ModelClient(job.options, home())
@@ -264,7 +264,7 @@ def print_answers(options: argparse.Namespace, command: str, folders: Sequence[P
         overview,
         repeated,
     )
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
 
     answered = AnsweredTables.read(folders)
     if options.json:

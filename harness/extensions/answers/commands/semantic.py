@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from harness.cli.output import print_json
 from harness.cli.run_summary_lines import ends
 from harness.errors import UsageError
-from harness.io.grid import digits
+from harness.io.terminal import digits
 
 if TYPE_CHECKING:
     from harness.records.scores import Estimate, Interval, SemanticResult, SemanticVersusIds
@@ -105,7 +105,7 @@ def score_expected(options: argparse.Namespace, path: Path) -> int:
 
 def semantic_table(found: SemanticResult) -> str:
     """The section of scores.json for a person: one cut-off, over all queries."""
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
 
     results, versus = found.results.overall, found.versus_ids or {}
     if not results:

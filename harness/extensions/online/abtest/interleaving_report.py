@@ -23,7 +23,6 @@ from harness.extensions.online.abtest.report import (
     single_look,
     wrap_text,
 )
-from harness.io.grid import grid
 from harness.io.records import Record
 from harness.scoring.results import named
 from harness.stats.betting import betting_interval, betting_p, shown_from

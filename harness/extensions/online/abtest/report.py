@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from harness.errors import UsageError
 from harness.extensions.online.abtest.event_log import Flags, RecordColumns
 from harness.extensions.online.abtest.plan import ABTestPlan, Bounds
-from harness.io.grid import grid
 from harness.io.records import Record
+from harness.io.terminal import grid
 from harness.stats.betting import balanced, betting_interval, betting_p
 from harness.stats.clusters import Ints, Values, as_columns, to_clusters
 from harness.stats.intervals import FEW_EVENTS_T, events_of

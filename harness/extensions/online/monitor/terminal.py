@@ -23,9 +23,8 @@ from harness.extensions.online.monitor.records import (
 )
 from harness.extensions.online.monitor.rules import RATES, TIMES
 from harness.extensions.online.monitor.tail import LogTailer
-from harness.io.grid import digits, grid
-from harness.io.printed import CLEARED, draw
 from harness.io.records import encode
+from harness.io.terminal import CLEARED, digits, draw, grid
 
 _RATES = {"no_result": "no result", "false_positive": "false positive"}
 _LONGEST = 30  # seconds that a command may take with an alert

@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(options: argparse.Namespace) -> int:
     """Write the site, and say where."""
     from harness.extensions.site.site import publish
-    from harness.io.grid import counted
+    from harness.io.terminal import counted
 
     out = Path(options.folder)
     boards, broken = publish(

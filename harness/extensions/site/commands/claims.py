@@ -88,7 +88,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
-    from harness.io.grid import counted, grid
+    from harness.io.terminal import counted, grid
 
     if options.json:
         from harness.cli.output_records import ClaimsOutput
@@ -160,13 +160,13 @@ def _score(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
 
 def _differs(before: RescoredResult, now: RescoredResult) -> str:
     """Says what differs from the claims now; empty for nothing. A release alone does not."""
-    from harness.scoring.signatures import Signature
+    from harness.scoring.signature_meaning import parse_signature
 
     if round(now.value, _DIGITS) != round(before.value, _DIGITS):
         return f"{before.value:.6f} in the claims, {now.value:.6f} now"
     if now.n != before.n:
         return f"n {before.n} in the claims, {now.n} now"
-    was, found = (replace(Signature.parse(one.signature), v="") for one in (before, now))
+    was, found = (replace(parse_signature(one.signature), v="") for one in (before, now))
     return "" if was == found else f"its signature is now {now.signature}"
 
 

@@ -22,8 +22,8 @@ from harness.extensions.site.nightly.summary import (
     RunSummary,
     ScoredRunSummary,
 )
-from harness.io.grid import counted, digits, grid
 from harness.io.records import convert, to_plain
+from harness.io.terminal import counted, digits, grid
 
 
 def render(found: NightlySummary, style: str) -> str:
