@@ -10,8 +10,6 @@ from harness.errors import UsageError
 from harness.runfiles.fields import mistaken
 
 _DIGITS = re.compile(r"\d")
-
-
 _SESSION = re.compile(r"session_(\d{1,9})")
 
 

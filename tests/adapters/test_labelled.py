@@ -11,9 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.datasets.columns import verify
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
+from harness.datasets.verify import verify
 from harness.errors import UsageError
 from harness.schema import Ability, timestamp
 
