@@ -24,6 +24,7 @@ from harness.extensions.online.abtest.report import (
     wrap_text,
 )
 from harness.io.records import Record
+from harness.io.terminal import grid
 from harness.scoring.results import named
 from harness.stats.betting import betting_interval, betting_p, shown_from
 from harness.stats.clusters import Values
