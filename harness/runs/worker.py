@@ -252,7 +252,10 @@ class Worker:
         questions = [bench.view.question(query) for query in queries]
         k = self._options.k + 1 if self._options.exclude_self else self._options.k
         if getattr(retriever, "sees_gold_labels", False):
-            _reveal(bench, queries)
+            from harness.retrievers.baselines import Oracle
+
+            if type(retriever) is Oracle:
+                retriever.reveal([gold_of(bench, query) for query in queries])
         limit = self._limits.query and self._limits.query * len(queries)
         # Calls of one that bears several at once do not wait for each other.
         apart = self._limits.in_time and getattr(retriever, "thread_safe", False)
@@ -295,14 +298,6 @@ class Worker:
             bench.retriever.close()
         option = "--index-timeout" if called == "index" else "--query-timeout"
         return f"{name_of(bench.retriever)}: {called}: {error} ({option})"
-
-
-def _reveal(bench: Bench, queries: list[int]) -> None:
-    """Show the answer key to the built-in oracle, and to no other."""
-    from harness.retrievers.baselines import Oracle
-
-    if type(bench.retriever) is Oracle:
-        bench.retriever.reveal([gold_of(bench, query) for query in queries])
 
 
 def _may_help(error: Exception) -> bool:
