@@ -82,7 +82,7 @@ def _table(rows: list[ListedRetriever]) -> str:
 
 
 def _details(row: ListedRetriever) -> str:
-    from harness.io.grid import grid
+    from harness.io.terminal import grid
 
     params = [*((name, "required") for name in row.required), *row.params.items()]
     parts = [f"{row.name}: {row.about}", *(f"install: {command}" for command in row.install)]
