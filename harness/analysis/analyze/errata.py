@@ -1,14 +1,14 @@
-"""Errata of an answer key, and a run scored by the key as it is and as errata correct it.
+"""Errata of qrels, and scores of a run by the original and the corrected qrels.
 
-Errata are files beside the key, which itself is never changed. One line, or one element of a JSON
-list, a faulty question:
+Errata are separate files; the qrels are never changed. Each line, or each element of a JSON list,
+is a faulty question:
 
     {"query": "q7", "kind": "wrong citation", "evidence": ["d3"], "note": "d2 only greets"}
 
 `evidence` lists the documents that are evidence (ids of the dataset, at the granularity of the
-run); null says that nobody knows them: the question is left out of the corrected number. `kind` and
-`note` are free text and may be missing. The public audit of LoCoMo's answer key
-(dial481/locomo-audit, errors.json) is read as it stands, too.
+run); null means unknown: the question is excluded from the corrected number. `kind` and `note` are
+optional free text. The public audit of LoCoMo (dial481/locomo-audit, errors.json) is supported
+unchanged.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ class Erratum:
 
 @dataclass(frozen=True)
 class Errata:
-    """All of a file, by row of the query table; `sha256` is the file's.
+    """All errata of a file, by row of the query table; `sha256` is the file's.
 
-    `documents` are the rows of the documents that are evidence; None: nobody knows.
+    `documents` are the rows of the documents that are evidence; None: unknown.
     """
 
     file: str
@@ -56,10 +56,10 @@ class Errata:
 
 
 def read_errata(path: Path, dataset: Dataset) -> Errata:
-    """Read an overlay for this dataset.
+    """Read errata for this dataset.
 
-    Raises UsageError, naming the entry, for what is not of this form, a query or a document that
-    the dataset does not have there, and a query that stands twice.
+    Raises UsageError, naming the entry, for an invalid form, a query or document that the dataset
+    lacks, and a repeated query.
     """
     records = _records(path)
     if _is_audit(records):
@@ -137,7 +137,7 @@ _TURN = re.compile(r"D(\d+):\d+")
 
 
 def _is_audit(records: Sequence[Any]) -> bool:
-    """Whether records are the audit's, by their fields."""
+    """Whether records have the fields of the audit."""
     fields = {"question_id", "question", "error_type", "correct_evidence"}
     return all(isinstance(record, dict) and fields <= record.keys() for record in records)
 
@@ -146,11 +146,11 @@ def _from_audit(records: Sequence[Any], dataset: Dataset, path: Path) -> list[Er
     """The audit's entries, with the ids of this dataset.
 
     It lists faults of categories 1 to 4: wrong answers and wrong citations, each with the turns
-    that the auditors take for the evidence. Where they give none, nobody knows the evidence.
+    of the evidence. Without turns the evidence is unknown.
     `locomo_{conversation}_qa{index}` counts conversations and their questions from 0 in the order
-    of the file; that the question is the same is checked by its text. Sessions and their summaries
-    are named by the session of a turn. Raises UsageError for another dataset, a question that is
-    not the audit's, and observations, which turns do not name.
+    of the file; the text of each question is checked. Sessions and their summaries
+    are named by the session of a turn. Raises UsageError for another dataset, a question with
+    another text, and observations, which have no turns.
     """
     unit = dataset.manifest.granularity
     if dataset.name != "locomo" or unit == "observation":
@@ -177,7 +177,7 @@ def _from_audit(records: Sequence[Any], dataset: Dataset, path: Path) -> list[Er
     return found
 
 
-# -- A run scored by the answer key as it is, and as errata correct it -----------------------------
+# -- Scores by the original and the corrected qrels ------------------------------------------------
 
 Results = dict[str, MetricResult]
 """The results of one slice, by metric."""
@@ -185,10 +185,10 @@ Results = dict[str, MetricResult]
 
 @dataclass(frozen=True)
 class BothKeys:
-    """Numbers by both answer keys, and how many of the scored queries the errata name.
+    """Numbers by both qrels, and how many of the scored queries the errata name.
 
-    `named` is split into those whose evidence is `corrected`, `confirmed` (it stays as it was: the
-    fault lies elsewhere, as in the answer), or `unknown`: left out of the corrected numbers.
+    `named` is the sum of queries with `corrected` evidence, with `confirmed` evidence (the error is
+    elsewhere, as in the answer), and with `unknown` evidence, excluded from the corrected numbers.
     """
 
     file: str
@@ -203,22 +203,22 @@ class BothKeys:
 
 
 class CorrectedDataset(Dataset):
-    """A dataset whose default answer key is another one; everything else is the same."""
+    """A dataset with other default qrels."""
 
     def __init__(self, dataset: Dataset, judged: DatasetQrels) -> None:
         self.__dict__.update(dataset.__dict__)
         self._corrected = judged
 
     def qrels(self, name: str = "default") -> DatasetQrels:
-        """Returns one qrels set; the corrected one in place of the default."""
+        """Returns a qrels set; the corrected one for the default."""
         return self._corrected if name == "default" else super().qrels(name)
 
 
 def corrected(judged: DatasetQrels, errata: Errata, dataset: Dataset) -> DatasetQrels:
-    """The answer key with the errata's evidence in place of that of the queries they name.
+    """The qrels with the evidence of the errata for the queries they name.
 
-    Queries whose evidence is unknown have none. What was judged not relevant stays, unless the
-    errata say that it is evidence.
+    Queries with unknown evidence have none. Documents that were judged not relevant stay so, unless
+    the errata name them as evidence.
     """
     evidence = {query: rows or () for query, rows in errata.documents.items()}
     named = np.isin(judged.query, list(evidence))
@@ -244,7 +244,7 @@ def corrected(judged: DatasetQrels, errata: Errata, dataset: Dataset) -> Dataset
 def both_keys(
     dataset: Dataset, errata: Errata, original: Scores, by_errata: Scores, asked: np.ndarray
 ) -> BothKeys:
-    """Both scores side by side; `asked`, shape (queries,), are those that the run can tell of."""
+    """Both scores; `asked`, shape (queries,), are the queries that the run can measure."""
     judged = dataset.qrels()
     named = [query for query in errata.entries if asked[query]]
     same, unknown = 0, 0
@@ -270,13 +270,13 @@ def both_keys(
 
 
 def results_of(scores: Scores) -> dict[str, Results]:
-    """Returns the results on documents of the one protocol that was scored, by slice and metric."""
+    """Returns the results of the single scored protocol, by slice and metric."""
     protocol = next(one for one in scores.report.protocols if one.level != "turn>session")
     return {name: part.metrics for name, part in protocol.slices.items()}
 
 
 def _signed(result: MetricResult, errata: Errata) -> MetricResult:
-    """Returns the result with a signature that says by which errata its qrels were corrected."""
+    """Returns the result with a signature that names the errata."""
     signature = parse_signature(result.signature)
     protocol = f"{signature.protocol}+errata#{errata.sha256[:8]}"
     return msgspec.structs.replace(result, signature=str(replace(signature, protocol=protocol)))

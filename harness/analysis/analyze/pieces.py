@@ -1,4 +1,4 @@
-"""Pieces of evidence of scored queries: where each stands in its ranking, and what is above it."""
+"""Evidence items of scored queries, their ranks, and the documents above them."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ from harness.scoring.resolve import Resolved, haystack_sizes, held
 Rows = npt.NDArray[np.int32]
 
 EMPTY = -2
-"""A place in which nothing was returned."""
+"""A position without a result."""
 
 UNKNOWN = -1
-"""A place with a text, or an id, that no document of the haystack was found for."""
+"""A position with a text or id that matches no document of the haystack."""
 
 
 @dataclass(frozen=True)
 class Pieces:
-    """Pieces of evidence, by query; every array has shape (pieces,).
+    """Evidence items, by query; all arrays have the shape (pieces,).
 
-    `query` is a row of the query table. `document` is the row of the document that carries it and
-    was returned highest (-1: the dataset lacks it), `rank` that one's rank or NOT_RETRIEVED.
-    `held`: the haystack holds a document that carries it. `tied`: one of them was returned below k,
-    equal in score to a document inside k. `start` and `end` cut `judgements`, which holds the rows
-    of the answer key that name the documents of each piece.
+    `query` is a row of the query table. `document` is the row of its document that was
+    returned highest (-1: not in the dataset), `rank` the rank of that or NOT_RETRIEVED. `held`: the
+    haystack contains one of its documents. `tied`: one of them was returned below k with the score
+    of a document inside k. `start` and `end` are slices of `judgements`, the rows of the qrels with
+    the documents of each item.
     """
 
     query: npt.NDArray[np.int32]
@@ -52,11 +52,11 @@ class Pieces:
         return len(self.query)
 
     def carriers(self, piece: int) -> Ints:
-        """Rows of the answer key that name the documents of a piece."""
+        """Rows of the qrels with the documents of an item."""
         return self.judgements[self.start[piece] : self.end[piece]]
 
     def take(self, which: npt.NDArray[Any]) -> Pieces:
-        """Some of the pieces."""
+        """Select items."""
         return Pieces(
             self.query[which],
             self.document[which],
@@ -70,7 +70,7 @@ class Pieces:
 
 
 def pieces(dataset: Dataset, judged: DatasetQrels, ranked: Ranked, scored: Flags, k: int) -> Pieces:
-    """All pieces of evidence of the scored queries; `ranked` is of the same answer key."""
+    """All evidence items of the scored queries; `ranked` is of the same qrels."""
     rows = np.flatnonzero((ranked.grade >= 1) & scored[ranked.query])
     there = held(dataset, judged.query[rows], judged.document[rows])
     order = np.lexsort((~there, ranked.rank[rows], ranked.evidence_id[rows], ranked.query[rows]))
@@ -91,17 +91,17 @@ def pieces(dataset: Dataset, judged: DatasetQrels, ranked: Ranked, scored: Flags
 
 
 def had_room(dataset: Dataset, ranked: Ranked, missed: Pieces, depth: int) -> Flags:
-    """Pieces that were not returned although fewer documents were than could have been."""
+    """Items that were not returned although the ranking had room."""
     full = np.minimum(haystack_sizes(dataset), depth)
     room = (ranked.returned < full)[missed.query]
     return np.asarray((missed.rank == NOT_RETRIEVED) & room)
 
 
-# -- What stands in the k places -------------------------------------------------------------------
+# -- The documents at the first k ranks ------------------------------------------------------------
 
 
 def top(resolved: Resolved, queries: int, k: int) -> Rows:
-    """The document rows in the first k places of each query, or EMPTY or UNKNOWN; (queries, k)."""
+    """The document rows at the first k ranks of each query, or EMPTY or UNKNOWN; (queries, k)."""
     places = np.full((queries, k), EMPTY, np.int32)
     inside = resolved.rank <= k
     places[resolved.query[inside], resolved.rank[inside] - 1] = resolved.row[inside]
@@ -109,11 +109,10 @@ def top(resolved: Resolved, queries: int, k: int) -> Rows:
 
 
 class Taken:
-    """The k places that each missed piece did not get, and whose they are.
+    """The documents at the first k ranks above each missed item.
 
-    Arrays of shape (pieces, k): `rows`, the documents in them (EMPTY and UNKNOWN as in `top`);
-    `of_session` and `of_others`, which of them are of the piece's session, and which are of another
-    speaker than it.
+    Arrays of shape (pieces, k): `rows` of the documents (EMPTY and UNKNOWN as in `top`);
+    `of_session` and `of_others`, whether they are of the item's session, and of another speaker.
     """
 
     def __init__(self, dataset: Dataset, missed: Pieces, places: Rows) -> None:
@@ -132,19 +131,19 @@ class Taken:
 
     @property
     def hidden(self) -> Flags:
-        """Half or more of what was returned are texts without a document."""
+        """Half or more of the results are texts without a document."""
         unknown = (self.rows == UNKNOWN).sum(axis=1)
         returned = (self.rows != EMPTY).sum(axis=1)
         return np.asarray((unknown > 0) & (2 * unknown >= returned))
 
     @property
     def session_there(self) -> Flags:
-        """A document of the piece's session is in the top k."""
+        """A document of the item's session is in the top k."""
         return np.asarray(self.of_session.any(axis=1))
 
     @property
     def mostly_session(self) -> Flags:
-        """Two places or more are of the piece's session, and no session has more."""
+        """Two results or more are of the item's session, and no session has more."""
         own = self.of_session.sum(axis=1)
         result: Flags = np.asarray(own >= 2)
         for at in np.flatnonzero(result):
@@ -153,22 +152,22 @@ class Taken:
         return result
 
     def by_others(self, names_another: Flags) -> Flags:
-        """Other speakers have most places, and all of them or, (pieces,), the query names one."""
+        """Other speakers have most results, and all of them, or (pieces,) the query names one."""
         others, places = self.of_others.sum(axis=1), (self.rows != EMPTY).sum(axis=1)
         return np.asarray((2 * others > places) & ((others == places) | names_another))
 
     @property
     def beside(self) -> Flags:
-        """A document next to the piece in its session is in the top k."""
+        """A neighbour of the item in its session is in the top k."""
         column = self._dataset.documents.column("position")
-        position = column.to_numpy().astype(float)  # null: NaN, which is next to nothing
+        position = column.to_numpy().astype(float)  # null: NaN, which has no neighbours
         own = position[np.maximum(self._missed.document, 0)][:, None]
         near = np.abs(position[np.maximum(self.rows, 0)] - own) == 1
         return np.asarray((near & self.of_session).any(axis=1))
 
 
 def _speaker_codes(dataset: Dataset) -> Rows:
-    """A number for each document's speaker; -1 without one."""
+    """The number of each document's speaker; -1 without one."""
     column = dataset.documents.column("speaker").combine_chunks().dictionary_encode()
     return np.asarray(column.indices.fill_null(-1).to_numpy(zero_copy_only=False), np.int32)
 
@@ -177,7 +176,7 @@ def _speaker_codes(dataset: Dataset) -> Rows:
 
 
 class Versions:
-    """The evidence of each query, with the time at which its haystack says that it was said."""
+    """The evidence of each query, with its time in the haystack."""
 
     def __init__(self, dataset: Dataset, judged: DatasetQrels) -> None:
         self._dataset = dataset
@@ -193,9 +192,9 @@ class Versions:
         return set(found[found >= 0].tolist())
 
     def compare(self, query: int, document: int, other: int) -> int:
-        """1 where `other` is of a later date than `document`, -1 of an earlier one; else 0.
+        """1 if `other` is of a later date than `document`, -1 if of an earlier one, else 0.
 
-        Always 0 for queries of other abilities, and where nobody knows when one was said.
+        Always 0 for queries of other abilities, and if a time is unknown.
         """
         if not self._update[query]:
             return 0
@@ -204,7 +203,7 @@ class Versions:
         return 0 if mine is None or its is None else (its > mine) - (its < mine)
 
     def above(self, missed: Pieces, rows: npt.NDArray[np.int32]) -> tuple[Flags, Flags]:
-        """Whether newer, and whether older evidence stands among `rows`, shape (pieces, k)."""
+        """Whether `rows`, shape (pieces, k), contain newer, and older evidence."""
         newer, older = np.zeros(len(missed), bool), np.zeros(len(missed), bool)
         for at in np.flatnonzero(self._update[missed.query]):
             query, document = int(missed.query[at]), int(missed.document[at])
@@ -221,7 +220,7 @@ class Versions:
         return self._times[haystack]
 
 
-# -- How alike queries and the evidence they missed are: words that they share, and cosines --------
+# -- Similarity of queries and missed evidence: shared words, and cosines --------------------------
 
 
 Terms = frozenset[int]
@@ -229,11 +228,11 @@ Embed = Callable[[Sequence[str]], npt.NDArray[np.floating[Any]]]
 
 
 class WordSimilarity:
-    """For each missed piece: `shared`, the query's words that a document of it has, as written.
+    """Words that each missed item shares with its query, as written (`shared`).
 
-    Arrays of shape (pieces,): `counts`, how many those are; `only_names`, there are some, and all
-    are names of speakers of its haystack; `names_another`, the query names a speaker of the
-    haystack, and not the piece's own.
+    Arrays of shape (pieces,): `counts` of these; `only_names`, there are some, and all are names of
+    speakers of the haystack; `names_another`, the query names a speaker of the haystack, but not
+    the item's.
     """
 
     def __init__(self, dataset: Dataset, judged: DatasetQrels, missed: Pieces) -> None:
@@ -266,9 +265,9 @@ class WordSimilarity:
             self.names_another[at] = bool(named) and own is not None and own not in named
 
     def more_in(self, places: Rows) -> Flags:
-        """More than half of the places, (pieces, k), share more words than the piece does.
+        """More than half of the results, (pieces, k), share more words than the item does.
 
-        Pieces that share none, or names alone, are not looked at.
+        Not computed for items that share no word, or only names.
         """
         result = np.zeros(len(self.shared), bool)
         for at in np.flatnonzero((self.counts > 0) & ~self.only_names):
@@ -280,20 +279,20 @@ class WordSimilarity:
         return result
 
     def _terms(self, text: str) -> Terms:
-        """The words of a text as numbers; those of a text are looked up once."""
+        """The words of a text as numbers, cached by text."""
         if text not in self._known:
             self._known[text] = frozenset(self._words.terms(text).tolist())
         return self._known[text]
 
     def _contents(self, rows: Rows) -> list[str]:
-        """Texts of documents, each read once."""
+        """Texts of documents, cached."""
         new = [row for row in rows.tolist() if row not in self._read]
         texts = self._dataset.documents.contents(np.array(new, np.int32))
         self._read.update(zip(new, texts, strict=True))
         return [self._read[row] for row in rows.tolist()]
 
     def _written(self, text: str, terms: Terms) -> tuple[str, ...]:
-        """The words of a text whose terms are among these; one word a term."""
+        """The words of a text that have these terms, one word per term."""
         found: dict[int, str] = {}
         for word in re.findall(r"\w+", text) if len(terms) else ():
             for term in self._terms(word) & terms:
@@ -313,9 +312,9 @@ class WordSimilarity:
 
 
 def similarities(dataset: Dataset, missed: Pieces, embed: Embed) -> npt.NDArray[np.float64]:
-    """The cosine of each piece's document with its query, (pieces,); NaN without a document.
+    """The cosine of each item's document with its query, (pieces,); NaN without a document.
 
-    `embed` gives vectors of length 1, shape (texts, dimension); each text is embedded once.
+    `embed` returns unit vectors, shape (texts, dimension); each text is embedded once.
     """
     cosines = np.full(len(missed), np.nan)
     there = np.flatnonzero(missed.document >= 0)

@@ -1,4 +1,4 @@
-"""An analysis as text for a terminal and as JSON; nothing is computed but sums of its records."""
+"""Formats an analysis for a terminal and as JSON; computes only sums of its records."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from harness.schema import Ability
 from harness.scoring.matching.matcher import by_query, expand, read_hits
 
 WORST = 10
-"""Queries in the table of the worst ones."""
+"""Number of queries in the table of the worst."""
 
 _SHOWN_ABOVE = 3
 _WIDTH = 100
 
 LONGEST = 500
-"""Characters of a text that are given; the dataset has the rest."""
+"""Number of characters of a displayed text."""
 
 
 class ReportTexts:
-    """Texts of queries, of missed evidence, and of what a run returned.
+    """Texts of queries, missed evidence, and results of a run.
 
-    An analysis itself holds none, so that it can be shared where the dataset's texts cannot.
+    An analysis contains no texts, so it can be shared if the dataset's texts cannot.
     """
 
     def __init__(self, run: RunFolder, dataset: Dataset, depth: int) -> None:
@@ -48,15 +48,15 @@ class ReportTexts:
                     self._own[query, rank] = row.hit.text
 
     def query(self, query: QueryMisses) -> str:
-        """The question."""
+        """The text of a query."""
         return _cut(self._dataset.query_table["text"][query.row].as_py())
 
     def piece(self, piece: MissedPiece) -> str:
-        """The evidence; empty where the dataset lacks it."""
+        """The text of missed evidence; empty if the dataset lacks it."""
         return self._document(piece.row)
 
     def above(self, query: QueryMisses, above: Above) -> str:
-        """What the system returned: its own text, where it gives texts, else the document's."""
+        """The system's own text of a result, else the document's."""
         return _cut(self._own.get((query.row, above.rank), "")) or self._document(above.row)
 
     def _document(self, row: int) -> str:
@@ -64,7 +64,7 @@ class ReportTexts:
 
 
 def as_dict(analysis: Analysis, texts: ReportTexts | None) -> dict[str, Any]:
-    """Everything for JSON, with texts; without (None) there is no word of the dataset in it."""
+    """Values for JSON; without `texts` (None) there is no text of the dataset."""
     found = analysis.as_dict()
     for query, record in zip(analysis.queries, found["queries"], strict=True):
         if texts is not None:
@@ -85,7 +85,7 @@ def _cut(text: str) -> str:
 
 
 def render(analysis: Analysis, texts: ReportTexts | None, examples: int) -> str:
-    """Head, causes by ability, places, both answer keys, the worst queries, examples.
+    """Format head, causes by ability, places, both qrels, the worst queries, examples.
 
     Without `texts` no text of the dataset is shown.
     """
@@ -102,7 +102,7 @@ def render(analysis: Analysis, texts: ReportTexts | None, examples: int) -> str:
 
 
 def _signatures(analysis: Analysis) -> str:
-    """Of recall over all queries, by each answer key."""
+    """Recall over all queries, by both qrels."""
     metric, both = f"recall@{analysis.k}", analysis.errata
     keys = {"": analysis.results} | ({", corrected key": both.by_corrected} if both else {})
     return "\n".join(
@@ -129,7 +129,7 @@ def _head(analysis: Analysis) -> str:
 
 
 def _causes(analysis: Analysis) -> str:
-    """Causes by ability, those that occur; the rest in a line below."""
+    """Causes that occur, by ability; the others in a line below."""
     by_ability, missed = analysis.causes, len(analysis.missed)
     abilities = list(by_ability)
     totals = Counter(piece.cause for piece in analysis.missed)
@@ -158,7 +158,7 @@ def _causes(analysis: Analysis) -> str:
 
 
 def _could_be(cause: Cause, analysis: Analysis) -> bool:
-    """Causes that were looked for."""
+    """Causes with a rule that was applied."""
     if cause is Cause.LABEL:
         return analysis.errata is not None
     if cause in (Cause.NEWER, Cause.OLDER):
@@ -167,7 +167,7 @@ def _could_be(cause: Cause, analysis: Analysis) -> bool:
 
 
 def _places(analysis: Analysis) -> str:
-    """Where missed evidence stood, and what is near it in the top k."""
+    """Places of missed evidence, and its neighbours in the top k."""
     k, depth, missed = analysis.k, analysis.depth, analysis.missed
     stood = [
         f"{n:,} at rank {low}-{high}"
@@ -192,7 +192,7 @@ def _places(analysis: Analysis) -> str:
 
 
 def _both_keys(both: BothKeys, k: int) -> str:
-    """Numbers by the answer key as it is and as the errata correct it, side by side."""
+    """Numbers by the original and the corrected qrels."""
     metrics = (f"recall@{k}", f"hit@{k}")
     kinds = ", ".join(f"{n} {kind}" for kind, n in both.kinds.items())
     said = f"errata {both.file} (#{both.sha256[:8]}) name {both.named} of these queries: {kinds}"
@@ -202,7 +202,7 @@ def _both_keys(both: BothKeys, k: int) -> str:
     )
     rows = []
     keys = (both.by_original, both.by_corrected)
-    # Without scored abstention queries `answerable` is the same row as `all`.
+    # Without scored abstention queries `answerable` is equal to `all`.
     answerable = ["answerable"] if str(Ability.ABSTENTION) in both.by_original else []
     for name in [*map(str, Ability), *answerable, "all"]:
         parts = [key.get(name, {}) for key in keys]
@@ -230,7 +230,7 @@ def _interval(result: MetricResult | None) -> str:
 
 
 def _worst(analysis: Analysis) -> str:
-    """The queries that missed most."""
+    """The queries with most missed evidence."""
     rows = [
         [
             query.query,
@@ -248,9 +248,9 @@ def _worst(analysis: Analysis) -> str:
 
 
 def chosen(analysis: Analysis, n: int) -> list[tuple[QueryMisses, MissedPiece]]:
-    """Examples: of the commonest cause, then the next, and so on around; worst queries first.
+    """Examples of each cause in turn, most frequent first; worst queries first.
 
-    A query is taken once, as long as a cause has others.
+    Queries are not repeated while a cause has others.
     """
     of: dict[Cause, list[tuple[QueryMisses, MissedPiece]]] = {}
     for query in analysis.queries:
@@ -270,7 +270,7 @@ def chosen(analysis: Analysis, n: int) -> list[tuple[QueryMisses, MissedPiece]]:
 def _example(
     analysis: Analysis, query: QueryMisses, piece: MissedPiece, texts: ReportTexts | None
 ) -> str:
-    """A query, what it missed, and the first few of what stood in its place."""
+    """A query, its missed evidence, and the first results."""
     k = analysis.k
     stood = piece.place if piece.rank is None else f"rank {piece.rank}"
     about = [", ".join(piece.documents), str(stood)]
@@ -296,7 +296,7 @@ def _entry(title: str, text: str) -> list[str]:
 
 
 def _quoted(text: str) -> list[str]:
-    """A text, at most three lines of it."""
+    """The first three lines of a text."""
     indent = " " * 13
     if not text:
         return []
@@ -310,5 +310,5 @@ def _count(n: int) -> str:
 
 
 def _folded(line: str) -> str:
-    """A line, folded at the width of the page."""
+    """A line, wrapped at the width of the page."""
     return textwrap.fill(line, _WIDTH, subsequent_indent="  ", break_on_hyphens=False)

@@ -1,1 +1,1 @@
-"""The leaderboard: one row a run."""
+"""The leaderboard, with one row per run."""

@@ -1,7 +1,7 @@
-"""Reads the answers beside a board: what readers made of its runs, as judges graded them.
+"""Reads the judged answers to show with a board.
 
-A group has one reader and one judge, which must be equal for answers to compare: systems, and the
-baselines of the same reader. They are no entries of the board of rankings.
+A group has the systems and baselines of one reader and one judge, since answers of others do not
+compare. Answers are not entries of the board of rankings.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ DatasetKey = tuple[str, str, str, str]
 
 
 def dataset_key(dataset: ScoredDataset | DatasetRef) -> DatasetKey:
-    """Returns what answers and a board must have in common to be shown together."""
+    """Returns the settings that answers and a board must share."""
     return dataset.name, dataset.granularity, dataset.split, dataset.fingerprint
 
 
 def read_answers(results: Path) -> dict[DatasetKey, list[AnswersGroup]]:
     """Reads the groups of answers below a folder of results, by dataset.
 
-    They are sorted: the same folders give the same groups. Folders that cannot be read or were not
-    scored are left out.
+    Sorted, so the same folders give the same groups. Folders that cannot be read or were not scored
+    are excluded.
     """
     groups: dict[tuple[DatasetKey, str, str, str], list[tuple[AnswersRecord, AnswersRow]]] = {}
     for path in sorted(results.glob(f"*.answers/{RECORD}")):
@@ -57,7 +57,7 @@ def read_answers(results: Path) -> dict[DatasetKey, list[AnswersGroup]]:
     for (key, reader, judge, metric), members in sorted(groups.items(), key=lambda one: one[0]):
         names = display_names([record for record, _ in members])
         named = [replace(row, system=name) for name, (_, row) in zip(names, members, strict=True)]
-        # A baseline is asked beside each run, and is the same for contexts of one size.
+        # A baseline is repeated for each run, and equal for contexts of one size.
         unique = {_identity(row): row for row in sorted(named, key=_order, reverse=True)}
         rows = sorted(unique.values(), key=_order)
         group = AnswersGroup(reader=reader, protocol=judge, metric=metric, rows=rows)
@@ -93,7 +93,7 @@ def _row(
 
 
 def _identity(row: AnswersRow) -> str:
-    """Returns what is equal for rows that are one: all but the folder, of a baseline."""
+    """Returns the key of duplicate rows: everything but the folder of a baseline."""
     return repr(replace(row, folder="")) if row.condition in BASELINES else row.folder
 
 

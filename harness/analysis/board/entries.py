@@ -26,11 +26,11 @@ from harness.schema import Ability
 from harness.scoring.scores import main_metrics
 
 SLICES = ("all", "answerable", *(str(ability) for ability in Ability))
-"""The slices of a board; a dataset's own categories are in scores.json alone."""
+"""The slices of a board; categories of the dataset are only in scores.json."""
 
 
 def read_board(folder: Path) -> Board:
-    """Reads a run folder as a board of this one entry. Raises UsageError for a broken folder."""
+    """Reads a run folder as a board with one entry. Raises UsageError for a broken folder."""
     run = ScoredRun.read(folder)
     scores = run.scores
     return Board(
@@ -46,8 +46,8 @@ def read_board(folder: Path) -> Board:
 def labels(entries: Sequence[Entry]) -> list[str]:
     """Labels the entries of a board: by name, else by system.
 
-    Entries that would look alike (no name, the same parameters: two versions of one's own code) get
-    the commit that they were run in, else the time, else the end of the folder's name.
+    Entries without a name and with the same parameters (two versions of the same code) get their
+    commit, else their time, else the end of their folder's name.
     """
     plain = [entry.name or entry.system for entry in entries]
     looks = [(name, str(entry.params)) for name, entry in zip(plain, entries, strict=True)]
@@ -66,8 +66,8 @@ def labels(entries: Sequence[Entry]) -> list[str]:
 def distinct_params(entries: Sequence[Entry]) -> list[Params]:
     """Returns the parameters in which each entry differs from others of its system.
 
-    An entry that is the only one of its system has all its parameters. Values that three of four
-    entries of a system share are left out.
+    The only entry of a system has all its parameters. Values of three of four entries of a system
+    are excluded.
     """
     found = []
     for entry in entries:
@@ -145,7 +145,7 @@ def _entry(run: ScoredRun) -> Entry:
 
 
 def _embeddings(reported: PlainValue) -> EmbeddingCounts | None:
-    """Counts the texts that were embedded and those of the cache, whose times are no cost."""
+    """Counts embedded texts and cached ones, which cost no time."""
     found = embedder_reports(reported)
     if not found:
         return None
@@ -172,12 +172,12 @@ def _protocol(protocol: ProtocolResult) -> BoardProtocol:
 
 
 def _result(result: MetricResult) -> RankedResult:
-    """Copies a result without its signature and its macro means, which scores.json has."""
+    """Copies a result without signature and macro means, which are in scores.json."""
     omitted = {"signature": "", "macro_haystack": None, "macro_category": None}
     return RankedResult(**asdict(result) | omitted)
 
 
-# -- Headline metrics: those that are shown where there is room for a few numbers ------------------
+# -- Headline metrics, for places with room for a few numbers --------------------------------------
 
 
 _METRICS = {
@@ -189,7 +189,7 @@ _METRICS = {
 def headline(entry: Entry) -> tuple[BoardProtocol | None, list[str]]:
     """Returns the headline protocol and metrics of an entry; the first metric orders the board.
 
-    Memory's where there are several abilities, else trec's; None where neither has a number.
+    The protocol is `memory` for several abilities, else `trec`; None if neither has a number.
     """
     protocols = {one.name: one for one in reversed(entry.protocols)}
     several = "memory" in protocols and len(protocols["memory"].slices) > 3
@@ -203,5 +203,5 @@ def headline(entry: Entry) -> tuple[BoardProtocol | None, list[str]]:
 
 
 def board_headline(entries: list[Entry]) -> tuple[BoardProtocol | None, list[str]]:
-    """Returns the headline protocol and metrics of the first entry that has them."""
+    """Returns the headline protocol and metrics of the first entry with any."""
     return next((found for entry in entries if (found := headline(entry))[0]), (None, []))

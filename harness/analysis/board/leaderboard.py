@@ -1,14 +1,14 @@
-"""Builds boards from run folders and keeps them in files: the same folders give the same bytes.
+"""Builds boards from run folders, and reads and writes them; output is deterministic.
 
 Runs that do not compare (another dataset, fingerprint, granularity, text, split, depth, set of
-queries, version) are on boards of their own. A system has a range of ranks, not one rank, where the
-queries cannot tell it from others.
+queries, version) are on separate boards. A system has a range of ranks if the queries do not
+distinguish it from others.
 
     leaderboard.json                     the summary (`records.Leaderboard`)
     leaderboard-files/BOARD.json         everything of one board (`records.Board`)
     leaderboard-files/BOARD.pairs.json   every two of its systems (`records.Pairs`)
 
-Each entry is on a line of its own, so that a new run is a new line in a diff.
+Each entry is on a separate line, so that a new run is a new line in a diff.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from harness.runs.folder.run_state import finished_runs
 
 
 def build(results: Path) -> tuple[list[Board], dict[str, str]]:
-    """Builds boards of the scored run folders below `results`, an entry a run.
+    """Builds boards of the scored run folders below `results`, with one entry per run.
 
-    Also returns why others cannot be read, by their names. Boards are sorted by what compares,
-    entries by system and run. Raises UsageError when the folder is missing, holds no run, or none
-    that can be read.
+    Also returns the reasons why others cannot be read, by name. Boards are sorted by their
+    settings, entries by system and run. Raises UsageError if the folder is missing, or has no
+    readable run.
     """
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
@@ -48,7 +48,7 @@ def build(results: Path) -> tuple[list[Board], dict[str, str]]:
 
 
 def gather(results: Path) -> tuple[list[Board], dict[str, str]]:
-    """Builds boards as `build` does, none where no run can be read."""
+    """Builds boards like `build`, but none if no run can be read."""
     groups: dict[tuple[str, ...], list[Board]] = {}
     broken = {}
     for folder in finished_runs(results):
@@ -71,7 +71,7 @@ def gather(results: Path) -> tuple[list[Board], dict[str, str]]:
 
 
 def unscored(results: Path) -> list[str]:
-    """Returns the names of the run folders that have no scores and therefore are on no board."""
+    """Returns the names of run folders without scores, which are on no board."""
     return [
         folder.name for folder in finished_runs(results) if not (folder / "scores.json").is_file()
     ]
@@ -84,19 +84,19 @@ def _order(board: Board) -> tuple[str, ...]:
     return (*group, f"{board.depth:09}", *queries, board.scoring.harness)
 
 
-# -- Boards as files: leaderboard.json, a summary, and beside it a folder with all the rest --------
+# -- Boards as files: leaderboard.json, a summary, and a folder with the rest ----------------------
 
 
 _REMEDY = "`harness leaderboard` makes it again from the runs"
 
 PairsByBoard = Mapping[str, PairedTests | None]
-"""The pairs of each board by its id; None where no two of its systems compare."""
+"""The pairs of each board by its id; None if no two of its systems compare."""
 
 
 def write_boards(out: Path, boards: Sequence[Board], pairs: PairsByBoard) -> None:
-    """Writes leaderboard.json to `out`, and the files beside it; removes those of former boards.
+    """Writes leaderboard.json to `out`, and its other files; removes those of former boards.
 
-    Nothing else in their folder is touched.
+    Other files in the folder are not changed.
     """
     folder = out.with_name(f"{out.stem}-files")
     before = _files_of(out)
@@ -114,7 +114,7 @@ def write_boards(out: Path, boards: Sequence[Board], pairs: PairsByBoard) -> Non
 
 
 def _files_of(out: Path) -> set[str]:
-    """Returns the files beside a leaderboard.json that it names; none where it cannot be read."""
+    """Returns the files that a leaderboard.json names; none if it cannot be read."""
     try:
         boards = read_json_record(out, Leaderboard).boards
     except UsageError:
@@ -127,16 +127,15 @@ B = TypeVar("B", Board, ShortBoard)
 
 
 def _lines(board: B) -> bytes:
-    """Encodes a board with a line for each of its entries, which are its last field."""
+    """Encodes a board with one line per entry; entries are its last field."""
     head = encode(replace(board, entries=[])).removesuffix(b"]}")
     return head + b"\n" + b",\n".join(encode(entry) for entry in board.entries) + b"\n]}"
 
 
 def read_boards(path: Path) -> list[Board]:
-    """Reads boards in full from a leaderboard.json and the files beside it.
+    """Reads complete boards from a leaderboard.json and its other files.
 
-    Raises UsageError for other versions and kinds, and where a file beside it is missing or of
-    another board.
+    Raises UsageError for other versions and kinds, and if a file is missing or of another board.
     """
     return [_board(path, one) for one in read_json_record(path, Leaderboard, _REMEDY).boards]
 

@@ -1,15 +1,15 @@
-"""Ranges of ranks on a board, and every two of its systems, from the scores by query.
+"""Ranges of ranks on a board, and comparisons of its systems in pairs, from scores by query.
 
-In one protocol, slice and metric of a board all systems were asked the same queries, so they are
-compared pair by pair, query by query; whole haystacks are flipped where queries share one of
-several, as in the intervals. The ranges hold the true ranks of all these systems at once in 95% of
-samples, if the differences of equal systems are symmetric; no promise is made for several slices or
-metrics together.
+In one protocol, slice and metric of a board all systems have the same queries, so they are compared
+in pairs, query by query; whole haystacks are flipped if queries share one of several, as in the
+intervals. The ranges contain the true ranks of all these systems in 95% of samples, if the
+differences of equal systems are symmetric. This does not hold for several slices or metrics at
+once.
 
-Two systems that a page shows are the later run less the earlier one, as in `harness compare`, by
-the headline protocol and metrics of the board. Interval and p are of the pair alone. Whether an
-order is shown is tested for all pairs of a column at once, by the test that the ranks come from, so
-that a search for two that differ finds no order by chance.
+A pair on a page is the later run minus the earlier one, as in `harness compare`, by the headline
+protocol and metrics of the board. Interval and p are of the pair alone. Whether an order is shown
+is tested for all pairs of a column as one family, like the ranks, so a search through the pairs
+finds no order by chance.
 """
 
 from __future__ import annotations
@@ -43,24 +43,23 @@ from harness.stats.paired import PairedComparison, compare_paired
 
 LEVEL = 0.95
 _MAX_VALUES = 1 << 22
-"""Values by query of all systems that are in memory at once: 32 MB."""
+"""Number of values by query in memory at once: 32 MB."""
 
 _NO_SCORES = "its scores by query are not in scores.parquet: no rank can be had"
 
 Flags = npt.NDArray[np.bool_]
 System = tuple[Path, BoardProtocol]
-"""A run's folder, and the results of one protocol from its entry."""
+"""A run's folder, and the results of one protocol."""
 Results = dict[str, RankedResult]
 """The results of one system over one slice, by metric."""
 
 
 def add_ranks(results: Path, entries: Sequence[Entry]) -> None:
-    """Adds `rank`, and a `rank_note` where one is due, to the results of one board.
+    """Adds `rank` and `rank_note` to the results of one board.
 
-    A system that saw the gold labels has no rank. Nor has one that lacks a query that another was
-    measured on, be its queries as many: means over other queries do not compare, and to fail on
-    hard ones must not raise a rank. Its note says so. The note of a rank says that the clusters are
-    too few to show any order.
+    A system that saw the gold labels has no rank. Nor has one that lacks a query of another system:
+    means over other queries do not compare, and failing on hard ones must not raise a rank; the
+    note is the reason. The note of a rank warns of too few clusters to show any order.
     """
     protocols: dict[ProtocolKey, list[System]] = {}
     for entry in entries:
@@ -92,7 +91,7 @@ def _rank_columns(
         some = metrics[start : start + step]
         read = (values_of(folder, key, some, about.queries) for folder in folders)
         values = np.stack(list(read), axis=1)
-        # Columns over the same queries and systems are ranked in one go, which flips signs once.
+        # Columns over the same queries and systems share one set of flipped signs.
         alike: dict[tuple[bytes, tuple[int, ...], str], list[tuple[str, list[Results]]]] = {}
         for (metric, name), found in columns.items():
             if metric not in some:
@@ -117,7 +116,7 @@ def _rank_columns(
 
 
 def _complete(found: Mapping[int, Results], metric: str, measured: Flags) -> list[int]:
-    """Returns the systems that lack no query that another has; the others get a note."""
+    """Returns the systems that lack no query of another; adds a note to the others."""
     counts = dict(zip(found, measured.sum(axis=0).tolist(), strict=True))
     total = int(measured.any(axis=1).sum())
     for i, n in counts.items():
@@ -147,7 +146,7 @@ def haystacks_of(folder: Path, key: ProtocolKey) -> Names:
 def values_of(
     folder: Path, key: ProtocolKey, metrics: Sequence[str], order: Sequence[str]
 ) -> Values:
-    """Returns the scores of one run, (queries, metrics); NaN where a query or metric has none."""
+    """Returns the scores of one run, (queries, metrics); NaN for missing ones."""
     import pyarrow.parquet as pq
 
     known = set(pq.read_schema(folder / "scores.parquet").names)
@@ -162,24 +161,23 @@ def values_of(
 def rows_of(folder: Path, key: ProtocolKey, columns: Sequence[str]) -> BlockRows:
     """Reads columns of the rows by query of one protocol."""
     mine = [("protocol", "==", key.name), ("level", "==", key.level)]
-    path = folder / "scores.parquet"  # which was checked when the run became an entry
+    path = folder / "scores.parquet"  # checked when the run became an entry
     return BlockRows(read_parquet(path, columns=["query", *columns], filters=mine))
 
 
-# -- Every two systems of a board ------------------------------------------------------------------
+# -- Pairs of systems ------------------------------------------------------------------------------
 
 
-_DIGITS = 6  # of a difference and its interval: more would only make the file larger
+_DIGITS = 6  # digits of a difference and its interval
 _MAX_PAIRED = 1 << 21
-"""Values of pairs by query that are compared at once: 16 MB."""
+"""Number of values of pairs in memory at once: 16 MB."""
 
 
 def compare_pairs(results: Path, board: Board, only: Collection[str] = ()) -> PairedTests | None:
-    """Compares the systems of a board; None where fewer than two compare.
+    """Compares the systems of a board; None if fewer than two compare.
 
-    `only` are two runs or more to compare, where not all are wanted; the others still count for
-    what is shown. Entries that saw the gold labels, or have no score under the headline protocol,
-    are not compared.
+    `only` restricts the pairs to these runs; the others still count in the correction. Entries that
+    saw the gold labels, or have no score under the headline protocol, are not compared.
     """
     candidates = [entry for entry in board.entries if not entry.sees_gold_labels]
     headline, metrics = board_headline(candidates)
@@ -228,14 +226,14 @@ def _protocols(entries: Sequence[Entry], key: ProtocolKey) -> list[BoardProtocol
 
 
 def _slices(protocols: Sequence[BoardProtocol]) -> list[str]:
-    """Returns `all`, and the abilities where there are several."""
+    """Returns `all`, and the abilities if there are several."""
     known = list(dict.fromkeys(name for one in protocols for name in one.slices))
     abilities = [name for name in known if name not in ("all", "answerable")]
     return ["all", *(abilities if len(abilities) > 1 else [])]
 
 
 def _cluster_by(protocols: Sequence[BoardProtocol]) -> Literal["queries", "haystacks"]:
-    """Returns what the intervals of the board took for independent."""
+    """Returns the independent units of the board's intervals."""
     intervals = (result.interval for one in protocols for result in one.overall.values())
     first = next((one.cluster_by for one in intervals if one is not None), "queries")
     return "haystacks" if first == "haystacks" else "queries"
@@ -266,7 +264,7 @@ def _columns(
 
 
 def _better(values: Values, clusters: Names | None) -> dict[tuple[int, int], bool]:
-    """Tests whether the first of two systems is better, of those that lack no query."""
+    """Whether the first of two systems is shown to be better, if both lack no query."""
     measured = ~np.isnan(values)
     some = measured.any(axis=1)
     complete = np.flatnonzero(measured.sum(axis=0) == some.sum())
@@ -283,12 +281,12 @@ def _better(values: Values, clusters: Names | None) -> dict[tuple[int, int], boo
 
 
 def _ordered(better: Mapping[tuple[int, int], bool], a: int, b: int) -> bool | None:
-    """Tests whether any order of two is shown; None where one lacks queries that others have."""
+    """Whether an order of two is shown; None if one lacks queries of others."""
     if (a, b) not in better:
         return None
     return better[a, b] or better[b, a]
 
 
 def _rounded(value: float) -> float | None:
-    """Rounds a number; None for NaN, which JSON has not."""
+    """Rounds a number; None for NaN, which JSON lacks."""
     return None if np.isnan(value) else round(float(value), _DIGITS)

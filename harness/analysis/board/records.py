@@ -1,4 +1,4 @@
-"""The records of leaderboard.json and of the files beside it."""
+"""The records of leaderboard.json and its other files."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ RankNote = Annotated[
 
 
 class ScoringVersion(Record):
-    """What computed the scores."""
+    """The software that computed the scores."""
 
     harness: str
     version: int
@@ -67,7 +67,7 @@ class RankedResult(MetricResult):
 
 
 class ProtocolKey(Record):
-    """What must be equal for the results of two entries to stand in one column."""
+    """Settings that must be equal for results in one column."""
 
     protocol: Annotated[str, Meta(pattern="^[a-z0-9-]+/[0-9]+$", description="Name and version.")]
     level: Annotated[str, Meta(description="A granularity, or turn>session.")]
@@ -100,7 +100,7 @@ class BoardProtocol(ProtocolKey):
 
 
 class EntryQueries(Record):
-    """Queries that failed, got nothing, or got texts of which none could be resolved."""
+    """Queries that failed, have no results, or only texts that match no document."""
 
     failed: Count
     without_ranking: Count
@@ -108,7 +108,7 @@ class EntryQueries(Record):
 
 
 class EmbeddingCounts(Record):
-    """Texts that were to be embedded, and those that were; the others came from the cache."""
+    """Requested and computed embeddings; the others were cached."""
 
     texts_asked: int
     texts_embedded: int
@@ -116,7 +116,7 @@ class EmbeddingCounts(Record):
 
 
 class EntryCost(Record):
-    """What a run took, as in its run.json."""
+    """Time, memory and cost of a run, as in its run.json."""
 
     index: IndexTimes | None
     ingestion: Usage | None
@@ -127,7 +127,7 @@ class EntryCost(Record):
 
 
 class Provenance(Record):
-    """Where an entry comes from, as in its run.json."""
+    """Origin of an entry, as in its run.json."""
 
     finished: str
     versions: dict[str, str] | None = None
@@ -207,7 +207,7 @@ class AnswersRow(Record):
 
 
 class AnswersGroup(Record):
-    """Answers of one reader as one judge graded them, systems before baselines."""
+    """Answers of one reader, graded by one judge; systems before baselines."""
 
     reader: str
     protocol: str
@@ -216,7 +216,7 @@ class AnswersGroup(Record):
 
 
 class Board(Record):
-    """Everything of one board: runs that compare.
+    """One board, with runs that compare.
 
     Runs that differ in dataset, fingerprint, granularity, text, split, depth, queries or version
     are on different boards.
@@ -242,7 +242,7 @@ class Board(Record):
 
 
 class ShortCost(Record):
-    """Milliseconds of a query, and US dollars."""
+    """Milliseconds per query, and US dollars."""
 
     p50_ms: float | None
     p99_ms: float | None
@@ -251,7 +251,7 @@ class ShortCost(Record):
 
 
 class ShortEntry(Record):
-    """One run, with the metrics that its board is shown by."""
+    """One run, with the headline metrics of its board."""
 
     run: Annotated[str, Meta(description="Name of its folder.")]
     label: Annotated[str, Meta(description="Its name, made different from others of its board.")]
@@ -295,18 +295,18 @@ class ShortBoard(Record):
 
 
 class Leaderboard(Record):
-    """A summary of boards; all else is in the files that it names, beside it."""
+    """A summary of boards; the rest is in the files that it names."""
 
     schema_version: Literal[1]
     boards: Annotated[list[ShortBoard], Meta(min_length=1)]
 
 
 class PairColumns(Record):
-    """One metric over one slice: lists with one entry a pair of runs (0 and 1, 0 and 2, ...).
+    """One metric over one slice: lists with one entry per pair of runs (0 and 1, 0 and 2, ...).
 
-    `difference` is of the means over the queries that both have, the later run less the earlier;
+    `difference` is the mean of the later run minus that of the earlier one, over common queries;
     interval and p are of the pair alone. `ordered`: whether the ranks show an order of the two;
-    None where one lacks queries that others have.
+    None if one lacks queries of others.
     """
 
     difference: list[float | None]
@@ -320,7 +320,7 @@ class PairColumns(Record):
 
 
 class PairedTests(Record):
-    """Every two systems of a board, compared query by query."""
+    """All pairs of systems of a board, compared query by query."""
 
     schema_version: Literal[1]
     protocol: str

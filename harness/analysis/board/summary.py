@@ -1,8 +1,8 @@
-"""Summarizes boards for leaderboard.json, which names the files that hold the rest.
+"""Summarizes boards for leaderboard.json, which names the files with the rest.
 
 An entry has the headline metrics of its board over all queries, and the first of them by ability.
-All other results, costs and provenance are in the file of the board, and every two of its systems,
-query by query, in the file of its pairs.
+All other results, costs and provenance are in the file of the board, and comparisons of its systems
+in the file of its pairs.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from harness.scoring.signatures import digest
 
 
 def six_digits(value: float | None) -> float | None:
-    """Rounds to six significant digits: what a person reads of a mean, and no small value is 0."""
+    """Rounds to six significant digits, so that no small value is 0."""
     return None if value is None else float(f"{value:.6g}")
 
 
 def short_result(result: MetricResult) -> ShortResult:
-    """Shortens a result; `RankedResult` has a rank too."""
+    """Shortens a result, with its rank if it has one."""
     interval = result.interval
     ranked = result if isinstance(result, RankedResult) else None
     return ShortResult(
@@ -73,7 +73,7 @@ def title(board: Board) -> str:
 
 
 def board_id(board: Board) -> str:
-    """Returns the name of a board, which is the same while what compares on it is the same."""
+    """Returns the name of a board, which depends only on its settings."""
     d = board.dataset
     words = f"{d.name}-{d.granularity}-{d.split}".lower()
     plain = "".join(c if c.isascii() and c.isalnum() else "-" for c in words)
@@ -82,9 +82,9 @@ def board_id(board: Board) -> str:
 
 
 def summarize(boards: Sequence[Board], folder: str, paired: Collection[str] = ()) -> Leaderboard:
-    """Returns leaderboard.json; `folder` is where the other files are, as seen from it.
+    """Returns leaderboard.json; `folder` is the relative path of the other files.
 
-    `paired` are the ids of the boards that have a file of pairs.
+    `paired` are the ids of the boards with a file of pairs.
     """
     return Leaderboard(
         schema_version=BOARD_VERSION, boards=[_board(board, folder, paired) for board in boards]
@@ -154,9 +154,9 @@ Row = tuple[Entry, str, dict[str, RankedResult]]
 
 
 def table(boards: Iterable[Board], style: str = "terminal") -> str:
-    """Draws one table a board, best first by its headline metric; ranks are ranges.
+    """Draws one table per board, best first by its headline metric; ranks are ranges.
 
-    `style`: terminal, or markdown, which leaves parameters out.
+    `style`: terminal, or markdown, which has no parameters.
     """
     return "\n\n".join(_drawn(board, style) for board in boards)
 
@@ -194,7 +194,7 @@ def _drawn(board: Board, style: str) -> str:
         if (message := unreached_message(entry.returned, metrics))
     ]
     foot = "\n".join([*_foot(rows, first), *notes])
-    if style == "markdown":  # for pages, where parameters would take all the room
+    if style == "markdown":  # for pages, which have no room for parameters
         headers.pop(2)
         lines = [[*line[:2], *line[3:]] for line in lines]
         return f"## {title(board)}\n\n{grid(lines, headers, style='pipe')}\n\n{foot}".rstrip()
@@ -248,7 +248,7 @@ def _returned(returned: ReturnedStats | None) -> str:
 
 
 def _foot(rows: Sequence[Row], metric: str) -> list[str]:
-    """Describes the random baseline, what a rank means, and why a system has none."""
+    """Describes the random baseline, ranks, and why a system has none."""
     lines = []
     results = [(label, found[metric]) for _, label, found in rows if metric in found]
     if results and (baseline := results[0][1].random_baseline) is not None:
@@ -273,8 +273,7 @@ def _rank(rank: tuple[int, int] | None) -> str:
 
 
 def _failed(queries: EntryQueries, answered: AnsweredOnly | None) -> str:
-    """Counts failed queries, with the mean over the others, and queries whose texts were not
-    resolved, which are in no mean."""
+    """Counts failed queries, with the mean over the others, and queries with unresolved texts."""
     parts = [f"{queries.failed} failed"] if queries.failed else []
     if answered:
         parts.append(f"answered only: {digits(answered.value)} ({answered.n})")

@@ -1,4 +1,4 @@
-"""Checks the run.json of a submission, and its queries.parquet: which were asked, which failed."""
+"""Checks the run.json of a submission, and the queries and failures in its queries.parquet."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from harness.records.submission import Submission
 from harness.runfiles.readers import read_rankings
 
 _MAX_NAME = 100
-"""Characters of a system's name, which is part of a folder's."""
+"""Maximum length of a system's name, which is part of the folder name."""
 _FINGERPRINT = 8
-"""Characters of a fingerprint that identify data: so many are shown everywhere."""
+"""Number of displayed characters of a fingerprint."""
 
 _KINDS: dict[str, tuple[str, tuple[Callable[[pa.DataType], bool], ...]]] = {
     "query": ("a text", (pa.types.is_string, pa.types.is_large_string)),
@@ -47,7 +47,7 @@ def check_metadata(path: Path, submission: Submission) -> None:
 
 
 def check_asked(path: Path, dataset: Dataset) -> set[str]:
-    """Returns the queries that were asked. Raises UsageError for a file that no run writes."""
+    """Returns the queries that were asked. Raises UsageError for an invalid file."""
     import pyarrow.parquet as pq
 
     try:
@@ -74,7 +74,7 @@ def check_asked(path: Path, dataset: Dataset) -> set[str]:
 
 
 def check_answered(made: Path, asked: set[str], path: Path) -> None:
-    """Raises UsageError where the run that was made ranks for a query that was not asked."""
+    """Raise UsageError if the run has a ranking for a query that was not asked."""
     found = read_rankings(made / "rankings.parquet")
     sizes = np.diff(found.starts)
     more = [q for q, n in zip(found.query_ids, sizes, strict=True) if n and q not in asked]

@@ -1,1 +1,1 @@
-"""Comparisons of scored runs: refused where they would be nonsense, paired by query elsewhere."""
+"""Comparisons of scored runs, paired by query; runs that do not compare are refused."""

@@ -1,4 +1,4 @@
-"""Differences between answers behind a judge: what people who judged a sample make of them."""
+"""Differences between judged answers, by the judge and by human labels of a sample."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ HUMAN = ("human", "answer")
 
 @dataclass(frozen=True)
 class Behind:
-    """Run `b` less run `a` (places in the group's runs) over all questions that a judge judged and
-    both answered: a failed answer is wrong whoever judges, and says nothing of the judge's errors.
+    """Run `b` minus run `a` (indices of the group's runs) over judged questions that both answered.
 
-    `failed` counts the questions that one of them failed on. `judged` is the judge's own
-    difference, `with_people` that of harness/stats/judged.py.
+    `failed` counts the questions that one of them failed on: failed answers are always wrong, and
+    carry no information about the judge's errors. `judged` is the judge's difference, `with_people`
+    that of `harness.stats.judged`.
     """
 
     a: int
@@ -40,7 +40,7 @@ def behind(
     pairs: Sequence[tuple[int, int]],
     clusters: Sequence[str] | None,
 ) -> tuple[Behind, ...]:
-    """Every pair of runs whose answers a judge and people judged; none for other protocols.
+    """All pairs of runs with answers judged by a judge and by people; none for other protocols.
 
     `clusters` are of the first run's rows, None where questions are independent.
     """
@@ -74,7 +74,7 @@ def behind(
 
 
 def render_behind(found: Sequence[Behind], letters: Sequence[str], style: str) -> str:
-    """A line a pair; empty where nobody judged beside the judge."""
+    """One line per pair; empty without human labels."""
     if not found:
         return ""
     rows = [
@@ -103,7 +103,7 @@ def _notes(one: Behind) -> Iterator[str]:
 
 
 def _answered(run: ScoredRun, queries: Sequence[str]) -> Flags:
-    """Tests whether all answers to each question came."""
+    """Whether all answers to each question succeeded."""
     if not run.scores.queries.failed:
         return np.ones(len(queries), bool)
     table = AnswersFolder(run.folder).table

@@ -1,8 +1,7 @@
-"""Compares scored runs, paired by query; refuses those whose numbers do not compare.
+"""Compares scored runs, paired by query; refuses runs that do not compare.
 
-Two runs on different queries, as split traffic leaves them, have nothing to pair and are compared
-by unpaired tests. Those are weaker than a paired comparison of as many queries: where both runs
-answered the same ones, pair them.
+Two runs on different queries, as from split traffic, are compared by unpaired tests. These are
+weaker than a paired comparison of as many queries, and refused if both runs answered the same ones.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from harness.stats.proportions import holm
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired
 
 TESTS = ("t", "wilcoxon")
-"""Tests on request, beside the one that is corrected."""
+"""Additional tests on request, without correction."""
 _NOTHING_COMMON = (
     "no query was scored in all of these runs, so there is nothing to pair; two runs on different "
     "queries, as split traffic leaves them, are compared by `harness compare A B --unpaired`"
@@ -48,10 +47,10 @@ def compare(
 ) -> Comparison:
     """Compare run folders that have been scored, query by query.
 
-    `compare([old, new])["recall@10"].pairs[0].found.difference` is the mean of the new run less
-    that of the old one, with its interval: above 0 is an improvement. Raises UsageError for fewer
-    than two folders, one that is no scored run, unknown options, and, unless `options.force`, runs
-    that do not compare: the message names each difference.
+    `compare([old, new])["recall@10"].pairs[0].found.difference` is the mean of the new run
+    minus that of the old one, with its interval: above 0 is an improvement. Raises UsageError for
+    fewer than two folders, folders that are no scored runs, unknown options, and, unless
+    `options.force`, runs that do not compare: the message names each difference.
     """
     options = options or Options()
     _check(options)
@@ -100,7 +99,7 @@ def _group(
     labels: Sequence[str],
     options: Options,
 ) -> Group:
-    """Runs whose essentials agree, under every protocol in which they do."""
+    """Groups of runs with the same essential settings, with their common protocols."""
     blocks = [
         block
         for block in shared_blocks(runs, options.protocols)
@@ -124,8 +123,7 @@ def _group(
 
 
 def names_of(folders: Sequence[Path]) -> list[str]:
-    """What to call each run: the name that it was given, else its folder's, and the whole path
-    where two are the same."""
+    """The display name of each run: its name, else its folder's, or the path if two are equal."""
     given = [_name(folder) for folder in folders]
     names = [
         str(name or folder.resolve().name) for name, folder in zip(given, folders, strict=True)
@@ -142,7 +140,7 @@ def _name(folder: Path) -> str | None:
 def _check_metrics(
     metrics: Sequence[str], runs: Sequence[ScoredRun], blocks: Sequence[Block]
 ) -> None:
-    """Every metric must be known under one of the protocols at least."""
+    """Raise UsageError for a metric that no protocol has."""
     found = [run.blocks[block].slices for run in runs for block in blocks if block in run.blocks]
     known = {metric for slices in found for part in slices.values() for metric in part.metrics}
     for metric in metrics:
@@ -168,7 +166,7 @@ def _check(options: Options) -> None:
         )
 
 
-# -- Runs on different queries, as split traffic leaves them ---------------------------------------
+# -- Runs on different queries, as from split traffic ----------------------------------------------
 
 _PROPORTIONS = ("hit", "recall_all", "exact_match", "success")
 WHY = "the runs scored different queries, so there is nothing to pair"
@@ -193,8 +191,8 @@ def compare_split(
 ) -> list[ComparisonRow]:
     """Compare the queries of an old run with those of a new one, by the first protocol they share.
 
-    Raises UsageError for runs that differ in more than their queries, for queries that both scored,
-    and for metrics that one lacks. Queries that share one of several haystacks are one unit.
+    Raises UsageError for runs with other differences, for queries that both scored, and for metrics
+    that one lacks. Queries that share one of several haystacks are one unit.
     """
     runs = [ScoredRun.read(folder) for folder in folders]
     blocks = shared_blocks(runs, [protocol] if protocol else [])
@@ -248,7 +246,7 @@ def compare_split(
 
 
 def render_split(rows: Sequence[ComparisonRow]) -> str:
-    """As a person reads it."""
+    """Format the comparison as text."""
     lines = [
         [
             row.slice,

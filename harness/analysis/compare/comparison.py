@@ -1,4 +1,4 @@
-"""What a comparison says: plain records, for tables, pages and JSON."""
+"""Records of a comparison, for tables, pages and JSON."""
 
 from __future__ import annotations
 
@@ -16,16 +16,15 @@ from harness.stats.paired import Equivalence, PairedComparison
 
 @dataclass(frozen=True)
 class Pair:
-    """Run `b` less run `a` (places in the group's runs) in one cell.
+    """Run `b` minus run `a` (indices of the group's runs) in one cell.
 
-    Runs are given as they came to be, OLD NEW, so a difference above 0 is an improvement.
+    Runs are in the order OLD NEW, so a difference above 0 is an improvement.
 
-    `p` is corrected for all tests of the table; `found.test.p` is not. `shown` says that p is at
-    most 1 - level: only then is there a difference to speak of, and where it is False nothing is
-    shown, which is not the same as no difference. `detectable` is the smallest true difference that
-    this test, with its correction, shows with the power that was asked for: NaN where there is no
-    spread, it is not known, or no difference could be shown (`open`). `others` are p values of the
-    tests that were asked for beside it, by name, not corrected.
+    `p` is corrected for all tests of the table; `found.test.p` is not. `shown`: p is at most
+    1 - level, so there is a difference; False does not mean that there is none. `detectable` is the
+    smallest true difference that this test, with its correction, shows with the requested power:
+    NaN without spread, if it is not known, or if no difference could be shown (`open`). `others`
+    are uncorrected p values of additional tests, by name.
     """
 
     a: int
@@ -53,12 +52,12 @@ class Cell:
 class Table:
     """One protocol: cells in order of slice and metric.
 
-    `tests` is how many tests were corrected together: every pair, metric and slice. `test` is
-    `sign flips` or `t`. `cluster_by` is what was taken for independent (`haystacks` or `queries`),
-    `clusters` how many of those there are, and `average` what the means are over. `left_out` names
-    metrics that not every run has, with the reason. `dropped` is, for each run, how many of its
-    queries are in no mean here because another run has no value for them: it could not be measured
-    there. `behind` are differences in a judge's accuracy with what people judged carried into them.
+    `tests` is the number of tests in the family: every pair, metric and slice. `test` is
+    `sign flips` or `t`. `cluster_by` are the independent units (`haystacks` or `queries`),
+    `clusters` their number, and `average` what means are over. `left_out` has the metrics that are
+    not in every run, with the reason. `dropped` is, for each run, the number of its queries that
+    are excluded because another run has no value for them. `behind` are differences of judged
+    accuracy adjusted by human labels.
     """
 
     protocol: str
@@ -76,9 +75,9 @@ class Table:
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that compare. `settings` lists what differs between them, which is read first.
+    """Runs that compare. `settings` lists their differences.
 
-    `returned` has the statistics of each run's returned documents; None: nothing was returned.
+    `returned` has the statistics of each run's returned documents; None if there are none.
     """
 
     runs: tuple[str, ...]
@@ -92,12 +91,12 @@ class Group:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Groups of runs that compare: one, or several when asked for `force`.
+    """Groups of runs that compare; several only with `force`.
 
     `comparison["recall@10"]` and `comparison["recall@10", "temporal"]` are the cells of the first
     protocol that has them: the mean of each run, and each pair's difference, interval and p.
 
-    `differences` says what keeps the groups apart, with a value for each run of `runs`.
+    `differences` are the settings that separate the groups, with a value for each run of `runs`.
     """
 
     runs: tuple[str, ...]
@@ -106,7 +105,7 @@ class Comparison:
     options: Options
 
     def __getitem__(self, key: str | tuple[str, str]) -> Cell:
-        """A cell by metric, over all queries or a slice. Raises UsageError where there is none."""
+        """A cell by metric, over all queries or a slice. Raises UsageError if there is none."""
         metric, slice_ = (key, "all") if isinstance(key, str) else key
         cells = [cell for group in self.groups for table in group.tables for cell in table.cells]
         for cell in cells:
@@ -116,11 +115,11 @@ class Comparison:
         raise UsageError(f"no metric {metric!r} over {slice_!r} was compared{near(metric, known)}")
 
     def as_dict(self) -> dict[str, object]:
-        """Plain values, for JSON."""
+        """Values for JSON."""
         plain: dict[str, object] = to_tree(self)
         return plain
 
     def __repr__(self) -> str:
-        """The runs, and whether they compare; `harness compare` prints the tables."""
+        """A summary of the runs, and whether they compare."""
         apart = f", in {len(self.groups)} groups that do not compare" if self.differences else ""
         return f"<Comparison of {', '.join(self.runs)}{apart}>"

@@ -9,11 +9,11 @@ from harness.records.settings import setting
 
 @dataclass(frozen=True)
 class Options:
-    """How to compare. Empty `protocols` and `metrics`: all that the runs have in common.
+    """How to compare. Empty `protocols` and `metrics`: all common ones.
 
-    With `cluster_by` `auto`, haystacks are independent where several queries share one of several.
-    With `average` `haystacks`, each counts once, by the mean of its queries. `force` puts runs that
-    do not compare in groups of their own instead of refusing them.
+    With `cluster_by` `auto`, haystacks are the units if several queries share one of several. With
+    `average` `haystacks`, each counts once, by the mean of its queries. `force` puts runs that do
+    not compare into separate groups instead of refusing them.
     """
 
     protocols: tuple[str, ...] = ()

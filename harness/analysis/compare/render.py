@@ -1,4 +1,4 @@
-"""A comparison as text: terminal, Markdown, LaTeX or CSV. No number is computed here."""
+"""Formats a comparison for a terminal, Markdown, LaTeX or CSV."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from harness.stats.paired import Equivalence
 
 FORMATS = {"terminal": "simple", "markdown": "pipe", "latex": "latex_booktabs", "csv": ""}
 SHOWN = ("recall@10", "ndcg@10", "mrr@10")
-"""Metrics of a table that was not asked for particular ones, as far as the runs have them."""
+"""Default metrics of a table, if the runs have them."""
 
 
 def shown_of(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...], str | None]:
-    """Protocols, metrics and level that a comparison with this run shows, if not asked for others.
+    """Default protocols, metrics and level of a comparison with this run.
 
-    Tests that nobody reads would only make the correction stricter. Empty, and None: all.
+    Tests that are not displayed would only make the correction stricter. Empty, and None: all.
     """
     main = main_protocol(read_scores(folder).protocols)
     if main is None or not main.overall:
@@ -37,7 +37,7 @@ def shown_of(folder: Path) -> tuple[tuple[str, ...], tuple[str, ...], str | None
 
 
 def shown_of_answers(folder: Path, protocols: Sequence[str]) -> tuple[str, ...]:
-    """The metrics of answers that are shown of these protocols."""
+    """The displayed metrics of answers of these protocols."""
     scored = read_scores(folder).protocols
     found = [main_metrics(one.overall) for one in scored if one.protocol in protocols]
     return tuple(dict.fromkeys(name for names in found for name in names))
@@ -235,11 +235,11 @@ def _csv_pair(
     )
 
 
-# -- Below a table: how it was made, and how it is to be read --------------------------------------
+# -- Notes below a table: methods, and how to read it ----------------------------------------------
 
 
 def foot(table: Table, cells: Sequence[Cell]) -> str:
-    """What stands below a table of these cells, in lines."""
+    """The notes below a table of these cells, in lines."""
     lines = _intervals(table, cells)
     if cells[0].pairs:
         several = table.tests > 1
@@ -280,7 +280,7 @@ def _what_equivalence_is(table: Table, pairs: Sequence[Pair]) -> list[str]:
 
 
 def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
-    """Why an interval may leave 0 out where no difference is shown, and what to do about it."""
+    """Why an interval may exclude 0 without a shown difference, and what to do."""
     pairs = [pair for cell in cells for pair in cell.pairs]
     moved = [pair for pair in pairs if pair.found.wins or pair.found.losses]
     if not moved:
@@ -312,13 +312,13 @@ def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
 
 
 def _intervals(table: Table, cells: Sequence[Cell]) -> list[str]:
-    """How the intervals were made, means and differences; each way once."""
+    """The methods of intervals of means and differences, each once."""
     every = [mean for cell in cells for mean in cell.means]
     every += [pair.found.difference for cell in cells for pair in cell.pairs]
     made = [one for one in every if one.method != "none"]
     lines = []
     if made:
-        # How many, and how many equal ones they are worth, differs from slice to slice.
+        # Numbers, and effective numbers, differ between slices.
         ways = dict.fromkeys(f"{METHOD_NAMES[one.method]} over {table.cluster_by}" for one in made)
         notes = _merged([one.note for one in made if one.approximate], table.cluster_by)
         approximate = f"; approximate where {'; '.join(notes[:3])}" if notes else ""
@@ -330,7 +330,7 @@ def _intervals(table: Table, cells: Sequence[Cell]) -> list[str]:
 
 
 def _merged(notes: Sequence[str], cluster_by: str) -> list[str]:
-    """Notes in words of what they are over; of those that differ in numbers, the least."""
+    """Notes with the name of the units; of notes that differ in numbers only, the smallest."""
     least: dict[str, tuple[float, str]] = {}
     for note in dict.fromkeys(filter(None, notes)):
         numbers = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", note)]

@@ -1,4 +1,4 @@
-"""Two runs query by query: which queries each won, and both rankings beside the evidence."""
+"""Compares two runs query by query: wins of each, and both rankings with the evidence."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from harness.stats.paired import outcomes
 
 @dataclass(frozen=True)
 class QueryDifference:
-    """One query's value in two runs; `difference` is b's less a's."""
+    """One query's value in two runs; `difference` is b - a."""
 
     query: str
     ability: str
@@ -34,9 +34,8 @@ class QueryDifference:
 class WinTieLoss:
     """Queries that run `b` won (largest difference first), lost (largest loss first) and tied.
 
-    `b` is the new run, so what is won improved.
-
-    `unpaired` are the ids that only one of the two has a value for.
+    `b` is the new run, so wins are improvements. `unpaired` are the ids with a value in one run
+    only.
     """
 
     wins: tuple[QueryDifference, ...]
@@ -48,8 +47,8 @@ class WinTieLoss:
 def win_tie_loss(a: Path, b: Path, block: Block, metric: str) -> WinTieLoss:
     """Compare two run folders query by query in one metric of one protocol.
 
-    Raises UsageError for a protocol or a metric that one lacks, for a metric that their depths
-    could change, and for other queries.
+    Raises UsageError for a protocol or metric that one lacks, for a metric that their depths could
+    change, and for different queries.
     """
     runs = [ScoredRun.read(folder) for folder in (a, b)]
     for run in runs:
@@ -87,7 +86,7 @@ def win_tie_loss(a: Path, b: Path, block: Block, metric: str) -> WinTieLoss:
 
 @dataclass(frozen=True)
 class GoldDocument:
-    """A relevant document, and at which rank each run returned it (None: not at all)."""
+    """A relevant document, and its rank in each run (None: not returned)."""
 
     document: str
     grade: int
@@ -96,10 +95,10 @@ class GoldDocument:
 
 @dataclass(frozen=True)
 class SideBySide:
-    """One query: how much the runs differ, its evidence, and the top of both rankings.
+    """One query: its difference, its evidence, and the top of both rankings.
 
-    `rankings` are ids, best first; `relevant` holds those of them that are evidence. The text of
-    the dataset is not in here.
+    `rankings` are ids, best first; `relevant` are those of them that are evidence. Contains no text
+    of the dataset.
     """
 
     difference: QueryDifference
@@ -114,9 +113,9 @@ def side_by_side(
     queries: Sequence[QueryDifference],
     k: int = 10,
 ) -> list[SideBySide]:
-    """Lay two runs on this dataset beside each other, query by query; rankings down to rank k.
+    """Compare two runs on this dataset query by query, with rankings down to rank k.
 
-    Evidence is that of the dataset's default key, with the ranks in the whole rankings.
+    Evidence is that of the dataset's default qrels, with ranks in the complete rankings.
     """
     wanted = [one.query for one in queries]
     found = [_rankings(folder, set(wanted)) for folder in folders]
@@ -156,7 +155,7 @@ def _rankings(folder: Path, wanted: set[str]) -> dict[str, list[str]]:
 def render_queries(
     found: Sequence[SideBySide], names: tuple[str, str], dataset: Dataset | None, width: int = 88
 ) -> str:
-    """As a person reads them; with `dataset` the texts too, cut to `width`."""
+    """Format queries as text; with `dataset` also their texts, cut to `width`."""
     return "\n\n".join(_query(one, names, dataset, width) for one in found)
 
 

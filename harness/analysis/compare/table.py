@@ -1,4 +1,4 @@
-"""The statistics of one protocol: every slice and metric in one pass over a matrix."""
+"""The statistics of one protocol, for all slices and metrics."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def table(
     pairs: Sequence[Places],
     options: Options,
 ) -> Table:
-    """Compare runs under one protocol that all of them were scored by, on the same queries."""
+    """Compare runs under one common protocol, on the same queries."""
     rows = [run.rows(block) for run in runs]
     first = rows[0]
     scored = _scored(rows, [run.blocks[block] for run in runs])
@@ -59,7 +59,7 @@ def table(
             "queries: leave --average out"
         )
     matrices = [_matrix(mine, first.queries, masks, wanted) for mine in rows]
-    # Means over other queries do not compare: what one run lacks is left out of all.
+    # Means over other queries do not compare: queries that one run lacks are excluded from all.
     lacking = np.logical_or.reduce([np.isnan(matrix) for matrix in matrices])
     dropped = tuple(_dropped(matrix, lacking) for matrix in matrices)
     for matrix in matrices:
@@ -72,7 +72,7 @@ def table(
         of_means=options.average == "haystacks",
     )
     if options.average == "haystacks":
-        # Each haystack is one observation, and nothing below has to know more.
+        # Each haystack is one observation from here on.
         matrices, clusters = [_by_haystack(matrix, labels) for matrix in matrices], None
     means = [mean_intervals(m, clusters, level=options.level, bounds=(0, 1)) for m in matrices]
     found = {
@@ -121,14 +121,14 @@ def _joint(
 
 
 def _by_haystack(matrix: Values, haystacks: Sequence[str]) -> Values:
-    """The mean of each haystack's queries, a row a haystack."""
+    """The mean of each haystack's queries, one row per haystack."""
     units = to_clusters(matrix, haystacks)
     means = units.by_cluster()
     return np.where(means.present, means.sums, np.nan)
 
 
 def _dropped(matrix: Values, lacking: Flags) -> int:
-    """Queries that this run has a value for and another lacks."""
+    """Queries with a value in this run, but not in another."""
     return int((~np.isnan(matrix) & lacking).any(axis=1).sum())
 
 
@@ -144,7 +144,7 @@ def slice_masks(rows: BlockRows, *, by_category: bool) -> dict[str, Flags]:
 
 
 def _distinct(masks: Mapping[str, Flags]) -> dict[str, Flags]:
-    """Slices that hold a query, the first of those that are the same: none is tested twice."""
+    """Non-empty slices, without duplicates, so that none is tested twice."""
     kept: dict[bytes, str] = {}
     for name, mask in masks.items():
         if mask.any():
@@ -153,7 +153,7 @@ def _distinct(masks: Mapping[str, Flags]) -> dict[str, Flags]:
 
 
 def _scored(rows: Sequence[BlockRows], blocks: Sequence[ProtocolResult]) -> Flags:
-    """Queries that a run has a value for, in the order of the first run's rows."""
+    """Queries with a value in a run, in the order of the first run's rows."""
     scored = np.zeros(len(rows[0].queries), bool)
     for mine, block in zip(rows, blocks, strict=True):
         for metric in block.overall:
@@ -167,7 +167,7 @@ def _metrics(
     apart: Mapping[str, str],
     options: Options,
 ) -> tuple[dict[str, list[str]], dict[str, str]]:
-    """Metrics of each slice that every run knows, and why others are left out."""
+    """Metrics of each slice that all runs have, and why others are excluded."""
     known = [block.overall for block in blocks]
     order = list(dict.fromkeys(metric for cells in known for metric in cells))
     left_out: dict[str, str] = {}
@@ -200,7 +200,7 @@ def _matrix(
     masks: Mapping[str, Flags],
     wanted: Sequence[tuple[str, str]],
 ) -> npt.NDArray[np.float64]:
-    """A column for each (slice, metric): the metric's values in the slice, NaN outside."""
+    """A column for each (slice, metric), NaN outside the slice."""
     values = {metric: rows.values(metric, queries) for _, metric in wanted}
     matrix = np.full((len(queries), len(wanted)), np.nan)
     for at, (name, metric) in enumerate(wanted):
@@ -209,10 +209,10 @@ def _matrix(
 
 
 def clusters_of(haystacks: Sequence[str], cluster_by: str) -> Sequence[str] | None:
-    """The haystack of each query, where haystacks are what is independent; else None.
+    """The haystack of each query, if haystacks are the independent units; else None.
 
-    One haystack for all, as in BEIR, is no cluster but the collection that is asked about. Raises
-    UsageError for another `cluster_by`.
+    A single haystack for all queries, as in BEIR, is not a cluster. Raises UsageError for another
+    `cluster_by`.
     """
     if cluster_by not in ("auto", "haystacks", "queries"):
         raise UsageError(f"cluster_by must be auto, haystacks or queries, not {cluster_by!r}")
@@ -223,13 +223,13 @@ def clusters_of(haystacks: Sequence[str], cluster_by: str) -> Sequence[str] | No
 
 
 Others = tuple[dict[str, float], Equivalence | None]
-"""p values of further tests by name, and the equivalence test."""
+"""p values of additional tests by name, and the equivalence test."""
 
 
 def _others(
     a: Values, b: Values, clusters: Sequence[str] | None, options: Options
 ) -> Sequence[Others]:
-    """The tests that were asked for beside the joint test; one a column."""
+    """Additional tests, one result per column."""
     columns = range(a.shape[1])
     p: list[dict[str, float]] = [{} for _ in columns]
     if "t" in options.tests:
@@ -252,7 +252,7 @@ def _cells(
     others: Mapping[Places, Sequence[Others]],
     alpha: float,
 ) -> tuple[Cell, ...]:
-    """Every slice and metric, with the p of every pair."""
+    """All slices and metrics, with the p of every pair."""
     cells = []
     for at, (name, metric) in enumerate(wanted):
         pairs = []
