@@ -1,4 +1,4 @@
-"""Computes a protocol: which queries it scores, and the values of their metrics with the levels."""
+"""Computes the scored queries of a protocol, and their metrics with baselines and bounds."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ SESSIONS = "turn>session"
 
 
 class MetricValues(NamedTuple):
-    """The value of a metric for each query; NaN of a `scored` one: it is not known.
+    """The value of a metric for each query; NaN for a `scored` one is unknown.
 
-    `levels`: the same of random baselines, upper bounds and orders of ties, by their key in
-    scores.json. Not `recomputed`: the values are those of scores.parquet.
+    `levels`: random baselines, upper bounds and orders of ties, by their key in scores.json. If not
+    `recomputed`, the values are those of scores.parquet.
     """
 
     values: Floats
@@ -37,11 +37,11 @@ class MetricValues(NamedTuple):
 
 
 class ProtocolRules(NamedTuple):
-    """Which queries a protocol scores, by which qrels.
+    """The queries that a protocol scores, and its qrels.
 
-    `needs`: what a query must have, a `judgement` or `evidence` (of grade 1 or more). `empty`: the
-    value of a metric for a query without evidence, 0 if not named. `renamed`: turns of a gold
-    session that are not gold count as another session (LongMemEval's `noans_`).
+    `needs`: whether a query must have a `judgement` or `evidence` (of grade 1 or more). `empty`:
+    the value of a metric for a query without evidence, by default 0. `renamed`: other turns of a
+    gold session count as another session (LongMemEval's `noans_`).
     """
 
     qrels: str = "default"
@@ -67,7 +67,7 @@ PROTOCOLS = {
 
 
 def exclusions(protocol: ProtocolRules, inputs: Inputs) -> list[str]:
-    """Returns why the protocol does not score each query; empty where it does."""
+    """Returns the reason why each query is not scored, or an empty string."""
     qrels = inputs.qrels(protocol.qrels)
     judged, evidence = np.array([[bool(q.grades), bool(q.relevant())] for q in qrels]).T
     unanswerable = inputs.dataset.abilities == "abstention"
@@ -84,7 +84,7 @@ def exclusions(protocol: ProtocolRules, inputs: Inputs) -> list[str]:
 
 
 def columns(inputs: Inputs, result: ProtocolResult, scored: Flags) -> dict[str, MetricValues]:
-    """Returns the metrics of a protocol that are computed here."""
+    """Returns the recomputed metrics of a protocol."""
     protocol = PROTOCOLS[result.name]
     results = [one for part in result.slices.values() for one in part.metrics.items()]
     metrics = {name: m for name, _ in results if (m := MetricName.parse(name)) is not None}
@@ -132,8 +132,8 @@ def _of_sessions(
 ) -> dict[str, Values]:
     """Scores turns as sessions by LongMemEval's evaluate_retrieval_turn2session.
 
-    The cutoff grows from k until the turns above it are of k sessions, and the evidence is the
-    sessions of the gold turns. The value is not known where the ranking was cut off before.
+    The cutoff grows from k until the turns above it are of k sessions; the evidence is the sessions
+    of the gold turns. The value is unknown if the ranking ends before that.
     """
     values = {name: np.full(len(rows), np.nan) for name in metrics}
     bounds = {name: np.zeros(len(rows)) for name, one in metrics.items() if one.of_evidence}
@@ -160,7 +160,7 @@ def _of_sessions(
 
 
 def _sessions(held: Mapping[str, DocumentFacts]) -> Callable[[str], tuple[bool, str]]:
-    """Returns a function from a document to its session; one without a session is alone."""
+    """Returns a function from a document to its session; without one, to itself."""
 
     def session(document: str) -> tuple[bool, str]:
         name = held[document].session if document in held else None
@@ -170,7 +170,7 @@ def _sessions(held: Mapping[str, DocumentFacts]) -> Callable[[str], tuple[bool, 
 
 
 def _effective_cutoff(sessions: Sequence[object], k: int) -> int | None:
-    """Returns the rank at which k different sessions are met; None where there are fewer."""
+    """Returns the rank of the k-th different session; None if there are fewer."""
     met: set[object] = set()
     for rank, session in enumerate(sessions, 1):
         met.add(session)

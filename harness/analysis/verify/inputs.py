@@ -1,4 +1,4 @@
-"""Reads what the numbers of a run are computed from: rankings, qrels, the outcome of each query."""
+"""Reads the inputs of the numbers of a run: rankings, qrels, the outcome of each query."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.integer[Any]]
 
 _UNKNOWN_SIZE = 1 << 31
-"""The size of haystacks whose documents are not known: more than any ranking holds."""
+"""The size of haystacks with unknown documents: more than in any ranking."""
 
 
 class QueryRanking(NamedTuple):
-    """The documents of a query, best first, each once; no scores where the system gave none."""
+    """The documents of a query, best first, each once; no scores if the system returned none."""
 
     documents: list[str]
     scores: Floats | None
 
     def compared(self, ties: str) -> list[float]:
-        """Returns the scores as a rule for equal scores compares them: `trec` has 32 bits."""
+        """Returns the scores in the precision of a rule for equal scores: `trec` has 32 bits."""
         if self.scores is None:
             return [-float(rank) for rank in range(len(self.documents))]
         found: list[float] = self.scores.astype(np.float32 if ties == "trec" else float).tolist()
         return found
 
     def order(self, ties: str) -> list[str]:
-        """Returns the documents by a rule for equal scores.
+        """Returns the documents, ordered by a rule for equal scores.
 
         `order`: as they were returned. `trec`, `trec64`: by id, descending.
         """
@@ -51,7 +51,7 @@ class QueryRanking(NamedTuple):
 
 
 class Judgement(NamedTuple):
-    """One line of the qrels; `present`: a ranking can hold the document."""
+    """One line of the qrels; `present`: a ranking can contain the document."""
 
     document: str
     grade: int
@@ -60,7 +60,7 @@ class Judgement(NamedTuple):
 
 
 class QueryQrels:
-    """The qrels of one query: the highest grade of each document, and the pieces of evidence."""
+    """The qrels of one query: the highest grade of each document, and the evidence items."""
 
     def __init__(self, lines: Sequence[Judgement]) -> None:
         self._lines = lines
@@ -76,7 +76,7 @@ class QueryQrels:
         return [document for document, grade in self.grades.items() if grade >= rel]
 
     def pieces(self, rel: int) -> list[set[str]]:
-        """Returns the pieces of evidence, each as the documents that hold it."""
+        """Returns the evidence items, each as the documents that contain it."""
         found: dict[int, set[str]] = {}
         for line in self._lines:
             if line.grade >= rel:
@@ -85,18 +85,18 @@ class QueryQrels:
 
 
 class DocumentFacts(NamedTuple):
-    """What numbers depend on in a document."""
+    """The attributes of a document that numbers depend on."""
 
     session: str | None
     timestamp: int | None
 
 
 class Inputs:
-    """What numbers are computed from; arrays and `rankings` have an entry for each query.
+    """The inputs of all numbers; arrays and `rankings` have an entry for each query.
 
-    `ranked`: the file has a ranking for the query; `answered`: it is known to have been answered,
-    if with nothing. `measurable`: a document is known for one of the texts that were returned.
-    `skipped`: left out, because the run has no ranking for it. `counted`: means can be over it.
+    `ranked`: the file has a ranking for the query; `answered`: it was answered, perhaps with no
+    results. `measurable`: at least one returned text matches a document. `skipped`: excluded,
+    because the run has no ranking for it. `counted`: means may include it.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class Inputs:
         self._qrels: dict[str, list[QueryQrels]] = {}
 
     def _read_outcomes(self, folder: Path) -> None:
-        """Reads queries.parquet, without which every query was asked, and hits.parquet."""
+        """Reads hits.parquet and queries.parquet; without the latter all queries were asked."""
         if (folder / "queries.parquet").is_file():
             columns = ["query", "failed", "abstained", "confidence"]
             table = read_parquet(folder / "queries.parquet", columns)
@@ -145,7 +145,7 @@ class Inputs:
 
     @cached_property
     def sizes(self) -> list[int]:
-        """The number of documents that a ranking of each query could hold."""
+        """The maximum number of documents in a ranking of each query."""
         if self.dataset.manifest.text == IDS_ONLY:
             return [_UNKNOWN_SIZE] * len(self.rankings)
         haystacks = self.dataset.query_haystack.tolist()
@@ -154,13 +154,13 @@ class Inputs:
 
     @cached_property
     def own(self) -> list[bool]:
-        """Whether the haystack has a document with the query's id that is left out of rankings."""
+        """Whether the haystack has a document with the query's id, which rankings exclude."""
         if not self.dataset.manifest.exclude_self:
             return [False] * len(self.rankings)
         return [id_ in self.documents(query) for query, id_ in enumerate(self.dataset.query_ids)]
 
     def qrels(self, name: str = "default") -> list[QueryQrels]:
-        """Returns the qrels of each query, from one of the dataset's sets of qrels."""
+        """Returns the qrels of each query, from one qrels set of the dataset."""
         if name not in self._qrels:
             found = self.dataset.qrels(name)
             own = self.dataset.query_ids if self.dataset.manifest.exclude_self else None
@@ -174,7 +174,7 @@ class Inputs:
         return self._qrels[name]
 
     def documents(self, query: int) -> Mapping[str, DocumentFacts]:
-        """Returns the returned and judged documents that the haystack of a query holds, by id."""
+        """Returns the returned and judged documents in the haystack of a query, by id."""
         return self._documents[int(self.dataset.query_haystack[query])]
 
     @cached_property
@@ -205,7 +205,7 @@ def iter_rankings(file: Path) -> Iterator[tuple[str, QueryRanking]]:
 
 
 def best_first(ranking: QueryRanking, *, excluded: str | None = None) -> QueryRanking:
-    """Returns the ranking best first, each document once, where it is best."""
+    """Returns the ranking best first, each document once, at its best rank."""
     rows = range(len(ranking.documents))
     if ranking.scores is not None:
         rows = np.argsort(-ranking.scores, kind="stable").tolist()

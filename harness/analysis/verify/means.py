@@ -1,8 +1,8 @@
-"""Computes means over slices, and what is published with them, from the values of the queries.
+"""Computes means over slices, with intervals and counts, from the values of the queries.
 
 Intervals are of values from 0 to 1: Clopper and Pearson's for single zeros and ones; otherwise Korn
-and Graubard's, which is the same with as many zeros and ones as would make the mean as uncertain.
-For clusters that is the bias-reduced variance (CR2, Bell and McCaffrey 2002) with its degrees of
+and Graubard's, the same for the number of zeros and ones with the uncertainty of the mean. For
+clusters that is the bias-reduced variance (CR2, Bell and McCaffrey 2002) with its degrees of
 freedom.
 """
 
@@ -19,11 +19,11 @@ Place = tuple[str, ...]
 
 _LEVEL = 0.95
 _ROUNDING = 1e-13
-"""A smaller spread, as a share of the mean, is what rounding leaves of none."""
+"""A smaller spread, as a share of the mean, is a rounding error."""
 
 
 def mean(values: Floats) -> float | None:
-    """Returns the mean; None of no values, or where one of them is not known."""
+    """Returns the mean; None without values, or if one is unknown."""
     return None if not len(values) or np.isnan(values).any() else float(values.mean())
 
 
@@ -63,9 +63,9 @@ def cell(
 
 
 def interval(means: Floats, sizes: Ints, *, clustered: bool) -> tuple[float | None, float | None]:
-    """Returns the interval of the mean over all values; None where no spread can be seen.
+    """Returns the interval of the mean over all values; None without spread.
 
-    `means`, `sizes`: of each independent unit, of size 1 unless `clustered`.
+    `means` and `sizes` are those of the independent units; sizes are 1 unless `clustered`.
     """
     from scipy.special import betaincinv, ndtri, stdtrit
 
@@ -90,7 +90,7 @@ def interval(means: Floats, sizes: Ints, *, clustered: bool) -> tuple[float | No
     return min(low, share), max(high, share)
 
 
-# -- What is published besides the protocols: counts, knowledge update, abstention -----------------
+# -- Other published numbers: counts, knowledge update, abstention ---------------------------------
 
 
 Numbers = dict[Place, float | None]
@@ -128,9 +128,9 @@ def counts(inputs: Inputs, cutoffs: Collection[int]) -> Numbers:
 
 
 def knowledge_update(inputs: Inputs, ks: Collection[int]) -> Numbers:
-    """Tests whether the newest statement of a fact is found, and above the older ones.
+    """Measures whether the newest statement of a fact is found, and above the older ones.
 
-    Over knowledge-update queries whose gold documents have different dates.
+    Over knowledge-update queries with gold documents of different dates.
     """
     ranks = []
     asked = inputs.counted & (inputs.dataset.abilities == "knowledge-update")
@@ -158,8 +158,8 @@ def knowledge_update(inputs: Inputs, ks: Collection[int]) -> Numbers:
 def abstention(inputs: Inputs) -> Numbers:
     """Measures silence and confidence as signs that a query has no answer.
 
-    Over queries without an answer and those with evidence. Silence is nothing returned, or said to
-    have no answer; a failed query is not silent.
+    Over queries without an answer and those with evidence. Silence is an empty result or an
+    explicit abstention; a failed query is not silent.
     """
     unanswerable = inputs.dataset.abilities == "abstention"
     evidence = np.array([bool(qrels.relevant()) for qrels in inputs.qrels()])
@@ -192,14 +192,14 @@ def abstention(inputs: Inputs) -> Numbers:
 
 
 def _confidence(sure: Floats, none: Flags, wrong: Flags) -> Numbers:
-    """Returns the numbers of confidence; silence is the least, minus infinity."""
+    """Returns the numbers of confidence; silence is minus infinity."""
     spoken = {*sure[sure > -np.inf].tolist()}
     if none.all() or not none.any() or np.isnan(sure).any() or len(spoken) < 2:
         return {}
     from scipy.stats import mannwhitneyu
 
     pairs = int(none.sum()) * int((~none).sum())
-    # Answers of equal confidence share what is wrong of them.
+    # Answers of equal confidence share their errors.
     _, number, sizes = np.unique(-sure, return_inverse=True, return_counts=True)
     shares = np.repeat(np.bincount(number, wrong) / sizes, sizes)
     risks = np.cumsum(shares) / np.arange(1, len(sure) + 1)

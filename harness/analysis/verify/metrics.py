@@ -1,8 +1,8 @@
 """Computes the metrics of each query.
 
-pytrec_eval computes what it has. The others follow their definitions in docs/reference/metrics.md.
-In a random order of a haystack each document is as likely at any of its ranks, and the number of
-relevant documents in the top k is hypergeometric.
+pytrec_eval computes the metrics it has. The others follow docs/reference/metrics.md. In a random
+order of a haystack each document is equally likely at each rank, and the number of relevant
+documents in the top k is hypergeometric.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from harness.analysis.verify.inputs import Floats, QueryQrels, QueryRanking
 from harness.errors import RunError, UsageError, install
 
 TIME_LIMIT = 600.0
-"""Seconds for one call of pytrec_eval, which takes a few for a million documents."""
+"""Time limit in seconds for a call of pytrec_eval, which takes a few for a million documents."""
 
 _TREC_EVAL = {
     "recall": "recall",
@@ -40,7 +40,7 @@ _NAME = re.compile(r"([a-z_0-9]+?)(?:\(rel=(\d+)\))?(?:@(\d+))?")
 
 
 class MetricName(NamedTuple):
-    """`recall(rel=2)@10`: a name, the least grade of a relevant document, a cutoff or none."""
+    """`recall(rel=2)@10`: a name, the lowest relevant grade, and a cutoff or none."""
 
     name: str
     rel: int
@@ -48,7 +48,7 @@ class MetricName(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> MetricName | None:
-        """Returns None for a metric that is not computed here."""
+        """Parses a metric; None for one that is not recomputed."""
         found = _NAME.fullmatch(text)
         if found is None or found[1] not in (*_TREC_EVAL, *_DEFINED):
             return None
@@ -64,25 +64,25 @@ class MetricName(NamedTuple):
 
     @property
     def of_evidence(self) -> bool:
-        """Whether the metric counts pieces of evidence."""
+        """Whether the metric counts evidence items."""
         return self.name in ("recall", "hit", "recall_all")
 
     @property
     def of_sessions(self) -> bool:
-        """Whether there is such a metric of turns scored as sessions."""
+        """Whether the metric is defined for turns scored as sessions."""
         return self.k is not None and (self.of_evidence or self.name.startswith("ndcg"))
 
     @property
     def least_grade(self) -> int:
-        """The least grade that the value depends on."""
+        """The lowest grade that the value depends on."""
         return 0 if self.name == "judged" else 1 if self.name.startswith("ndcg") else self.rel
 
     def is_defined(self, qrels: QueryQrels) -> bool:
-        """Tests whether a query has what the metric is about: relevant documents, or judged."""
+        """Whether a query has the documents that the metric needs: relevant or judged ones."""
         return bool(qrels.grades if self.name == "judged" else qrels.relevant(self.least_grade))
 
     def of_share(self, share: float) -> float:
-        """Returns recall, hit or recall_all from the share of the evidence that was found."""
+        """Returns recall, hit or recall_all from the share of found evidence."""
         if self.name == "recall":
             return share
         return float(share > 0 if self.name == "hit" else share == 1)
@@ -96,7 +96,7 @@ Values = dict[str, Floats]
 def evaluate(
     metrics: Metrics, qrels: Sequence[QueryQrels], rankings: Sequence[Sequence[str]]
 ) -> Values:
-    """Returns the value of each query; NaN where the metric is not defined."""
+    """Returns the value of each query; NaN if the metric is not defined."""
     found = {name: np.full(len(qrels), np.nan) for name in metrics}
     for rel in {metric.rel for metric in metrics.values()}:
         mine = {n: m for n, m in metrics.items() if m.rel == rel and m.name in _TREC_EVAL}
@@ -123,8 +123,8 @@ def _pytrec_eval(
 ) -> list[Mapping[str, float]]:
     """Returns the measures of each query; nothing for one without a ranking or a relevant document.
 
-    pytrec_eval reads undefined memory of queries whose grades are all negative, so they are not
-    passed. Raises UsageError without the package, and RunError where it fails.
+    pytrec_eval reads undefined memory for queries with negative grades only, so they are not
+    passed. Raises UsageError without the package, and RunError if it fails.
     """
     if find_spec("pytrec_eval") is None:
         raise UsageError(f"harness verify needs pytrec_eval: {install('verify')}")
@@ -144,7 +144,7 @@ def _pytrec_eval(
 
 
 def _in_process(given: Mapping[str, object]) -> dict[str, Mapping[str, float]]:
-    """Returns the output of pytrec_worker.py, by query. Raises RunError where it fails."""
+    """Returns the output of pytrec_worker.py, by query. Raises RunError if it fails."""
     command = [sys.executable, "-P", str(Path(__file__).with_name("pytrec_worker.py"))]
     try:
         done = subprocess.run(
@@ -192,7 +192,7 @@ def _dcg(name: str, grades: Sequence[int]) -> float:
 
 
 def discounts(name: str, k: int) -> Floats:
-    """Returns what a gain counts at the ranks 1 to k."""
+    """Returns the discounts at the ranks 1 to k."""
     ranks = np.arange(1, k + 1)
     return 1 / np.log2(np.maximum(ranks, 2) if name == "ndcg_b2" else ranks + 1)
 
@@ -201,13 +201,13 @@ def discounts(name: str, k: int) -> Floats:
 
 
 _LARGEST_HAYSTACK = 1_000_000
-"""Documents, above which no baseline of a whole ranking is published."""
+"""Haystack size above which no baseline of whole rankings is published."""
 
 
 def random_baselines(metrics: Metrics, qrels: Sequence[QueryQrels], sizes: Sequence[int]) -> Values:
     """Returns the mean over all orders of haystacks of these sizes; NaN if it is not defined.
 
-    Not of recall_all where evidence is shared, nor of whole rankings of large haystacks.
+    Not for recall_all with shared evidence, nor for whole rankings of large haystacks.
     """
     found: Values = {}
     shared = any(one.shares_evidence for one in qrels)
@@ -269,7 +269,7 @@ def _discount(name: str, k: int) -> float:
 @cache
 def _reciprocal_rank(size: int, relevant: int, k: int) -> float:
     ranks = np.arange(1, k + 1)
-    here = relevant / (size - ranks + 1)  # where no rank above has a relevant document
+    here = relevant / (size - ranks + 1)  # if no rank above has a relevant document
     none_above = np.cumprod(1 - here)
     return float((np.concatenate([[1.0], none_above[:-1]]) * here / ranks).sum())
 
@@ -278,14 +278,14 @@ def _reciprocal_rank(size: int, relevant: int, k: int) -> float:
 def _precisions(size: int, relevant: int, k: int) -> float:
     """Returns the mean of the sum of the precisions at relevant documents in the top k."""
     ranks = np.arange(1, k + 1)
-    above = (ranks - 1) * (relevant - 1) / max(size - 1, 1)  # where the rank has a relevant one
+    above = (ranks - 1) * (relevant - 1) / max(size - 1, 1)  # if the rank has a relevant one
     return float((relevant / size * (1 + above) / ranks).sum()) if relevant else 0.0
 
 
 def upper_bounds(metrics: Metrics, qrels: Sequence[QueryQrels]) -> Values:
-    """Returns the best value of any ranking: that of the relevant documents alone, best first.
+    """Returns the best value of any ranking: that of the relevant documents, best first.
 
-    Not of recall and recall_all where evidence is shared, whose best is hard to find.
+    Not for recall and recall_all with shared evidence, where the best is hard to find.
     """
     found: Values = {}
     shared = any(one.shares_evidence for one in qrels)
@@ -306,7 +306,7 @@ def upper_bounds(metrics: Metrics, qrels: Sequence[QueryQrels]) -> Values:
 def orders_of_ties(
     ranking: QueryRanking, qrels: QueryQrels, ties: str
 ) -> tuple[list[str], list[str]]:
-    """Returns the documents with the better ones last among equal scores, and first."""
+    """Returns the documents with better ones last, and first, among equal scores."""
     grades = [max(qrels.grades.get(document, -1), -1) for document in ranking.documents]
     rows = [*zip(ranking.documents, ranking.compared(ties), grades, strict=True)]
     worst = sorted(rows, key=lambda row: (-row[1], row[2]))

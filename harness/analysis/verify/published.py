@@ -1,4 +1,4 @@
-"""Reads what a folder publishes, and checks whether its files belong together."""
+"""Reads the published numbers of a folder, and checks whether its files are consistent."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from harness.runs.folder.consistency import check_counts, check_means, check_rep
 
 RANKINGS = ("rankings.parquet", "rankings.jsonl", "rankings.trec")
 _SETTINGS = ("version", "threshold", "ks", "requested", "matching", "interval_bases", "checksums")
-"""Keys of numbers that are no results."""
+"""Keys of numbers that are not results."""
 _BY_HAND = "run.json was written by hand"
 
 Rescore = Callable[[Path, Dataset], ScoreReport]
-"""Scores a run folder again as it was scored. The scorer is passed in, as it is not imported."""
+"""Scores a run folder again with its settings. Passed in, since the scorer is not imported."""
 
 _OWN_FIELDS = {"run_version", "retriever", "settings", "queries", "measured"}
-"""Fields of run.json that nobody writes by hand."""
+"""Fields of run.json that only the harness writes."""
 
 
 class _WithChecksums(ChecksummedRecord, forbid_unknown_fields=False):
@@ -47,7 +47,7 @@ class _WithChecksums(ChecksummedRecord, forbid_unknown_fields=False):
 
 @dataclass(frozen=True)
 class FolderCheck:
-    """Whether something is as it should be, and how it is; `ok` is None where it is not checked."""
+    """The result of a check, with details; `ok` is None if it was not checked."""
 
     what: str
     ok: bool | None
@@ -56,8 +56,7 @@ class FolderCheck:
 
 @dataclass(frozen=True)
 class Folder:
-    """A run folder, or a submission that claims scores; `run` is None where run.json was written by
-    hand."""
+    """A run folder, or a submission with scores; `run` is None if run.json was written by hand."""
 
     path: Path
     record: Submission
@@ -66,7 +65,7 @@ class Folder:
 
     @classmethod
     def read(cls, path: Path) -> Folder:
-        """Reads a folder. Raises UsageError for one that publishes no mean."""
+        """Reads a folder. Raises UsageError for one without published means."""
         if not path.is_dir():
             raise UsageError(f"{path}: no such folder; name the folder of a run or a submission")
         record, file = read_submission(path / "run.json"), path / "scores.json"
@@ -93,11 +92,11 @@ class Folder:
         return found
 
     def numbers(self) -> dict[Place, float]:
-        """Returns every result in scores.json, by the keys that lead to it."""
+        """Returns all results of scores.json, by their path of keys."""
         return dict(_leaves(_tree(self.report)))
 
     def by_query(self, protocol: ProtocolResult, ids: list[str]) -> Values:
-        """Returns a protocol's published values of the queries; nothing without scores.parquet."""
+        """Returns a protocol's published values by query; empty without scores.parquet."""
         path = self.path / "scores.parquet"
         if not path.is_file():
             return {}
@@ -131,7 +130,7 @@ def _leaves(value: Any, place: Place = ()) -> Iterator[tuple[Place, float]]:
 
 
 def checks(folder: Folder, inputs: Inputs, rescore: Rescore | None) -> Iterator[FolderCheck]:
-    """Yields whether the files say the same, and what the dataset and the scorer say."""
+    """Yields the checks of the files against each other, the dataset and the scorer."""
     yield _content(folder, inputs)
     if folder.run is None:
         yield _unchecked("consistency", _BY_HAND)
@@ -166,7 +165,7 @@ P = ParamSpec("P")
 
 
 def _passes(what: str, check: Callable[P, str], *given: P.args, **named: P.kwargs) -> FolderCheck:
-    """Turns a check that returns what it found, or raises UsageError, into a FolderCheck."""
+    """Turns a function that returns its result, or raises UsageError, into a FolderCheck."""
     try:
         return FolderCheck(what, True, check(*given, **named))
     except UsageError as error:
@@ -180,7 +179,7 @@ def _same(one: QueryRanking | None, other: QueryRanking | None) -> bool:
 
 
 def check_sums(folder: Folder) -> FolderCheck:
-    """Whether all files are as they were written, and which files have a checksum."""
+    """Checks the checksums of all files, and lists files without one."""
     wrong, covered, own = [], set(folder.report.inputs), folder.run is not None
     for name in ("run.json", "scores.json"):
         path = folder.path / name
@@ -188,7 +187,7 @@ def check_sums(folder: Folder) -> FolderCheck:
             record = read_with_checksums(path, _WithChecksums, required=own or name != "run.json")
             covered |= {name, *record.checksums.files} if record.checksums else set()
             for file in record.checksums.files if record.checksums else ():
-                if own or (folder.path / file).is_file():  # who claims scores may send fewer files
+                if own or (folder.path / file).is_file():  # a submission may have fewer files
                     check_file(folder.path / file, record)
         except UsageError as error:
             wrong.append(str(error))
@@ -276,7 +275,7 @@ def _differing(one: Any, other: Any, place: str = "") -> Iterator[str]:
 
 
 def _content(folder: Folder, inputs: Inputs) -> FolderCheck:
-    """Whether the prepared dataset is, byte by byte, the one that scores.json names."""
+    """Checks the fingerprint of the prepared dataset against scores.json."""
     content, manifest = verify_content(inputs.dataset)[0], inputs.dataset.manifest
     for name in ("name", "granularity", "text", "split", "fingerprint"):
         published, ours = getattr(folder.report.dataset, name), getattr(manifest, name)
@@ -294,7 +293,7 @@ def _content(folder: Folder, inputs: Inputs) -> FolderCheck:
 
 
 def _signatures(folder: Folder, inputs: Inputs) -> FolderCheck:
-    """Whether each section's signature names the data, depth and queries of the folder."""
+    """Checks the signature of each section against the data, depth and queries of the folder."""
     report, about = folder.report, folder.report.dataset
     counted = [inputs.dataset.query_ids[i] for i in np.flatnonzero(inputs.counted)]
     digest = hashlib.sha256("\n".join(counted).encode()).hexdigest()[:8]

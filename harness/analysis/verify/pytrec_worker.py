@@ -1,4 +1,4 @@
-"""Computes measures with pytrec_eval in a process of its own: a fault in C would end this one.
+"""Computes measures with pytrec_eval in a separate process, since errors in C would end the caller.
 
 It reads JSON from standard input, writes JSON, and imports nothing of the harness.
 """
@@ -10,7 +10,7 @@ import sys
 
 
 def main() -> None:
-    """Evaluates the grades of each ranking, best first, and of other documents; -1 is none."""
+    """Evaluates the grades of each ranking, best first, and of other documents; -1 is unjudged."""
     import pytrec_eval
 
     given = json.load(sys.stdin)

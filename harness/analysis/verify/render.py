@@ -1,4 +1,4 @@
-"""Shows what was recomputed, what differs, and what was not recomputed."""
+"""Formats the results of a verification: differences, and numbers that were not recomputed."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ STATED = (
     "parameters, times and costs; ask for a re-run"
 )
 _SHOWN = 12
-"""Metrics that differ, as text; all of them are in the JSON."""
+"""Maximum number of differing metrics in the text; the JSON has all."""
 
 
 def lines(verdict: Verification, *, quiet: bool = False) -> list[str]:
-    """Returns what is printed; with `quiet` only what is wrong."""
+    """Returns the printed text; with `quiet` only errors."""
     differences = _differences(verdict)
     if quiet:
         failed = [f"FAIL  {one.what}: {one.message}" for one in verdict.checks if one.ok is False]
@@ -42,7 +42,7 @@ def lines(verdict: Verification, *, quiet: bool = False) -> list[str]:
 
 
 def as_json(verdict: Verification) -> dict[str, Any]:
-    """Returns everything as plain JSON values."""
+    """Returns the verification as JSON values."""
     return {
         "run": str(verdict.folder.path),
         "agrees": verdict.agrees,
@@ -57,7 +57,7 @@ def as_json(verdict: Verification) -> dict[str, Any]:
 
 
 def _differences(verdict: Verification) -> list[str]:
-    """Returns some lines for each metric: where it is furthest off, and which queries are."""
+    """Returns the largest difference of each metric, and the queries that differ, as lines."""
     by_metric: dict[tuple[str, str], list[Difference]] = {}
     for one in verdict.differences:
         by_metric.setdefault((one.section, one.what), []).append(one)
@@ -87,7 +87,7 @@ def _distance(published: float | None, recomputed: float | None) -> float:
 
 
 def _numbers(*pair: float | None) -> tuple[str, ...]:
-    """Returns both numbers with as many digits as it takes to see that they differ."""
+    """Returns both numbers with enough digits to show the difference."""
     apart = _distance(*pair)
     digits = max(4, 1 + math.ceil(-math.log10(apart))) if 0 < apart < math.inf else 4
     return tuple(

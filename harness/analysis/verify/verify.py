@@ -22,24 +22,24 @@ from harness.errors import UsageError
 from harness.records.scores import ProtocolResult
 
 TOLERANCE = 1e-9
-"""Sums of the same doubles in another order differ by less, another formula by more."""
+"""Tolerance: larger than rounding errors of sums, smaller than effects of another formula."""
 
 _SHOWN = 3
-"""Queries that a difference names."""
+"""Maximum number of queries that a difference names."""
 
 NOT_SCORABLE = (
     "no answer exists (abstention)",
     "no judgement",
     "no evidence in the answer key",
 )
-"""Why a protocol cannot score a query in any run."""
+"""Reasons why a protocol cannot score a query in any run."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """A number that is published otherwise than it was recomputed; None is no number.
+    """A published number that differs from the recomputed one; None is no number.
 
-    Of values by query, `queries` are those that differ most, with both values.
+    For values by query, `queries` are those that differ most, with both values.
     """
 
     section: str
@@ -52,11 +52,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Verification:
-    """Everything that was found.
+    """The result of a verification.
 
-    `numbers`: in scores.json; `not_recomputed` counts some of them by kind, and `from_table` those
-    that were recomputed only from scores.parquet, as the values of their queries are not. `values`
-    and `compared`: values of queries and numbers of scores.json that were compared, by section.
+    `numbers` counts those of scores.json, `not_recomputed` some of them by kind, and `from_table`
+    those that were recomputed from the values in scores.parquet only. `values` and `compared` count
+    the compared values of queries and numbers of scores.json, by section.
     """
 
     folder: Folder
@@ -70,23 +70,23 @@ class Verification:
 
     @property
     def recomputed(self) -> int:
-        """How many numbers of scores.json were recomputed."""
+        """Number of recomputed numbers of scores.json."""
         return self.numbers - sum(self.not_recomputed.values())
 
     @property
     def agrees(self) -> bool:
-        """Whether nothing differs and no check failed."""
+        """Whether all numbers agree and no check failed."""
         return not self.differences and all(check.ok is not False for check in self.checks)
 
 
 def verify(
     path: Path, *, source: str | None = None, rescore: Rescore | None = None
 ) -> Verification:
-    """Recomputes what a run folder, or a submission, publishes in scores.json.
+    """Recomputes the numbers in scores.json of a run folder or a submission.
 
-    `source`: the raw files of its dataset, where they are not prepared here. `rescore`: the scorer,
-    to compare flags, warnings and the numbers that are not recomputed. Raises UsageError for a
-    folder that publishes nothing, for other data than it names, and without pytrec_eval.
+    `source`: the raw files of its dataset, if that is not prepared. `rescore`: the scorer, to
+    compare flags, warnings and the other numbers. Raises UsageError for a folder without published
+    numbers, for data that differ from the named dataset, and without pytrec_eval.
     """
     folder = Folder.read(path)
     sums = check_sums(folder)
@@ -101,7 +101,7 @@ def verify(
 
 
 def _dataset(folder: Folder, source: str | None) -> Dataset:
-    """Opens the dataset that run.json names. Raises UsageError if its content is another."""
+    """Opens the dataset that run.json names. Raises UsageError if its content differs."""
     about = folder.record.dataset
     dataset = None if source else open_prepared(about.name, about.fingerprint)
     if dataset is None:
@@ -121,7 +121,7 @@ def _dataset(folder: Folder, source: str | None) -> Dataset:
 
 
 class Recomputation:
-    """Compares the numbers of a folder with recomputed ones; used once."""
+    """Compares the numbers of a folder with recomputed ones; for a single use."""
 
     def __init__(self, folder: Folder, inputs: Inputs) -> None:
         self._folder, self._inputs = folder, inputs
@@ -143,7 +143,7 @@ class Recomputation:
         self._slices |= dict(zip(names, self._categories, strict=True))
 
     def protocol(self, index: int, result: ProtocolResult) -> None:
-        """Compares the values of the queries, their means, and what is published with them."""
+        """Compares the values of queries, their means, and the other published numbers."""
         section = f"{result.name}, {result.level}"
         table = self._folder.by_query(result, self._inputs.dataset.query_ids)
         known = {name: ~np.isnan(values) for name, values in table.items()}
@@ -177,9 +177,9 @@ class Recomputation:
             self._compare((*place, "n"), n, section, "n", slice_)
 
     def _clustered(self, found: Mapping[str, MetricValues]) -> bool:
-        """Tests whether queries with a published mean share haystacks, of which there are several.
+        """Tests whether queries with a published mean share one of several haystacks.
 
-        A mean is published over a slice where the values of all its queries are known.
+        A mean over a slice is published if the values of all its queries are known.
         """
         groups = self._inputs.dataset.query_shares
         used = np.zeros(len(groups), bool)
@@ -252,7 +252,7 @@ class Recomputation:
             self._compare(place, value, section, ".".join(rest or place), optional=optional)
 
     def verdict(self, checked: list[FolderCheck]) -> Verification:
-        """Returns everything that was found."""
+        """Returns the result of the comparison."""
         left = Counter(self._kind(p) for p in self._published if p not in self._recomputed)
         return Verification(
             self._folder,
@@ -277,7 +277,7 @@ class Recomputation:
     ) -> bool:
         """Compares one number and returns whether it is published.
 
-        Where it is not, that is a difference, unless it is `optional`, None or 0.
+        If it is not, that is a difference, unless it is `optional`, None or 0.
         """
         published = self._published.get(place)
         if published is None and (optional or not found):
