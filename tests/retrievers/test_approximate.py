@@ -106,5 +106,5 @@ def test_what_faiss_refuses_is_said_in_one_line(kind: str, probe: str) -> None:
 
 
 def test_a_probe_without_an_index_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="no meaning with search=exact"):
+    with pytest.raises(ValueError, match="no effect with search=exact"):
         VectorRetriever(Counting(tmp_path / "log"), VectorOptions(probe="nprobe=3"))

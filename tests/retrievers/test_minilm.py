@@ -130,7 +130,7 @@ def test_pooling_and_scaling_are_the_models_own(tmp_path: Path) -> None:
         ({"model_type": "roberta"}, "not roberta, gelu, absolute"),
         ({"hidden_act": "relu"}, "not bert, relu, absolute"),
         ({"num_hidden_layers": 3}, "has no weights 'encoder.layer.2"),
-        ({"pooling": "max"}, "pools by mean or cls"),
+        ({"pooling": "max"}, "only mean or cls"),
     ],
 )
 def test_a_model_of_another_kind_is_refused_in_one_line(
@@ -144,7 +144,7 @@ def test_a_model_of_another_kind_is_refused_in_one_line(
 
 
 def test_a_folder_without_a_model_is_said(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="holds no model"):
+    with pytest.raises(UsageError, match="contains no model"):
         MiniLM(model=str(tmp_path))
 
 

@@ -60,7 +60,7 @@ def test_no_candidate_is_no_answer(longest: str) -> None:
 def test_a_reranker_that_gives_too_few_scores_is_an_error(longest: str) -> None:
     reranked = Rerank("bm25", longest.replace(":longest", ":short"))
     reranked.index(corpus(NOTES))
-    with pytest.raises(ValueError, match="4 texts, but the reranker gave"):
+    with pytest.raises(ValueError, match="4 texts, but the reranker returned"):
         ask(reranked, "boat")
 
 

@@ -310,7 +310,7 @@ def test_what_cannot_be_isolated_is_refused(notes: Dataset, tmp_path: Path, plug
             run(notes, retriever, Settings(isolate=True), out=out)
         assert not out.exists() or not list(out.glob("lab*"))
 
-    refused("oracle", "the oracle is shown the answer key")
+    refused("oracle", "the oracle needs the qrels")
     refused("bm26", "unknown retriever 'bm26'")
     refused(f"{plugin}:Greedy", "only the built-in oracle is shown the answer key")
     refused(lambda text, k: [], "name it as file.py:Class")
@@ -342,7 +342,7 @@ def test_where_there_is_no_sandbox_nothing_is_run(
     said = capsys.readouterr().err
     assert said.count("\n") == 1
     assert "bwrap is not installed" in said
-    assert "install bubblewrap, or allow namespaces" in said
+    assert "install bubblewrap, or allow user namespaces" in said
     monkeypatch.setattr(sandbox.sys, "platform", "darwin")
     assert main([*command, "--out", str(out)]) == 2
     assert "--isolate needs Linux" in capsys.readouterr().err

@@ -226,5 +226,5 @@ def test_code_that_is_edited_while_an_isolated_run_goes_on_ends_it(
         return began(self, *given)
 
     monkeypatch.setattr(Isolated, "search", edited)
-    with pytest.raises(RunError, match=r"isolated_order\.py was changed since this run began"):
+    with pytest.raises(RunError, match=r"isolated_order\.py changed since this run began"):
         run(dataset, "isolated_mine.py:System", Settings(k=5, isolate=True), out=tmp_path / "out")

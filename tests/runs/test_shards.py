@@ -208,7 +208,7 @@ class Fails(NoScores):
 
 def test_what_a_shard_cannot_answer_is_an_error_that_says_why(tmp_path: Path) -> None:
     dataset = words_of(tmp_path / "raw", [[0], [1], [2]])
-    with pytest.raises(Exception, match="a shard must give a score with each document"):
+    with pytest.raises(Exception, match="a shard must return a score with each document"):
         in_shards(dataset, 2, NoScores(), ASKED, 10)
     with pytest.raises(Exception, match="no room for vectors"):
         in_shards(dataset, 2, Fails(), ASKED, 10)

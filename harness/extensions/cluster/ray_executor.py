@@ -1,7 +1,7 @@
-"""The executor `ray`: haystacks over the workers of a Ray cluster, or one haystack in shards.
+"""Ray executor: distributes haystacks over the workers of a cluster, or shards of one haystack.
 
-The cluster is found and named in Ray's own ways (RAY_ADDRESS; without it one starts on this
-machine). Scheduling, restarting what died and shipping code are Ray's; nothing of them is here.
+The cluster is selected by Ray's own settings (RAY_ADDRESS; without it one starts on this machine).
+Ray does all scheduling, restarting and code distribution.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ _NOT_OURS = {
     *("concurrency_groups", "get_if_exists", "lifetime", "max_concurrency", "name", "namespace"),
     "num_returns",
 }
-"""Options of Ray that would let workers be taken for each other, or answer in another way."""
+"""Ray options that would mix up workers or change results."""
 
 _ANY = 1 << 30
 _LISTENS = 10.0
-"""Seconds in which the head of a cluster must take a connection."""
+"""Timeout in seconds for a connection to the head of a cluster."""
 
 _NO_ROOM = 60.0
-"""Seconds without an answer after which a line says where there is no room for a worker."""
+"""Seconds without a result before a note reports a lack of resources."""
 
 _AT_ONCE = 64
-"""Questions that the shards are asked at once, so that answers are merged while they go on."""
+"""Number of queries sent to the shards at once, so that merging and searching overlap."""
 
 _TO_CLOSE = 10.0
-"""Seconds that shards have for closing what they hold."""
+"""Seconds that shards have to close."""
 
 
 @contextmanager
 def ray_cluster(workload: Workload) -> Iterator[Execution]:
-    """Execute a workload on a cluster, connected for as long as the block takes."""
+    """Runs a workload on a cluster, connected while the block runs."""
     settings, dataset = workload.settings, workload.dataset
     location, builds = DatasetLocation.of(dataset), workload.builds
     haystacks = {item.haystack for item in workload.items}
@@ -86,10 +86,10 @@ def ray_cluster(workload: Workload) -> Iterator[Execution]:
 
 @dataclass(frozen=True)
 class Remote:
-    """A function or class that a cluster is to run, and Ray's options unless the user says others.
+    """A function or class to run on a cluster, and its default Ray options.
 
-    `holds`: how many processors it has to itself while it lives, if nothing else is asked for;
-    `fixed` are options that Ray takes for the function alone.
+    `holds` is the default number of processors that it reserves; `fixed` are options that Ray
+    accepts only for functions.
     """
 
     thing: Any
@@ -100,14 +100,14 @@ class Remote:
 
 @contextmanager
 def connected_cluster(options: Mapping[str, object], of: Remote) -> Iterator[Cluster]:
-    """Connect Ray for as long as the block takes.
+    """Connects Ray while the block runs.
 
-    `options` are Ray's of a task or an actor, such as num_cpus, num_gpus, memory; `runtime_env` is
-    that of all. Raises UsageError where Ray is not installed, finds no cluster, or knows no such
-    option.
+    `options` are Ray's options of a task or an actor, such as num_cpus, num_gpus, memory;
+    `runtime_env` applies to all. Raises UsageError if Ray is not installed, finds no cluster, or
+    rejects an option.
     """
     need("--backend ray", "ray")
-    # Nobody who starts a run here has asked for anything to be reported.
+    # Disable usage reports, which the user did not request.
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     import ray
 
@@ -115,7 +115,7 @@ def connected_cluster(options: Mapping[str, object], of: Remote) -> Iterator[Clu
     if not isinstance(environment, dict):
         raise UsageError('--ray-options: runtime_env is a table: runtime_env={"working_dir": "."}')
     mine = not ray.is_initialized()
-    # A program that is connected already has its own; then it is that of each worker.
+    # A program that is already connected has a runtime_env, which applies to each worker.
     own = {name: value for name, value in options.items() if not (mine and name == "runtime_env")}
     found = Cluster(own, of)
     try:
@@ -141,14 +141,14 @@ def _connect(given: Mapping[str, object]) -> None:
 
 
 class Cluster:
-    """A cluster that is connected, and what is asked of it for each task or shard."""
+    """A connected cluster, and the options of each task or shard."""
 
     def __init__(self, options: Mapping[str, object], of: Remote) -> None:
-        """Raises UsageError for an option that Ray does not know."""
+        """Raises UsageError for an option that Ray rejects."""
         import ray
 
         if refused := _NOT_OURS.intersection(options):
-            raise UsageError(f"--ray-options: {min(refused)} is of no use here; leave it out")
+            raise UsageError(f"--ray-options: {min(refused)} is not supported here; remove it")
         self._options = options
         self._holds = of.holds
         self._told_of_room = False
@@ -164,11 +164,11 @@ class Cluster:
 
     @property
     def processors(self) -> int:
-        """For how many workers there is room, one a processor if nothing else is asked for."""
+        """Returns how many workers fit, with one processor each by default."""
         return max(1, self._room(1))
 
     def about(self) -> ClusterRecord:
-        """Return what a run's record says of the cluster."""
+        """Returns the description of the cluster for the run record."""
         import ray
 
         nodes = sum(bool(node["Alive"]) for node in ray.nodes())
@@ -177,8 +177,9 @@ class Cluster:
     def some(
         self, asked: Sequence[Any], n: int, *, every: bool = False
     ) -> tuple[list[Any], list[Any]]:
-        """Answers that are there (one at least; `every`: all, or after a minute those that are),
-        and what is to be waited for. Says it where n workers have no room."""
+        """Returns finished results (at least one; with `every` all, or those of one minute), and
+        what is pending. Notes if n workers do not fit.
+        """
         import ray
 
         wanted = len(asked) if every else 1
@@ -190,13 +191,12 @@ class Cluster:
                 self._told_of_room = True
                 _log.warning(
                     f"note: the cluster has room for {fit} of {n} workers with "
-                    f"{dict(self._options)}; the run waits for more nodes (or stop it, and go on "
-                    "with --resume and fewer --workers)"
+                    f"{dict(self._options)}; the run waits for more nodes (or stop it, and "
+                    "continue with --resume and fewer --workers)"
                 )
 
     def _room(self, holds: int) -> int:
-        """Return for how many there is room, if nobody else uses the cluster; each `holds` so many
-        processors if the user says nothing else."""
+        """Returns how many workers fit on the empty cluster; each `holds` processors by default."""
         import ray
 
         names = {"num_cpus": "CPU", "num_gpus": "GPU", "memory": "memory"}
@@ -207,7 +207,7 @@ class Cluster:
         there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         if not wanted:
             return _ANY if there else 0
-        # None is spread over two machines.
+        # A worker never spans two machines.
         return sum(int(min(has.get(name, 0) / n for name, n in wanted.items())) for has in there)
 
 
@@ -218,9 +218,9 @@ class Haystacks:
         self._cluster, self._n = cluster, n
 
     def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
-        """Yields results as they come.
+        """Yields results in order of completion.
 
-        Raises WorkerDiedError for a task whose process died too often.
+        Raises WorkerDiedError for a task that lost its process too often.
         """
         import ray
 
@@ -243,12 +243,11 @@ class Haystacks:
 
 
 _kept: dict[str, Worker] = {}
-"""The worker of a run, in a process of the cluster: it serves one task after another."""
+"""Returns the worker of a run in this process, which serves consecutive tasks."""
 
 
 def _run(name: str, held: Sequence[Any], said: Told, item: WorkItem) -> WorkResult | HarnessError:
-    """Run an item as a task of the run `name`; an error of ours is given back, Ray would wrap
-    it."""
+    """Runs an item as a task of the run `name`; returns errors, because Ray would wrap them."""
     import ray
 
     try:
@@ -259,22 +258,22 @@ def _run(name: str, held: Sequence[Any], said: Told, item: WorkItem) -> WorkResu
             said.settle()
             _kept[name] = ray.get(held[0])
         result = _kept[name].whole(item)
-        _kept[name].release()  # nobody knows whether this process has a next task
+        _kept[name].release()  # this process may not get another task
     except HarnessError as error:
         return error
-    # Process numbers of two machines may be equal.
+    # Two machines may have equal process ids.
     result.process = int(ray.get_runtime_context().get_worker_id()[:15], 16)
     return result
 
 
 TASK = Remote(_run, {"max_retries": 3, "scheduling_strategy": "SPREAD"}, 1, {"max_calls": 0})
-"""Items as tasks: begun anew where a process died; one process serves many, with a GPU too."""
+"""Items as tasks: restarted if their process dies; one process serves many, also with a GPU."""
 
 
 def put_object(given: Any) -> Any:
-    """Put something on the cluster, for as long as the result is held here.
+    """Stores an object on the cluster while the result is referenced here.
 
-    Raises UsageError for a retriever that cannot be sent.
+    Raises UsageError for a retriever that cannot be pickled.
     """
     import ray
 
@@ -282,14 +281,13 @@ def put_object(given: Any) -> Any:
         return ray.put(given)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         raise UsageError(
-            f"the retriever cannot be sent to other processes ({_message(error)}); name it as "
+            f"the retriever cannot be sent to other processes ({_message(error)}); pass it as "
             "file.py:Class"
         ) from None
 
 
 def _new_cluster_options() -> dict[str, str]:
-    """Return that a new cluster is wanted, where what Ray remembers of the last one here is
-    dead."""
+    """Returns options for a new cluster if the last local one, which Ray remembers, is gone."""
     last = Path(os.environ.get("RAY_TMPDIR", "/tmp"), "ray", "ray_current_cluster")
     if os.environ.get("RAY_ADDRESS") or not last.is_file():
         return {}
@@ -301,22 +299,22 @@ def _new_cluster_options() -> dict[str, str]:
 
 
 def _check_address(address: str) -> None:
-    """Raises UsageError where nobody listens: Ray itself would go on trying for ten minutes."""
+    """Raises UsageError if nothing listens; Ray itself would retry for ten minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     host = host.strip("[]")  # of IPv6
-    if not (host and port.isdecimal()):  # "auto", "local", or nothing
+    if not (host and port.isdecimal()):  # "auto", "local", or empty
         return
     try:
         socket.create_connection((host, int(port)), timeout=_LISTENS).close()
     except OSError as error:
         raise UsageError(
-            f"--backend ray: nobody listens at RAY_ADDRESS={address} ({error.strerror or error}): "
+            f"--backend ray: cannot connect to RAY_ADDRESS={address} ({error.strerror or error}): "
             "start the cluster there, or unset it to start one on this machine"
         ) from None
 
 
 def raise_first_error(answers: Sequence[Any]) -> Sequence[Any]:
-    """Return the answers; raises the first that is an error."""
+    """Returns the values; raises the first error among them."""
     for answer in answers:
         if isinstance(answer, Exception):
             raise answer
@@ -325,22 +323,22 @@ def raise_first_error(answers: Sequence[Any]) -> Sequence[Any]:
 
 @contextmanager
 def translated_errors(what: str) -> Iterator[None]:
-    """Turn what Ray gives up into an error of ours."""
+    """Translates Ray's errors."""
     import ray
 
     try:
         yield
     except (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError) as error:
         raise UsageError(
-            f"--backend ray: a {what} cannot begin ({_message(error)}): install the harness with "
-            "its extras on the machines, or name it in runtime_env"
+            f"--backend ray: a {what} cannot start ({_message(error)}): install the harness with "
+            "its extras on the machines, or add it to runtime_env"
         ) from None
     except ray.exceptions.RayError as error:
         raise WorkerDiedError(f"a {what} on the cluster was lost: {_message(error)}") from None
 
 
 def _message(error: BaseException) -> str:
-    """Return what an error says first; of a trace from elsewhere its last line."""
+    """Returns the first line of an error, or the last line of a remote traceback."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
     if not lines:
         return type(error).__name__
@@ -349,7 +347,7 @@ def _message(error: BaseException) -> str:
 
 @dataclass(frozen=True)
 class Told:
-    """Part of the environment, versions, and digests of a retriever's own files."""
+    """Settings of remote processes: environment, versions, digests of retriever files."""
 
     environment: Mapping[str, str]
     versions: Mapping[str, str]
@@ -358,30 +356,30 @@ class Told:
 
     @classmethod
     def of(cls, builds: Any) -> Told:
-        """Return what to tell processes that build a retriever from `builds`."""
+        """Returns the settings for processes that build a retriever from `builds`."""
         spec = builds if isinstance(builds, RetrieverSpec) else None
         environment = {VARIABLE: os.environ[VARIABLE]} if VARIABLE in os.environ else {}
         return cls(environment, versions(), spec, file_digests(spec) if spec else {})
 
     def settle(self) -> None:
-        """Make this process one of the run's.
+        """Applies the settings to this process.
 
-        Raises UsageError where it would work otherwise: with other versions, or other code.
+        Raises UsageError if its versions or code differ.
         """
         os.environ.update(self.environment)
-        os.environ["TQDM_DISABLE"] = "1"  # nobody sees its bars
+        os.environ["TQDM_DISABLE"] = "1"  # its progress bars are invisible
         here = {**versions(), **(file_digests(self.builds) if self.builds else {})}
         for name, there in {**self.versions, **self.digests}.items():
             if here.get(name) != there:
                 raise UsageError(
                     f"--backend ray: {platform.node()} has {name} {here.get(name, 'not at all')}, "
-                    f"and where the run was started it is {there}: numbers could differ; install "
-                    "the same there, or name it in runtime_env"
+                    f"but the run was started with {there}: numbers could differ; install the "
+                    "same version there, or add it to runtime_env"
                 )
 
 
 class Shards:
-    """One retriever whose corpus lies in shards, each indexed and searched where it lies."""
+    """A retriever over a corpus in shards, each indexed and searched where it is stored."""
 
     batch_size = QUERIES_PER_ITEM
 
@@ -391,7 +389,7 @@ class Shards:
         n: int,
         given: tuple[RetrieverSpec | Retriever, int, int, DatasetLocation],
     ) -> None:
-        """`given` is what every shard takes before its piece; see `Shard`."""
+        """`given` are the arguments of every shard before its piece; see `Shard`."""
         builds, _, batch_size, _ = self._given = given
         self._cluster, self._n = cluster, n
         self._at_once = max(batch_size, _AT_ONCE)
@@ -399,12 +397,12 @@ class Shards:
         self._crew: list[tuple[Any, Any]] = []
 
     def index(self, corpus: Corpus) -> None:
-        """Cut the corpus and let each shard index its piece; raises what the first of them does."""
+        """Splits the corpus and lets each shard index its piece; raises the first error."""
         import ray
 
         self.close()
         for piece in corpus.pieces(self._n):
-            # Held here for as long as the shard may have to be restarted.
+            # Keep a reference, because a restarted shard loads its piece again.
             held = [put_object((*self._given, piece))], self._told
             self._crew.append((self._cluster.remote.remote(), held))
         with (
@@ -417,7 +415,7 @@ class Shards:
                 bar.update(sum(raise_first_error(ray.get(done))))
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """Return the best of all shards."""
+        """Merges the best results of all shards."""
         import ray
 
         with translated_errors("shard"):
@@ -432,17 +430,17 @@ class Shards:
         return found
 
     def report(self) -> Params:
-        """Return what the shards say of themselves: sums, and each."""
+        """Returns the reports of the shards: sums, and each."""
         with translated_errors("shard"):
             return add_reports(self._all(self._ask("report")))
 
     def close(self) -> None:
-        """Let the shards go."""
+        """Closes the shards."""
         import ray
 
-        with suppress(ray.exceptions.RayError):  # also one that is at long work
+        with suppress(ray.exceptions.RayError):  # also one that is still working
             for failed in filter(None, ray.get(self._ask("close"), timeout=_TO_CLOSE)):
-                _log.warning(f"note: a shard did not close well: {failed}")
+                _log.warning(f"note: a shard did not close cleanly: {failed}")
         for shard, _ in self._crew:
             ray.kill(shard)
         self._crew = []
@@ -460,9 +458,9 @@ class Shards:
 
 
 class _Shard:
-    """A shard on some machine of the cluster, which may take the place of one that died.
+    """A shard on a machine of the cluster, which may replace a lost one.
 
-    So it is told at every call what it holds, and fetches that once.
+    Every call therefore names its piece, which it loads once.
     """
 
     _shard: Shard | None = None
@@ -473,7 +471,7 @@ class _Shard:
         if self._shard is None:
             try:
                 said.settle()
-            except HarnessError as error:  # given back, since Ray would wrap it
+            except HarnessError as error:  # returned, since Ray would wrap it
                 return error
             self._shard = Shard(*ray.get(held[0]))
         return getattr(self._shard, what)(*given)
@@ -482,4 +480,4 @@ class _Shard:
 SHARD = Remote(
     _Shard, {"max_restarts": 3, "max_task_retries": -1, "scheduling_strategy": "SPREAD"}, 0
 )
-"""Shards as actors: one that died is begun anew, where there is room."""
+"""Shards as actors: restarted when lost, if resources allow."""

@@ -1,7 +1,7 @@
-"""One haystack in shards: a retriever for each piece of it, and the answers of all merged.
+"""Retrieval over one haystack in shards: one retriever per piece, and merged results.
 
-Whatever the number of shards, the answers are the same as of one retriever over the whole corpus:
-scores are made with the statistics of the whole collection, and equal ones keep its order.
+The number of shards does not change results: scores use the statistics of the whole collection, and
+ties keep its order.
 """
 
 from __future__ import annotations
@@ -32,31 +32,30 @@ T = TypeVar("T")
 
 
 class ShardedRetriever(Retriever, Protocol):
-    """A retriever of which each shard of a large corpus may have one of its own.
+    """A retriever that can search each shard of a large corpus separately.
 
-    Results need scores, by which they are merged; equal scores keep the order of the corpus.
-    `statistics` and `set_collection_stats` are for scores that depend on other documents too, and
-    may be left out.
+    Results need scores for merging; ties keep the order of the corpus. `statistics` and
+    `set_collection_stats` are only needed if scores depend on other documents.
     """
 
     supports_sharding: bool
     """Set to True; a subclass that overrides `search` must set it again."""
 
     def statistics(self, queries: Sequence[Question]) -> Mapping[str, int]:
-        """Return whole numbers by name, which are summed over the shards."""
+        """Returns integers by name, which are summed over the shards."""
         ...
 
     def set_collection_stats(self, statistics: Mapping[str, int]) -> None:
-        """Score with the statistics of the whole collection from now on."""
+        """Sets the collection statistics for all following scores."""
         ...
 
 
 @dataclass(frozen=True)
 class ShardAnswer:
-    """What a shard found for some questions: of question q the rows from `ends[q - 1]` on.
+    """Results of a shard: those of query q are the rows from `ends[q - 1]` on.
 
-    `positions` are those in the whole corpus; `scores` align with them, in four bytes each where
-    those hold them exactly.
+    `positions` refer to the whole corpus; `scores` align with them, as four-byte floats if these
+    are exact.
     """
 
     ends: npt.NDArray[np.int64]
@@ -65,10 +64,10 @@ class ShardAnswer:
 
 
 class Shard:
-    """A retriever over one piece of a haystack, which it indexes before it is asked first.
+    """A retriever over one piece of a haystack, which it indexes before the first query.
 
-    So one that takes the place of another, which died, is as good. What fails is given back as the
-    error, since a cluster's engine would wrap it.
+    A replacement of a lost shard therefore behaves the same. Errors are returned, since a cluster
+    engine would wrap them.
     """
 
     def __init__(
@@ -79,27 +78,27 @@ class Shard:
         place: DatasetLocation,
         piece: CorpusShard,
     ) -> None:
-        """`batch_size`: how many questions the retriever is asked at once."""
+        """`batch_size` is the number of queries per call of the retriever."""
         self._builds, self._seed, self._place, self._piece = builds, seed, place, piece
         self._batch_size = batch_size
         self._retriever: Retriever | None = None
 
     def index(self) -> int | Exception:
-        """Index the piece; how many documents it has."""
+        """Indexes the piece; returns its number of documents."""
         return _value_or_error(lambda: (self._indexed(), len(self._piece.positions))[1])
 
     def statistics(self, questions: Sequence[Question]) -> Mapping[str, int] | Exception:
-        """Return what scores for these questions depend on, of this piece."""
+        """Returns the statistics of this piece that scores for these queries need."""
         return _value_or_error(lambda: getattr(self._indexed(), "statistics", _nothing)(questions))
 
     def search(
         self, questions: Sequence[Question], k: int, statistics: Mapping[str, int]
     ) -> ShardAnswer | Exception:
-        """Return the best k of this piece, scored with the statistics of the whole collection."""
+        """Returns the best k of this piece, scored with the statistics of the whole collection."""
         return _value_or_error(lambda: self._search(questions, k, statistics))
 
     def report(self) -> Params | Exception:
-        """Return what the retriever says of itself; nothing where it says nothing."""
+        """Returns the retriever's report, or nothing."""
 
         def said() -> Params:
             report = getattr(self._indexed(), "report", None)
@@ -108,7 +107,7 @@ class Shard:
         return _value_or_error(said)
 
     def close(self) -> Exception | None:
-        """Close the retriever: no more will be asked."""
+        """Closes the retriever."""
         return _value_or_error(
             lambda: close_quietly(self._retriever) if self._retriever is not None else None
         )
@@ -141,14 +140,14 @@ class Shard:
         return ShardAnswer(ends, positions, single if (single == scores).all() else scores)
 
     def _columns(self, result: Result) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.float64]]:
-        """Return positions in the whole corpus and scores, as a worker takes an answer."""
+        """Returns positions in the whole corpus and scores, validated like a worker's results."""
         alone = result.hits, result.confidence, result.answer
         if any(one is not None for one in alone) or result.abstain:
-            raise TypeError("a shard must answer with documents and scores, and nothing else")
+            raise TypeError("a shard must return documents with scores, and nothing else")
         own = within(result.ids, len(self._piece.positions), self._position)
         scores = scores_of(result.scores, len(own))
         if scores is None:
-            raise TypeError("a shard must give a score with each document, to merge them by")
+            raise TypeError("a shard must return a score with each document, which merging needs")
         own, scores, _ = in_order(own, scores, result.ranked_by)
         assert scores is not None
         return self._piece.positions[own].astype(np.int32), scores
@@ -175,7 +174,7 @@ def can_be_cut(retriever: Retriever) -> bool:
 
 
 def add_statistics(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Return the statistics of the whole collection."""
+    """Returns the statistics of the whole collection."""
     total: Counter[str] = Counter()
     for part in parts:
         total.update(part)
@@ -183,7 +182,7 @@ def add_statistics(parts: Sequence[Mapping[str, int]]) -> dict[str, int]:
 
 
 def merge_answers(parts: Sequence[ShardAnswer], k: int) -> list[Result]:
-    """Return for each question the best k of all shards, best first; equal scores by position."""
+    """Returns the best k of all shards per query, best first; ties by position."""
     results = []
     for number in range(len(parts[0].ends)):
         rows = [slice(p.ends[number - 1] if number else 0, p.ends[number]) for p in parts]
@@ -199,7 +198,7 @@ def merge_answers(parts: Sequence[ShardAnswer], k: int) -> list[Result]:
 
 
 def add_reports(reports: Sequence[Params]) -> Params:
-    """Returns the reports of shards as one: the sums of their counts, and each."""
+    """Merges the reports of shards: the sums of their counts, and each."""
     said = [report for report in reports if report]
     counts = {
         name: sum(one for report in said if isinstance(one := report.get(name), int | float))
@@ -214,10 +213,10 @@ def _nothing(questions: Sequence[Question]) -> dict[str, int]:
 
 
 def _value_or_error(work: Callable[[], T]) -> T | Exception:
-    """Return what the work gives, or the error that it raised, in a form that can be sent."""
+    """Returns the value of a call, or its error in a form that can be pickled."""
     try:
         return work()
     except HarnessError as error:
         return error
-    except FAILURES:  # the retriever is somebody else's code: its failure is a result of the run
+    except FAILURES:  # third-party code: its failure is a result of the run
         return ToldError(trace())

@@ -1,4 +1,4 @@
-"""Checks that a retriever cut into shards scores as one over the whole corpus."""
+"""Checks that a retriever split into shards scores like one over the whole corpus."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _TOLERANCE = 1e-5
 
 
 def check_shards(retriever: Retriever, spec: RetrieverSpec) -> str | None:
-    """Return how three shards differ from one over a haystack of `sample`; empty where not.
+    """Returns how three shards differ from one on a haystack of `sample`; empty if they agree.
 
-    None for a retriever that no cluster would cut (see can_be_cut). Raises what a shard gives back.
+    Returns None for a retriever that cannot be split (see can_be_cut). Raises a shard's error.
     """
     if not can_be_cut(retriever):
         return None
@@ -36,8 +36,7 @@ def check_shards(retriever: Retriever, spec: RetrieverSpec) -> str | None:
 
 
 def _scores(spec: RetrieverSpec, n: int) -> list[dict[int, float]]:
-    """The score of each document, by its position, for questions of a haystack of `sample` that is
-    cut into n shards. Raises what a shard gives back."""
+    """Returns scores by document position for a haystack of `sample` in n shards."""
     dataset = open_dataset("sample")
     view, place = BlindedCorpus(dataset, 0, 0), DatasetLocation.of(dataset)
     asked = np.flatnonzero(dataset.query_haystack == 0)[:_QUESTIONS]

@@ -1,1 +1,1 @@
-"""Embedding models, vectors cached on disk, exact and approximate search over them."""
+"""Embedding models, a vector cache on disk, and exact and approximate search."""

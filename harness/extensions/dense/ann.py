@@ -1,4 +1,4 @@
-"""Approximate search by faiss, beside exact search: how much of that it finds is measured."""
+"""Approximate search by faiss, with its recall measured against exact search."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from harness.retrievers.contract import Result
 from harness.retrievers.registry import need
 
 Pieces = Callable[[], Iterable[tuple[int, Vectors]]]
-"""Gives all vectors of a corpus in order, piece by piece, with the position of the first."""
+"""Yields all vectors of a corpus in order, in pieces, with the position of the first."""
 
 QUESTIONS = 100
-"""So many are searched exactly too."""
+"""Number of queries that are also searched exactly."""
 
 _TRAINED_ON = 1 << 18
-"""Most vectors that an index learns its clusters from."""
+"""Maximum number of vectors for training the clusters of an index."""
 
 
 class Approximate:
-    """An index of faiss over one corpus after another, and what it leaves out.
+    """A faiss index over one corpus at a time, and its measured recall.
 
-    `kind` is what faiss' index_factory reads, such as `HNSW32` or `IVF4096,Flat`; `probe` what its
-    ParameterSpace reads, such as `efSearch=128` or `nprobe=32`. One thread adds vectors, since in
-    an order that threads race for HNSW makes another graph each time.
+    `kind` is a string for faiss' index_factory, such as `HNSW32` or `IVF4096,Flat`; `probe` is one
+    for its ParameterSpace, such as `efSearch=128` or `nprobe=32`. One thread adds vectors, because
+    the HNSW graph depends on their order.
     """
 
     def __init__(self, kind: str, probe: str) -> None:
-        """Raises UsageError where faiss is not installed."""
+        """Raises UsageError if faiss is not installed."""
         need(f"search={kind}", "faiss")
         self._kind, self._probe = kind, probe
         self._seconds = self._kept = 0.0
@@ -39,7 +39,7 @@ class Approximate:
         self._unchecked: list[tuple[Vectors, list[Result], int]] = []
 
     def index(self, pieces: Pieces, n: int, dimension: int) -> None:
-        """Take in n vectors, in place of those before. Raises UsageError for what faiss refuses."""
+        """Indexes n vectors, replacing the previous ones. Raises UsageError if faiss fails."""
         import faiss
 
         self.check()
@@ -62,8 +62,8 @@ class Approximate:
             said = str(error).strip().splitlines()[-1].rpartition(": ")[2]
             probe = f", probe={self._probe}" if self._probe else ""
             raise UsageError(
-                f"search={self._kind}{probe} cannot be had for {n:,} documents (faiss: {said}); "
-                "take another one, or search=exact"
+                f"search={self._kind}{probe} does not work for {n:,} documents (faiss: {said}); "
+                "use another one, or search=exact"
             ) from None
         finally:
             faiss.omp_set_num_threads(threads)
@@ -71,14 +71,14 @@ class Approximate:
         self._seconds += perf_counter() - began
 
     def search(self, queries: Vectors, k: int) -> list[Result]:
-        """At most k documents of each question, best first; equal scores in the corpus' order."""
+        """Returns at most k documents per query, best first; ties are in corpus order."""
         k = min(k, self._n)
         if not len(queries) or k < 1:
             return [Result([], []) for _ in queries]
         scores, positions = self._made.search(queries, k)
         found = []
         for own, values in zip(positions, scores, strict=True):
-            there = np.flatnonzero(own >= 0)  # -1 where it found fewer
+            there = np.flatnonzero(own >= 0)  # -1 if it found fewer
             order = there[np.lexsort((own[there], -values[there]))]
             found.append(Result(own[order], values[order]))
         if (left := QUESTIONS - self._asked) > 0:
@@ -87,7 +87,7 @@ class Approximate:
         return found
 
     def check(self) -> None:
-        """Search the first questions exactly, unless that is done; outside of what is timed."""
+        """Searches the first queries exactly, once, outside of measured time."""
         for queries, found, k in self._unchecked:
             for exact, result in zip(nearest(queries, self._pieces(), k), found, strict=True):
                 self._wanted += len(exact.ids)
@@ -95,9 +95,9 @@ class Approximate:
         self._unchecked = []
 
     def report(self) -> dict[str, object]:
-        """Seconds that indexes took, and recall of exact search's documents by the first questions.
+        """Returns indexing seconds, and the recall of exact results on the first queries.
 
-        Over all documents that exact search gives these questions, at the k that was asked for.
+        Recall is over all documents of the exact results, at the requested k.
         """
         import faiss
 
@@ -114,6 +114,6 @@ class Approximate:
 
 
 def _sample(pieces: Pieces, n: int) -> Vectors:
-    """Vectors at even distances."""
+    """Returns evenly spaced vectors."""
     step = -(-n // _TRAINED_ON)
     return np.concatenate([vectors[-start % step :: step] for start, vectors in pieces()])

@@ -1,12 +1,12 @@
-"""BERT's encoder in NumPy (Devlin et al., 2019): the vectors of a sentence-transformers model.
+"""BERT's encoder in NumPy (Devlin et al., 2019), for models of sentence-transformers.
 
-Here too are what any such encoder needs beside its layers: tokenizer, batches and pooling.
+The module also has what any encoder needs: tokenizer, batches and pooling.
 
-Texts of a batch stand one behind the other, without padding; only attention looks at each alone.
-Batches are small, so that a layer's values stay in the processor's cache, and run in threads.
+Texts of a batch are concatenated without padding; only attention handles them separately. Small
+batches keep the values of a layer in the processor's cache, and run in threads.
 
-NumPy's OpenBLAS takes some newer processors with AVX-512 for a Haswell (threadpoolctl tells); there
-the environment variable OPENBLAS_CORETYPE=SkylakeX makes the matrix products twice as fast.
+NumPy's OpenBLAS mistakes some newer AVX-512 processors for a Haswell (threadpoolctl shows it);
+there the environment variable OPENBLAS_CORETYPE=SkylakeX doubles the speed of matrix products.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from harness.io.files import read_json
 TOKENS_A_BATCH = 512
 
 Pool = Callable[[Vectors, npt.NDArray[np.int64], npt.NDArray[np.int64]], Vectors]
-"""From the tokens' vectors, with where each text starts and its length, to one vector a text."""
+"""Maps token vectors, with start and length of each text, to one vector per text."""
 
 # Abramowitz and Stegun, Handbook of Mathematical Functions, 7.1.26: for x >= 0 and
 # t = 1 / (1 + p x), erfc(x) = (a1 t + ... + a5 t^5) exp(-x^2) to 1.5e-7. NumPy has no erf, and with
@@ -43,7 +43,7 @@ class Bert:
     """A BERT model with mean or CLS pooling, as its own configuration says."""
 
     def __init__(self, model: Model) -> None:
-        """Read weights and tokenizer. Raises UsageError for a model that is not of this kind."""
+        """Reads weights and tokenizer. Raises UsageError for an unsupported model."""
         from safetensors.numpy import load_file
 
         config = model.config("config.json")
@@ -74,7 +74,7 @@ class Bert:
         def linear(*names: str) -> _Linear:
             parts = [weights[f"{name}.weight"] for name in names]
             biases = [weights[f"{name}.bias"] for name in names]
-            if len(parts) == 3:  # the query: scaled here once, and not in every attention
+            if len(parts) == 3:  # scale queries once here, instead of in every attention
                 scale = np.float32(1 / np.sqrt(parts[0].shape[0] / self._heads))
                 parts[0], biases[0] = parts[0] * scale, biases[0] * scale
             weight = np.ascontiguousarray(np.concatenate(parts).T)
@@ -102,7 +102,7 @@ class Bert:
         ]
 
     def __call__(self, texts: list[str]) -> Vectors:
-        """Vectors of shape (texts, dimension), float32."""
+        """Returns vectors of shape (texts, dimension), float32."""
         from threadpoolctl import threadpool_limits
 
         tokens = [np.array(e.ids) for e in self._tokenizer.encode_batch_fast(texts)]
@@ -111,14 +111,14 @@ class Bert:
         def run(batch: list[int]) -> None:
             vectors[batch] = self._forward([tokens[i] for i in batch])
 
-        # A thread a core, each with a BLAS of one thread: also the rest of the work runs on all.
+        # One thread per core, each with single-threaded BLAS, so that all steps run in parallel.
         cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(cores) as threads:
             list(threads.map(run, batches([len(t) for t in tokens])))
         return vectors
 
     def _forward(self, tokens: list[npt.NDArray[np.int64]]) -> Vectors:
-        """Vectors of texts that stand in the order of their length."""
+        """Returns vectors of texts that are sorted by length."""
         lengths = np.array([len(t) for t in tokens])
         starts = np.cumsum(lengths) - lengths
         places = np.arange(lengths.sum()) - np.repeat(starts, lengths)
@@ -137,7 +137,7 @@ class Bert:
         return pooled
 
     def _attention(self, x: Vectors, lengths: npt.NDArray[np.int64]) -> Vectors:
-        """Attention of every text to itself; texts of one length are done together."""
+        """Computes self-attention per text; texts of equal length are computed together."""
         width = x.shape[1] // 3
         out = np.empty((len(x), width), np.float32)
         start = 0
@@ -150,7 +150,7 @@ class Bert:
             query = parts[:, :, 0].transpose(0, 2, 3, 1)
             key = parts[:, :, 1].transpose(0, 2, 1, 3)
             value = parts[:, :, 2].transpose(0, 2, 3, 1)
-            # Softmax over the last axis but one (keys): along it NumPy works on whole rows.
+            # Softmax over the second to last axis (keys), where NumPy works on whole rows.
             scores = key @ query
             scores -= scores.max(axis=-2, keepdims=True)
             np.exp(scores, out=scores)
@@ -161,20 +161,19 @@ class Bert:
 
 
 def head(model: Model) -> tuple[Pool, bool]:
-    """Pooling, and whether vectors are scaled to length 1, by the model's own modules.
+    """Returns the pooling, and whether vectors are normalized, as configured by the model.
 
-    Raises UsageError for modules that are not known here.
+    Raises UsageError for unknown modules.
     """
     path = model.folder / "modules.json"
     modules = read_json(path) if path.is_file() else []
     kinds = [str(module["type"]).rpartition(".")[2] for module in modules]
     if kinds not in ([], ["Transformer", "Pooling"], ["Transformer", "Pooling", "Normalize"]):
         raise UsageError(
-            f"{model.name}: this encoder does not know its modules ({', '.join(kinds)}); use "
-            "--retriever dense"
+            f"{model.name}: unsupported modules ({', '.join(kinds)}); use --retriever dense"
         )
     config = model.config(f"{modules[1]['path']}/config.json") if modules else {}
-    # Newer configurations name the ways, older ones have a flag a way; without any it is the mean.
+    # Newer configurations name the pooling modes, older ones have a flag each; the default is mean.
     ways = config.get("pooling_mode") or [
         name.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token")
         for name, on in config.items()
@@ -184,14 +183,14 @@ def head(model: Model) -> tuple[Pool, bool]:
     known: dict[str, Pool] = {"mean": _mean, "cls": _first}
     if way not in known or not config.get("include_prompt", True):
         raise UsageError(
-            f"{model.name}: this encoder pools by mean or cls over prompt and text, not by "
-            f"{config}; use --retriever dense"
+            f"{model.name}: unsupported pooling {config}, only mean or cls over prompt and text; "
+            "use --retriever dense"
         )
     return known[way], "Normalize" in kinds
 
 
 def batches(lengths: list[int]) -> Iterator[list[int]]:
-    """Texts in the order of their length, longest first, in batches of about as many tokens."""
+    """Yields texts in batches of similar token counts, longest texts first."""
     batch: list[int] = []
     tokens = 0
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
@@ -205,15 +204,15 @@ def batches(lengths: list[int]) -> Iterator[list[int]]:
 
 
 def model_file(model: Model, name: str) -> Path:
-    """One of the model's files. Raises UsageError where it has none."""
+    """Returns the path of one of the model's files. Raises UsageError if it is missing."""
     path = model.folder / name
     if not path.is_file():
-        raise UsageError(f"{path}: not there, and this encoder reads nothing else")
+        raise UsageError(f"{path}: not found, and this encoder needs it")
     return path
 
 
 def tokenizer(model: Model) -> Any:
-    """The model's tokenizer, which cuts texts at the model's own length."""
+    """Returns the model's tokenizer, which truncates at the model's length."""
     from tokenizers import Tokenizer
 
     found = Tokenizer.from_file(str(model_file(model, "tokenizer.json")))

@@ -17,7 +17,7 @@ MODEL = "sentence-transformers/all-MiniLM-L6-v2"
 
 @dataclass(frozen=True, kw_only=True)
 class DenseOptions(VectorOptions):
-    """Options of `Dense`, described there."""
+    """Options of `Dense`; see there."""
 
     batch_size: int = 32
     device: str = ""
@@ -27,11 +27,11 @@ class DenseOptions(VectorOptions):
 class Dense(VectorRetriever):
     """Dense ranking by a sentence-transformers or Hugging Face model, exact, on CPU or GPU.
 
-    `model`: a name of the hub, a folder, or an installed package that carries a model. Pooling and
-    length are the model's own, and so are the prompts unless given. `similarity`: cosine or dot.
-    `batch_size` is texts a forward pass; `device` is torch's (cpu, cuda, mps; chosen if empty).
-    `dtype`: that of vectors on disk, float32 or float16. `search`: exact, or an index of faiss
-    (`HNSW32`) that is searched with `probe` (`efSearch=128`).
+    `model` is a name on the hub, a folder, or an installed package with a model. Pooling, length
+    and, by default, prompts are those of the model. `similarity`: cosine or dot. `batch_size`:
+    texts per forward pass; `device`: a torch device (cpu, cuda, mps; empty: automatic). `dtype`: of
+    vectors on disk, float32 or float16. `search`: exact, or an index of faiss (`HNSW32`) with
+    search parameters `probe` (`efSearch=128`).
     """
 
     modules: ClassVar[tuple[str, ...]] = ("torch", "sentence_transformers")
@@ -41,7 +41,7 @@ class Dense(VectorRetriever):
         need("retriever 'dense'", *self.modules)
         located = locate(model, given.revision)
         own = located.config("config_sentence_transformers.json").get("prompts") or {}
-        # The names that encode_document of sentence-transformers looks for, in its order.
+        # Prompt names of encode_document of sentence-transformers, in its order.
         passage_prompt = own.get("document") or own.get("passage") or own.get("corpus")
         if given.query_prompt is not None:
             own["query"] = given.query_prompt
@@ -52,7 +52,7 @@ class Dense(VectorRetriever):
 
 
 class SentenceEncoder:
-    """A model of sentence-transformers, loaded when it is first called (torch alone takes 5 s)."""
+    """A sentence-transformers model, loaded at the first call (importing torch takes 5 s)."""
 
     def __init__(self, model: Model, batch_size: int, device: str) -> None:
         self._located = model
@@ -64,16 +64,16 @@ class SentenceEncoder:
         self.at_once = max(128, 4 * batch_size)
 
     def __call__(self, texts: list[str], prompt: str) -> Vectors:
-        """Vectors of shape (texts, dimension); sentence-transformers sorts batches by length."""
+        """Returns vectors of shape (texts, dimension)."""
         if self._loaded is None:
             from sentence_transformers import SentenceTransformer
             from transformers.utils.logging import disable_progress_bar
 
-            disable_progress_bar()  # of reading the weights
+            disable_progress_bar()  # from loading the weights
             self._loaded = SentenceTransformer(
                 str(self._located.folder), device=self._device or None
             )
-        # A prompt that is given, also an empty one, stands before the model's default one.
+        # An explicit prompt, even an empty one, overrides the model's default.
         vectors = self._loaded.encode(
             texts, prompt=prompt, batch_size=self._batch_size, show_progress_bar=False
         )

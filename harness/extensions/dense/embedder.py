@@ -1,4 +1,4 @@
-"""Texts to vectors, from the cache where they are kept, else from the model; ranking by them."""
+"""Embeds texts through the cache, and ranks documents by their vectors."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from harness.retrievers.contract import Corpus, Question, Result
 from harness.scoring.arrays import unit
 
 Parts = Callable[[], Iterable[Sequence[str]]]
-"""Gives all texts, some at a time; called again, the same ones once more."""
+"""Yields all texts in parts; each call yields the same ones again."""
 
 _PART = 16_384
-"""Documents whose texts are in memory at once."""
+"""Number of documents with texts in memory at once."""
 
 _HOLD_SECONDS = 0.5
-"""How long a process begins new portions before it writes."""
+"""Seconds for which a process starts new portions before it writes."""
 
 
 class Encoder(Protocol):
-    """A model that is loaded when it is first called.
+    """A model that is loaded at the first call.
 
-    `model` and `revision` fix its vectors; `at_once` is how many texts it likes to be given.
+    `model` and `revision` determine its vectors; `at_once` is its preferred number of texts.
     """
 
     model: str
@@ -37,29 +37,29 @@ class Encoder(Protocol):
     at_once: int
 
     def __call__(self, texts: list[str], prompt: str) -> Vectors:
-        """Vectors of shape (texts, dimension), each of `prompt` and text."""
+        """Returns vectors of shape (texts, dimension), each of `prompt` plus text."""
         ...
 
 
 class Embedder:
-    """An encoder behind the cache on disk."""
+    """An encoder with a cache on disk."""
 
     def __init__(self, encoder: Encoder, dtype: str = "float32") -> None:
-        """`dtype` is what vectors have on disk: float32 or float16; ValueError for others."""
+        """`dtype` of vectors on disk is float32 or float16; ValueError for others."""
         self._encoder = encoder
         self._store = Store(encoder.model, encoder.revision, dtype)
         self._asked = self._embedded = 0
         self._seconds = self._waited = 0.0
 
     def __call__(self, texts: Sequence[str], prompt: str = "") -> Vectors:
-        """Vectors of shape (texts, dimension). A text that is there already is not embedded."""
+        """Returns vectors of shape (texts, dimension). Cached texts are not embedded."""
         return until_undamaged(lambda: self.read(self.places(lambda: [texts], prompt)))
 
     def places(self, parts: Parts, prompt: str = "") -> Rows:
-        """Where the vector of each text is kept, one after another; embedded where it was not.
+        """Returns the cache location of each text's vector; embeds texts that are not cached.
 
-        The texts of one part are in memory at once. What is embedded is kept within half a second
-        and a portion of `at_once` texts.
+        Only the texts of one part are in memory. New vectors are stored within half a second and a
+        portion of `at_once` texts.
         """
         self.dimension()
         keys = [digests(part, prompt) for part in parts()]
@@ -79,7 +79,7 @@ class Embedder:
         return self._store.read(places)
 
     def dimension(self) -> int:
-        """Length of a vector."""
+        """Returns the dimension of a vector."""
         dimension = self._store.dimension()
         if dimension is None:
             dimension = self._encoder(["dimension"], "").shape[1]
@@ -87,14 +87,14 @@ class Embedder:
         return dimension
 
     def report(self) -> dict[str, object]:
-        """Which model, and what the cache saved; texts are counted once a call."""
+        """Returns the model and the savings of the cache; a text counts once per call."""
         report: dict[str, object] = {
             "model": self._encoder.model,
             "revision": self._encoder.revision,
             "texts_asked": self._asked,
             "texts_embedded": self._embedded,
             "embedding_seconds": self._seconds,
-            "waited_seconds": self._waited,  # for other processes that embedded
+            "waited_seconds": self._waited,  # waiting for other processes
             "cache_bytes": self._store.bytes(),
         }
         if self._asked:
@@ -102,14 +102,14 @@ class Embedder:
         return report
 
     def _embed(self, keys: Keys, texts: Sequence[str], prompt: str, bar: Any) -> None:
-        """Embed what is missing in portions. One process embeds at a time, some portions each in
-        turn, so that no two embed the same text.
+        """Embeds missing texts in portions. Processes take turns of some portions each, so that no
+        text is embedded twice.
         """
         missing = np.flatnonzero(self._store.find(keys) < 0)
         _, first = np.unique(keys[missing], axis=0, return_index=True)
         missing = missing[np.sort(first)]
-        # Portions of one size in the given order: a run that was stopped goes on with the very
-        # batches it would have had, and so with the very same vectors.
+        # Portions have one size and follow the given order, so a resumed run uses the same batches
+        # and gets identical vectors.
         size = self._encoder.at_once
         portions = [missing[start : start + size] for start in range(0, len(missing), size)][::-1]
         while portions:
@@ -121,7 +121,7 @@ class Embedder:
                 try:
                     while portions and perf_counter() - locked < _HOLD_SECONDS:
                         portion = portions.pop()
-                        # Less what another process has brought meanwhile.
+                        # Skip what another process has added meanwhile.
                         mine = portion[self._store.find(keys[portion]) < 0]
                         if len(mine):
                             started = perf_counter()
@@ -130,22 +130,22 @@ class Embedder:
                             self._seconds += perf_counter() - started
                             self._embedded += len(mine)
                         bar.update(len(portion))
-                finally:  # also what was made before an error
+                finally:  # also vectors made before an error
                     if made:
                         self._store.add(*map(np.concatenate, zip(*made, strict=True)))
 
 
 def _distinct(keys: Sequence[Keys]) -> int:
-    """How many keys, by their first halves."""
+    """Returns the number of distinct keys, by their first halves."""
     return len(np.unique(np.concatenate([np.zeros(0, np.uint64), *(part[:, 0] for part in keys)])))
 
 
 @dataclass(frozen=True, kw_only=True)
 class VectorOptions:
-    """Options of a model that ranks by vectors; a prompt that is None is the model's own.
+    """Options of a model that ranks by vectors; a prompt of None is the model's.
 
-    `similarity`: cosine or dot. `dtype`: that of vectors on disk, float32 or float16. `search`:
-    exact, or an index of faiss that is searched with `probe`; see Approximate.
+    `similarity`: cosine or dot. `dtype`: of vectors on disk, float32 or float16. `search`: exact,
+    or an index of faiss with search parameters `probe`; see Approximate.
     """
 
     revision: str = ""
@@ -158,22 +158,22 @@ class VectorOptions:
 
 
 class VectorRetriever:
-    """Ranks documents by the similarity of their vectors to the question's, exactly if wanted."""
+    """Ranks documents by the similarity of their vectors to that of the query; exact by default."""
 
     batch_size = 1024
-    """A pass over all vectors answers so many questions."""
+    """Number of queries answered in one pass over all vectors."""
 
     @property
     def supports_sharding(self) -> bool:
-        """Exact search can be cut: a document's score is of it and the question alone."""
+        """True for exact search: the score of a document depends only on it and the query."""
         return self._approximate is None
 
     def __init__(self, encoder: Encoder, options: VectorOptions) -> None:
-        """Raises ValueError for an option that has no such value."""
+        """Raises ValueError for an invalid option value."""
         if options.similarity not in ("cosine", "dot"):
             raise ValueError(f"similarity must be cosine or dot, not {options.similarity!r}")
         if options.probe and options.search == "exact":
-            raise ValueError(f"probe={options.probe!r} has no meaning with search=exact")
+            raise ValueError(f"probe={options.probe!r} has no effect with search=exact")
         self._embed = Embedder(encoder, options.dtype)
         exact = options.search == "exact"
         self._approximate = None if exact else Approximate(options.search, options.probe)
@@ -183,7 +183,7 @@ class VectorRetriever:
         self._cosine = options.similarity == "cosine"
 
     def index(self, corpus: Corpus) -> None:
-        """Embed what was never embedded; the rest comes from the cache."""
+        """Embeds new documents; the rest is read from the cache."""
         parts = lambda: (block.contents for block in corpus.blocks(_PART))  # noqa: E731
         embed = self._embed
 
@@ -196,22 +196,22 @@ class VectorRetriever:
             self._approximate.index(self._documents.pieces, len(self._documents), embed.dimension())
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The k nearest documents of each question, best first."""
+        """Returns the k nearest documents of each query, best first."""
         vectors = self.of_questions([query.text for query in queries])
         if self._approximate:
             return self._approximate.search(vectors, k)
         return nearest(vectors, self._documents.pieces(), k)
 
     def report(self) -> dict[str, object]:
-        """The model, its revision, what the cache saved, and what approximate search left out."""
+        """Returns the model, its revision, the savings of the cache, and approximate recall."""
         return self._embed.report() | (self._approximate.report() if self._approximate else {})
 
     def of_passages(self, texts: list[str]) -> Vectors:
-        """Vectors of documents, shape (texts, dimension); of length 1 where cosine is asked for."""
+        """Returns vectors of documents, shape (texts, dimension); unit length for cosine."""
         return self._vectors(texts, self._passage_prompt)
 
     def of_questions(self, texts: list[str]) -> Vectors:
-        """Vectors of questions, as those of documents."""
+        """Returns vectors of queries, in the same form."""
         return self._vectors(texts, self._query_prompt)
 
     def _vectors(self, texts: list[str], prompt: str) -> Vectors:

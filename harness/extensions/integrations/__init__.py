@@ -1,1 +1,1 @@
-"""Retrievers that wrap other people's stores, frameworks and memories, and run formats."""
+"""Retrievers for third-party stores, frameworks and memories, and readers of run formats."""

@@ -1,4 +1,4 @@
-"""Any model and search class of BEIR."""
+"""BEIR models and search classes as a retriever."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ EXACT = "beir.retrieval.search.dense:DenseRetrievalExactSearch"
 class Beir:
     """Any BEIR model and search class, through the installed beir package.
 
-    `model`: a class such as beir.retrieval.models.SentenceBERT, or `file.py:Class`, with
-    encode_queries and encode_corpus; it is given `path` and `options`. `search`: exact, or a class
-    such as beir.retrieval.search.dense.HNSWFaissSearch, given `search_options`; or `file.py:NAME`,
-    a search that has its model, or a function that gives one. `score_function`: cos_sim or dot.
+    `model` is a class such as beir.retrieval.models.SentenceBERT, or `file.py:Class`, with
+    encode_queries and encode_corpus; it receives `path` and `options`. `search` is exact, or a
+    class such as beir.retrieval.search.dense.HNSWFaissSearch, which receives `search_options`; or
+    `file.py:NAME`, a search with its own model or a function that returns one. `score_function`:
+    cos_sim or dot.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("beir",)
-    batch_size = 1_000_000  # BEIR's searches take all questions at once
+    batch_size = 1_000_000  # BEIR searches process all queries at once
 
     def __init__(
         self,
@@ -53,15 +54,15 @@ class Beir:
         elif inspect.isfunction(self._search):
             self._search = self._search(**self._search_options)
         elif search_options:
-            raise UsageError("search_options are for a class or a function, not for a search")
+            raise UsageError("search_options need a class or a function, not a search object")
         else:
             self.name = type(self._search).__name__
             self.params = {"score_function": score_function}
         if not hasattr(self._search, "search"):
-            raise UsageError(f"search={search!r} gave a {type(self._search).__name__}, no search")
+            raise UsageError(f"search={search!r} is a {type(self._search).__name__}, not a search")
 
     def index(self, corpus: Corpus) -> None:
-        """Keep the corpus; BEIR embeds it at the first question."""
+        """Stores the corpus; BEIR embeds it at the first query."""
         if self._model is not None:
             self._model.forget()
         self._position = {handle: i for i, handle in enumerate(corpus.handles)}
@@ -71,16 +72,16 @@ class Beir:
     def _new_search(self) -> Any:
         if self._model is not None:
             return _complete(self._search)(self._model, **self._search_options)
-        return copy(self._search)  # some make their index once: a copy has none yet
+        return copy(self._search)  # some build their index once: use a copy without one
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """BEIR's own answer, the highest score first."""
+        """Returns BEIR's results, highest score first."""
         if not self._corpus:
             return [Result() for _ in queries]
         asked = {f"q{i}": query.text for i, query in enumerate(queries)}
-        # The exact search reads a second question's scores, and so fails for one alone.
+        # The exact search reads the scores of a second query, so it fails for a single one.
         padded = asked if len(asked) > 1 else {**asked, "unasked": queries[0].text}
-        # faiss fills up with -1, which BEIR takes for the last document.
+        # faiss pads with -1, which BEIR reads as the last document.
         depth = min(k, len(self._corpus))
         found = self._searcher.search(self._corpus, padded, depth, self._score_function)
         return [self._ranked(found[id_]) for id_ in asked]
@@ -91,9 +92,9 @@ class Beir:
 
 
 class _Model:
-    """BEIR's model, without progress bars, and with what it embedded of the corpus kept.
+    """BEIR model without progress bars that caches the vectors of the corpus.
 
-    BEIR's exact search embeds the corpus anew at every call.
+    BEIR's exact search embeds the corpus at every call.
     """
 
     def __init__(self, model: Any) -> None:
@@ -101,20 +102,20 @@ class _Model:
         self.forget()
 
     def __getattr__(self, name: str) -> Any:
-        if name == "_model":  # asked for before it is there, by a process that it is sent to
+        if name == "_model":  # accessed before it exists when unpickled
             raise AttributeError(name)
         return getattr(self._model, name)
 
     def forget(self) -> None:
-        """Forget the corpus."""
+        """Clears the cached corpus."""
         self._embedded: dict[tuple[int, ...], Any] = {}
 
     def encode_queries(self, queries: Any, *args: Any, **options: Any) -> Any:
-        """The model's vectors of questions."""
+        """Returns the model's vectors of queries."""
         return self._model.encode_queries(queries, *args, **_quiet(options))
 
     def encode_corpus(self, corpus: Any, *args: Any, **options: Any) -> Any:
-        """The model's vectors of documents; the same documents are embedded once."""
+        """Returns the model's vectors of documents; equal batches are embedded once."""
         key = tuple(map(id, corpus))
         if key not in self._embedded:
             self._embedded[key] = self._model.encode_corpus(corpus, *args, **_quiet(options))
@@ -126,9 +127,9 @@ def _quiet(options: dict[str, object]) -> dict[str, object]:
 
 
 def _complete(search: Any) -> Any:
-    """`search`, able to be built: BEIR 2.2's faiss searches lack methods that its base demands.
+    """Makes `search` instantiable: BEIR 2.2's faiss searches lack abstract methods of their base.
 
-    They are for files of vectors, and are not called here.
+    These handle files of vectors and are not called here.
     """
     missing: frozenset[str] = getattr(search, "__abstractmethods__", frozenset()) - {"search"}
     return type(search.__name__, (search,), dict.fromkeys(missing)) if missing else search
@@ -139,16 +140,16 @@ def _built(model: str, path: str, options: Mapping[str, object] | None) -> Any:
     if there("transformers"):
         from transformers.utils.logging import disable_progress_bar
 
-        disable_progress_bar()  # of reading the weights
+        disable_progress_bar()  # from loading the weights
     return model_class(str(packaged(path) or path), **(options or {}))
 
 
 def _named(name: str, method: str) -> Any:
-    """What is called `package.module.Class`, `package.module:NAME` or `file.py:NAME`."""
+    """Imports `package.module.Class`, `package.module:NAME` or `file.py:NAME`."""
     from harness.retrievers.registry import find
 
     place, _, attribute = name.rpartition(".")
     found = find(name if ":" in name or not place else f"{place}:{attribute}")
     if not hasattr(found, method) and not inspect.isfunction(found):
-        raise UsageError(f"{name!r} has no {method}(), which BEIR wants of it")
+        raise UsageError(f"{name!r} has no {method}(), which BEIR requires")
     return found

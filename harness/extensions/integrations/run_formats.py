@@ -1,7 +1,7 @@
-"""Forms in which projects publish what they retrieved, one small reader a form.
+"""Readers of published rankings, one small class per format.
 
-A reader says by which fields a file is recognised, where its records stand, how a record names its
-question and what was found (see `harness.runfiles.run_formats.RunFormat`).
+A reader declares the fields that identify its format, and returns records, the question of a
+record, and what was retrieved (see `harness.runfiles.run_formats.RunFormat`).
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _LOCOMO_SESSION = re.compile(r"(?:session_|S)?(\d+)")
 
 
 class PublishedIds:
-    """What most readers share: a record a question, and the ids that were found in a field.
+    """Base of most readers: one record per question, with retrieved ids in a field.
 
-    `fields` mark a file of the form; `id_field` holds the dataset's id of the question; the records
-    stand in a list, or in the one that is called `under`.
+    `fields` identify the format; `id_field` holds the dataset's question id; records are a list, or
+    the list under the key `under`.
     """
 
     fields: ClassVar[tuple[str, ...]]
@@ -41,28 +41,28 @@ class PublishedIds:
     texts: ClassVar[bool] = False
 
     def recognises(self, head: bytes) -> bool:
-        """By its fields."""
+        """Recognises the format by its fields."""
         return marked(head, *self.fields)
 
     def records(self, value: Any) -> Any:
-        """A record a question."""
+        """Returns one record per question."""
         return listed(value, self.under)
 
     def question(self, record: Mapping[str, object]) -> QuestionRef:
-        """By the dataset's id."""
+        """Returns the dataset's question id."""
         return QuestionRef(id=text_of(record, self.id_field))
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
-        """The ids as they stand there."""
+        """Returns the ids unchanged."""
         return ids_of(record, ranking)
 
 
 class AgentMemoryBenchmarks(PublishedIds):
     """Reads results.jsonl of RonsenbergVI's agent-memory-benchmarks, with turns and sessions.
 
-    `question_id` is the conversation and the question's place in it (`conv-26:0`) on LoCoMo, and
-    the dataset's own id elsewhere. The fields of what was retrieved are left out where the question
-    has no evidence, and where what came names no turn or session.
+    `question_id` is the conversation and the index of the question (`conv-26:0`) on LoCoMo, and the
+    dataset's id elsewhere. The fields with results are absent if the question has no evidence, and
+    if the results name no turn or session.
     """
 
     about = "RonsenbergVI/agent-memory-benchmarks (question_id, retrieved_turn_ids)"
@@ -70,7 +70,7 @@ class AgentMemoryBenchmarks(PublishedIds):
     rankings: ClassVar = {"retrieved_turn_ids": ("turn",), "retrieved_session_ids": ("session",)}
 
     def question(self, record: Mapping[str, object]) -> QuestionRef:
-        """By its place in a conversation of LoCoMo, and by the dataset's id elsewhere."""
+        """Returns the conversation and index on LoCoMo, and the dataset's id elsewhere."""
         id_ = text_of(record, "question_id")
         haystack, _, place = id_.rpartition(":")
         if haystack != text_of(record, "sample_id") or not _NUMBER.fullmatch(place):
@@ -78,17 +78,16 @@ class AgentMemoryBenchmarks(PublishedIds):
         return QuestionRef(haystack=haystack, place=int(place), text=text_of(record, "question"))
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
-        """Turns, or the session of each place."""
+        """Returns turns, or the session of each place."""
         found = ids_of(record, ranking)
         of_locomo = self.question(record).id is None
         return _locomo_sessions(found) if of_locomo and "session" in ranking else found
 
 
 class Cogito(PublishedIds):
-    """Reads per_question.json of cogito-ergo on LongMemEval, a system in two stages.
+    """Reads per_question.json of cogito-ergo on LongMemEval, a two-stage system.
 
-    `s2_top5_ids` is what the system returns, `s1_top5_ids` what its first stage hands to its
-    re-ranker.
+    `s2_top5_ids` is the output of the system, `s1_top5_ids` that of its first stage.
     """
 
     about = "roli-lpci/cogito-ergo on LongMemEval (qid, s2_top5_ids after s1_top5_ids)"
@@ -96,18 +95,17 @@ class Cogito(PublishedIds):
     rankings: ClassVar = {"s2_top5_ids": ("session",), "s1_top5_ids": ("session",)}
 
     def recognises(self, head: bytes) -> bool:
-        """By the question's id and either stage."""
+        """Recognises the question id and either stage."""
         return marked(head, "qid") and any(marked(head, one) for one in self.rankings)
 
 
 class LongMemEvalLog(PublishedIds):
-    """Reads the retrieval log of LongMemEval's own run_retrieval.py; sessions or turns.
+    """Reads the retrieval log of LongMemEval's run_retrieval.py; sessions or turns.
 
-    Lines of the dataset's records, each with `retrieval_results.ranked_items`: `corpus_id`, a
-    session's id or a turn's (`_N`, from 1, over all turns), best first. Where nothing in a session
-    is marked as evidence, or a turn is not, the script writes its id with `noans` for `answer`. A
-    session that stands twice in a haystack stands twice in a log; `haystack_session_ids` of the
-    record say which do.
+    Each line is a record of the dataset with `retrieval_results.ranked_items`, best first:
+    `corpus_id` is the id of a session or turn (`_N`, from 1, over all turns). The script writes
+    `noans` for `answer` in the id of a session or turn without marked evidence. Duplicate sessions
+    of a haystack are duplicated in the log; `haystack_session_ids` of the record lists them.
     """
 
     about = "LongMemEval's retrieval log (retrieval_results.ranked_items[].corpus_id)"
@@ -115,10 +113,9 @@ class LongMemEvalLog(PublishedIds):
     rankings: ClassVar = {"ranked_items": ("session", "turn")}
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
-        """The ids without the script's twist; the second copy of a session is `ID#2`.
+        """Returns the original ids; the second copy of a session is `ID#2`.
 
-        An id that is named more often than its session stands in the haystack, as by a log of
-        chunks, is the same document again.
+        Further repetitions of an id, as in a log of chunks, are the same document.
         """
         results = record.get("retrieval_results")
         if results is None:
@@ -142,11 +139,10 @@ class LongMemEvalLog(PublishedIds):
 
 
 class Mem0Format(PublishedIds):
-    """Reads the results of mem0's evaluation of LoCoMo, and of the many that copied it.
+    """Reads the results of mem0's LoCoMo evaluation and of its many copies.
 
-    An object of conversations, by their place in the dataset, each a list of records; a memory has
-    a text and a score, and both speakers' memories are shown, the better score first where both
-    have scores, else in turns.
+    An object maps the index of each conversation to a list of records. A memory has a text and a
+    score. Memories of both speakers are merged by score, or alternately if scores are missing.
     """
 
     about = "mem0's evaluation of LoCoMo (speaker_1_memories, speaker_2_memories): texts"
@@ -155,24 +151,24 @@ class Mem0Format(PublishedIds):
     texts = True
 
     def records(self, value: Any) -> Iterator[Any]:
-        """The records of all conversations, each with its place."""
+        """Yields the records of all conversations, each with its place."""
         if not isinstance(value, dict):
-            raise TypeError("no object of conversations")
+            raise TypeError("not an object of conversations")
         if not any(isinstance(records, list) for records in value.values()):
             raise TypeError("no conversation is a list of records")
         for place, records in value.items():
-            # A conversation that is none is a record that cannot be read.
+            # An invalid conversation becomes an unreadable record.
             for record in records if isinstance(records, list) else [None]:
                 yield {**record, "conversation": place} if isinstance(record, dict) else record
 
     def question(self, record: Mapping[str, object]) -> QuestionRef:
-        """By the conversation's place and the question's words."""
+        """Returns the index of the conversation and the text of the question."""
         place = text_of(record, "conversation")
         haystack = int(place) if _NUMBER.fullmatch(place) else place
         return QuestionRef(haystack=haystack, text=text_of(record, "question"))
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
-        """The texts of both speakers' memories."""
+        """Returns the texts of both speakers' memories."""
         given = [list_of(record, speaker) for speaker in self.fields[1:]]
         if given == [None, None]:
             return None
@@ -187,8 +183,8 @@ class Mem0Format(PublishedIds):
 class MemoryCoreEval(PublishedIds):
     """Reads the files of memory-core-eval on LongMemEval.
 
-    Its systems index turns, and a session is named once for each of its turns that was found: the
-    first place of a session counts, and its repeats take no places.
+    Its systems index turns and name a session once per retrieved turn; repetitions are dropped
+    without taking a rank.
     """
 
     about = "Evanyuan-builder/memory-core-eval on LongMemEval (results[].retrieved_sessions)"
@@ -205,11 +201,11 @@ class MemPalace(PublishedIds):
     rankings: ClassVar = {"retrieved_ids": ("session", "turn")}
 
     def question(self, record: Mapping[str, object]) -> QuestionRef:
-        """By its conversation and its words."""
+        """Returns the conversation and the text of the question."""
         return QuestionRef(haystack=text_of(record, "sample_id"), text=text_of(record, "question"))
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
-        """The sessions as the dataset calls them; turns are called the same."""
+        """Returns sessions under the dataset's ids; turn ids are equal."""
         return _locomo_sessions(ids_of(record, ranking))
 
 
@@ -218,11 +214,11 @@ _TEXTS = ("memory", "text", "content", "used_content")
 
 
 class RetrievedTexts(PublishedIds):
-    """Reads lists of memory texts by question, under the names that several projects give them.
+    """Reads lists of memory texts by question, under the names used by several projects.
 
-    planetaryescape's cognitive-memory-benchmarks (`conv_index`, `question_index`, under
+    These are planetaryescape's cognitive-memory-benchmarks (`conv_index`, `question_index`, under
     `per_question`), LightMem's toolkit (`retrieved_memories`, the question in `qa_pair`), and
-    records with a `question_id`. The texts are then held against the documents.
+    records with a `question_id`. Texts are then matched to documents.
     """
 
     about = f"lists of memory texts by question ({', '.join(_TEXT_LISTS)})"
@@ -230,18 +226,18 @@ class RetrievedTexts(PublishedIds):
     texts = True
 
     def recognises(self, head: bytes) -> bool:
-        """By one of the fields, and one that says which question."""
+        """Recognises one of the fields and a reference to the question."""
         return any(marked(head, name) for name in _TEXT_LISTS) and any(
             marked(head, name) for name in ("question_id", "question_index", "question")
         )
 
     def records(self, value: Any) -> Any:
-        """A list, or the one under `per_question` or `results`."""
+        """Returns a list, or the one under `per_question` or `results`."""
         under = next((one for one in ("per_question", "results") if one in value), "")
         return listed(value, under)
 
     def question(self, record: Mapping[str, object]) -> QuestionRef:
-        """By the dataset's id, or by its conversation with its words and, if given, its place."""
+        """Returns the dataset's id, or conversation, text and, if given, index of the question."""
         pair = record.get("qa_pair")
         record = {**record, **pair} if isinstance(pair, dict) else record
         if record.get("question_id") is not None:
@@ -254,14 +250,14 @@ class RetrievedTexts(PublishedIds):
         )
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
-        """The texts, as they stand there."""
+        """Returns the texts unchanged."""
         lists = (list_of(record, name) for name in _TEXT_LISTS)
         found = next((one for one in lists if one is not None), None)
         return None if found is None else [_text(one) for one in found]
 
 
 def _locomo_sessions(names: list[str] | None) -> list[str] | None:
-    """`S3`, as the dataset has it, for `session_3`, `3` or `S3`; what is none stays as it is."""
+    """Returns the dataset's `S3` for `session_3`, `3` or `S3`; other values are unchanged."""
     if names is None:
         return None
     found = [(name, _LOCOMO_SESSION.fullmatch(name)) for name in names]
@@ -271,7 +267,7 @@ def _locomo_sessions(names: list[str] | None) -> list[str] | None:
 def _score(value: Any) -> float:
     score = float(value) if isinstance(value, int | float | str) else math.nan
     if math.isnan(score):
-        raise ValueError(f"{value!r} is no score")
+        raise ValueError(f"{value!r} is not a score")
     return score
 
 
@@ -287,5 +283,5 @@ def _text(one: Any) -> str:
         return one
     name = next((name for name in _TEXTS if name in one), None)
     if name is None:
-        raise ValueError(f"a text is under none of {', '.join(_TEXTS)}")
+        raise ValueError(f"no text found under {', '.join(_TEXTS)}")
     return text_of(one, name)

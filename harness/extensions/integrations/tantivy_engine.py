@@ -1,4 +1,4 @@
-"""Full-text ranking in Tantivy, the search engine library behind Quickwit, in this process."""
+"""Full-text ranking in Tantivy, the search engine library of Quickwit, in this process."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from harness.retrievers.index_cache import index_of
 from harness.retrievers.registry import need
 
 _LONGEST = 40
-"""Bytes of a term; longer ones are left out, as by Tantivy's own analysers."""
+"""Maximum bytes of a term; longer ones are dropped, as in Tantivy's analysers."""
 
 
 class Tantivy:
     """Full-text ranking by Tantivy in this process: BM25 over text, title and speaker.
 
-    The index of more than 65,536 documents is on disk, and kept (see `harness cache`).
+    An index of more than 65,536 documents is cached on disk (see `harness cache`).
 
-    A document's score is the sum of its fields' BM25, each times its boost (0 leaves a field out);
-    Tantivy has k1 = 1.2 and b = 0.75 built in. Words are runs of letters and digits, in lower case;
-    `stemmer` and `stopwords` are languages that Tantivy knows, or none. With stemmer english and
-    stopwords none, the default, this is its analyser `en_stem`. A question is a bag of words, never
+    The score of a document is the boosted sum of the BM25 of its fields (boost 0 ignores a field);
+    Tantivy fixes k1 = 1.2 and b = 0.75. Words are runs of letters and digits, in lower case;
+    `stemmer` and `stopwords` are languages that Tantivy supports, or none. The default, stemmer
+    english and stopwords none, equals its analyser `en_stem`. A query is a bag of words without
     query syntax; documents that share no word with it are not returned.
     """
 
@@ -51,7 +51,7 @@ class Tantivy:
         self._boosts = {field: boost for field, boost in boosts.items() if boost}
 
     def index(self, corpus: Corpus) -> None:
-        """Build an index, in place of the last one, or open the one that is kept."""
+        """Builds an index and replaces the last one, or opens the cached one."""
         from tantivy import Index, SchemaBuilder
 
         builder = SchemaBuilder().add_integer_field("position", fast=True)
@@ -74,14 +74,14 @@ class Tantivy:
         from tantivy import Index
 
         self._fill(Index(self._schema, path=str(folder)), corpus)
-        for lock in folder.glob(".*.lock"):  # which the next one who opens it makes again
+        for lock in folder.glob(".*.lock"):  # the next process to open it rebuilds it
             lock.unlink()
 
     def _fill(self, index: Any, corpus: Corpus) -> None:
         from tantivy import Document
 
         index.register_tokenizer("words", self._words)
-        # One thread: the order of documents, and so that of equal scores, is the corpus's.
+        # One thread, so that equal scores keep the corpus order.
         writer = index.writer(num_threads=1)
         position = 0
         with progress(len(corpus), "documents", "index") as bar:
@@ -95,7 +95,7 @@ class Tantivy:
         writer.wait_merging_threads()
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """Best first."""
+        """Returns the best documents first."""
         return [self._one(query.text, k) for query in queries]
 
     def _one(self, text: str, k: int) -> Result:
@@ -120,7 +120,7 @@ def _opened(folder: Path) -> Any:
 
 
 def _analyser(stemmer: str, stopwords: str) -> Any:
-    """What cuts documents and questions into terms. Raises ValueError for unknown languages."""
+    """Returns the analyser of documents and queries. Raises ValueError for unknown languages."""
     from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
 
     builder = TextAnalyzerBuilder(Tokenizer.simple())

@@ -1,4 +1,4 @@
-"""Stores of vectors that people already run, as retrievers: Chroma, DuckDB, LanceDB, Qdrant."""
+"""Vector stores as retrievers: Chroma, DuckDB, LanceDB, Qdrant."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ from harness.retrievers.registry import need
 Positions = npt.NDArray[np.int64]
 Scores = npt.NDArray[np.float64]
 Found = tuple[Positions, Scores]
-"""The answer to one question: positions in the corpus and similarities, both of shape (n,)."""
+"""Results of one query: positions in the corpus and similarities, both of shape (n,)."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class VectorStore:
-    """Ranks documents by the similarity of their vectors, in a store that does the search.
+    """Base of retrievers that search vectors in a store.
 
-    The vectors are those of minilm or dense, from the same cache. Each corpus has a collection of
-    its own, of a new name, that is removed when the next corpus comes, on `close()`, and at the
-    latest when the process ends. A store's file says how to make one, fill it and search it.
+    The vectors are those of minilm or dense, from the same cache. Each corpus has a collection with
+    a new name, which is deleted before the next corpus, on `close()`, and at the latest when the
+    process ends. Subclasses create, fill and search it.
 
-    `encoder`: minilm or dense; `model`: the encoder's own default if empty. A prompt that is None
-    is the model's own. `similarity`: cosine or dot.
+    `encoder`: minilm or dense; `model`: empty for the default of the encoder. A prompt of None is
+    that of the model. `similarity`: cosine or dot.
     """
 
     batch_size = 256
     title: ClassVar[str]
-    """What messages call it."""
+    """Name in messages."""
     modules: ClassVar[tuple[str, ...]]
-    """The modules that it needs, the store's own first."""
+    """Required modules, the store's first."""
     package: ClassVar[str]
-    """The distribution whose version is reported."""
+    """Distribution with the reported version."""
 
     similarity: str = "cosine"
     encoder: str = "minilm"
@@ -80,18 +80,18 @@ class VectorStore:
         self._size = 0
 
     def index(self, corpus: Corpus) -> None:
-        """Embed what was never embedded, and put all vectors into a new collection."""
+        """Embeds new documents and stores all vectors in a new collection."""
         self.close()
         vectors = self._texts.of_passages(corpus.contents)
         if len(vectors):
             remove = self._make(f"harness-{uuid4().hex}", vectors.shape[1])
-            # Also at the end of a process that nobody told to close.
+            # Also delete it when the process ends without close().
             self._remove = weakref.finalize(self, remove)
             self._put(vectors)
         self._size = len(vectors)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The k nearest documents of each question, best first; equal scores in corpus order."""
+        """Returns the k nearest documents per query, best first; ties are in corpus order."""
         wanted = min(k, self._size)
         if wanted < 1:
             return [Result([], []) for _ in queries]
@@ -99,31 +99,31 @@ class VectorStore:
         return [_best_first(*found) for found in self._search(vectors, wanted)]
 
     def report(self) -> dict[str, object]:
-        """The model, what the cache saved, and the version of the store's package."""
+        """Returns the model, the savings of the cache, and the version of the store's package."""
         return {**self._texts.report(), "store": self._store}
 
     def close(self) -> None:
-        """Remove the collection."""
+        """Deletes the collection."""
         self._size = 0
         if self._remove is not None:
             self._remove()
             self._remove = None
 
     def _make(self, name: str, dimension: int) -> Callable[[], object]:
-        """Make an empty collection; returns what removes it (and does not hold `self`)."""
+        """Creates an empty collection; returns a clean-up function without a link to self."""
         raise NotImplementedError
 
     def _put(self, vectors: Vectors) -> None:
-        """Store vectors of shape (n, d), under the ids 0 to n - 1."""
+        """Stores vectors of shape (n, d) under the ids 0 to n - 1."""
         raise NotImplementedError
 
     def _search(self, vectors: Vectors, k: int) -> list[Found]:
-        """The k most similar documents of each question, in any order."""
+        """Returns the k most similar documents per query, in any order."""
         raise NotImplementedError
 
 
 def numbered_rows(vectors: Vectors, number: str = "position") -> pa.Table:
-    """Vectors of shape (n, d) as rows, numbered from 0 in the column `number`."""
+    """Returns vectors of shape (n, d) as rows, with their index in the column `number`."""
     flat = pa.array(np.ascontiguousarray(vectors).ravel())
     columns = {
         number: pa.array(np.arange(len(vectors), dtype=np.int32)),
@@ -138,19 +138,19 @@ def _best_first(positions: Positions, scores: Scores) -> Result:
 
 
 _CHROMA_NUMBERS = 2_000_000
-"""Of vectors in a request; a server refuses a request of more than 40 MB."""
+"""Vector elements per request; a server rejects requests of more than 40 MB."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Chroma(VectorStore):
     """Dense ranking in Chroma: in this process, or on a server with `url`.
 
-    Chroma always searches an HNSW graph: it is approximate, and as no graph is built twice alike,
-    runs differ a little. `ef_search` is how far a search looks (as far as the corpus is large:
-    exact in effect), `ef_construction` and `max_neighbors` build the graph; the defaults are
-    Chroma's own. The token of a server is read from the environment variable that `api_key_env`
-    names. Scores are similarities: 1 minus Chroma's distance, which is the cosine or the dot
-    product.
+    Chroma always searches an HNSW graph. Results are approximate and vary slightly between runs,
+    because graph construction is not deterministic. `ef_search` is the search width (the corpus
+    size makes it exact in effect), `ef_construction` and `max_neighbors` control graph
+    construction; the defaults are Chroma's. The server token is read from the environment variable
+    named by `api_key_env`. Scores are similarities: 1 minus Chroma's distance, i.e. the cosine or
+    the dot product.
     """
 
     title = "retriever 'chroma'"
@@ -201,7 +201,7 @@ class Chroma(VectorStore):
         )
 
     def _make(self, name: str, dimension: int) -> Callable[[], object]:
-        # Without an embedding function of its own, which would fetch a model.
+        # The default embedding function would download a model.
         self._collection = self._client.create_collection(
             name, configuration={"hnsw": self._graph}, embedding_function=None
         )
@@ -224,8 +224,8 @@ class Chroma(VectorStore):
         ]
 
 
-# The inner product serves for the cosine too: then all vectors have length 1 (one of zeros, whose
-# cosine DuckDB calls NaN, stays zero). Equal scores: the smaller position first.
+# The inner product also gives the cosine, because vectors have length 1 (zero vectors, for which
+# DuckDB's cosine is NaN, stay zero). Ties: lower position first.
 _DUCKDB_SEARCH = """
 select number, max({{'score': score, 'before': -position}}, {k}) as best
 from (
@@ -238,7 +238,7 @@ group by number order by number
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Duck(VectorStore):
-    """Dense ranking in SQL by DuckDB in this process, exact, on columns of arrays.
+    """Dense ranking in SQL by DuckDB in this process, exact, on array columns.
 
     Scores are the cosine or the dot product.
     """
@@ -276,18 +276,19 @@ class Duck(VectorStore):
 
 INDEXES = ("none", "ivf_flat", "ivf_pq", "ivf_hnsw_sq")
 LEAST_ROWS = 256
-"""LanceDB trains no index on fewer."""
+"""Minimum number of rows for a LanceDB index."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Lance(VectorStore):
-    """Dense ranking in LanceDB: a folder of its own, or `uri`; exact unless `index_type` is named.
+    """Dense ranking in LanceDB: a folder or `uri`; exact unless `index_type` is set.
 
-    `uri`: a folder, an object store (s3://, gs://, az://) or LanceDB Cloud (db://, in `region`, its
-    key from the environment variable that `api_key_env` names); empty, a temporary folder.
-    `index_type`: none, ivf_flat, ivf_pq or ivf_hnsw_sq; a corpus of fewer than 256 documents has
-    none. `nprobes` and `refine_factor` (0: not at all) are how far a search in an index looks.
-    Scores are similarities: 1 minus LanceDB's distance, which is the cosine or the dot product.
+    `uri` is a folder, an object store (s3://, gs://, az://) or LanceDB Cloud (db://, in `region`,
+    with the key in the environment variable named by `api_key_env`); empty means a temporary
+    folder. `index_type`: none, ivf_flat, ivf_pq or ivf_hnsw_sq; a corpus of fewer than 256
+    documents has none. `nprobes` and `refine_factor` (0: off) control how much of an index is
+    searched. Scores are similarities: 1 minus LanceDB's distance, i.e. the cosine or the dot
+    product.
     """
 
     title = "retriever 'lancedb'"
@@ -340,7 +341,7 @@ class Lance(VectorStore):
         found = query.select(["position", "_distance"]).to_arrow()
         positions = found["position"].to_numpy().astype(np.int64)
         scores = 1 - found["_distance"].to_numpy().astype(np.float64)
-        if len(vectors) == 1:  # the answer to a single question does not name it
+        if len(vectors) == 1:  # the result of a single query does not name it
             return [(positions, scores)]
         of_query = found["query_index"].to_numpy()
         mine = (of_query == number for number in range(len(vectors)))
@@ -348,17 +349,17 @@ class Lance(VectorStore):
 
 
 _QDRANT_NUMBERS = 400_000
-"""Of vectors in a request: as JSON about 8 MB, where a server takes 32."""
+"""Vector elements per request: about 8 MB as JSON; a server accepts 32 MB."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Qdrant(VectorStore):
     """Dense ranking in Qdrant: in this process, or on a server with `url`.
 
-    Without `url` it is the client's local mode, which is exact whatever `exact` says. On a server,
-    `exact=false` searches the HNSW graph: `m` and `ef_construct` build it, `hnsw_ef` is how far a
-    search looks (0: the server's defaults). The key of a server is read from the environment
-    variable that `api_key_env` names. Scores are Qdrant's: cosine or dot product.
+    Without `url` it uses the client's local mode, which is always exact. On a server, `exact=false`
+    searches the HNSW graph: `m` and `ef_construct` control its construction, `hnsw_ef` the search
+    width (0: the server's defaults). The server key is read from the environment variable named by
+    `api_key_env`. Scores are Qdrant's: cosine or dot product.
     """
 
     title = "retriever 'qdrant'"
@@ -408,7 +409,7 @@ class Qdrant(VectorStore):
         at_once = max(1, _QDRANT_NUMBERS // vectors.shape[1])
         ids = range(len(vectors))
         self._client.upload_collection(self._name, vectors, ids=ids, batch_size=at_once, wait=True)
-        # What is searched is the finished graph, not a scan of what does not stand in it yet.
+        # Wait for the finished graph; otherwise unindexed vectors are scanned.
         while self._client.get_collection(self._name).status == CollectionStatus.YELLOW:
             sleep(0.1)
 

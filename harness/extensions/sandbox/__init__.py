@@ -1,1 +1,1 @@
-"""Foreign code in a process of its own, with `--isolate`."""
+"""Runs third-party code in a separate process, with `--isolate`."""

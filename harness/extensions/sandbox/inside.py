@@ -1,8 +1,7 @@
-"""What runs inside the sandbox: one retriever, asked by lines of JSON on its standard input.
+"""Main program inside the sandbox: one retriever, controlled by JSON lines on standard input.
 
-See isolated.py for who asks. Documents come as an Arrow stream behind the message that announces
-them. What the retriever prints goes to standard error; answers are plain values, which are judged
-by who asked.
+The caller is isolated.py. Documents follow the message that announces them, as an Arrow stream.
+Output of the retriever goes to standard error; results are plain values that the caller validates.
 """
 
 from __future__ import annotations
@@ -45,8 +44,8 @@ _log = logging.getLogger(__name__)
 
 
 def main() -> None:
-    """Answer messages until there are no more."""
-    # Nobody else is to read the questions or to write between the answers.
+    """Answers messages until the input ends."""
+    # Keep other code from reading queries or writing between responses.
     asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
@@ -99,7 +98,7 @@ class _Bench:
         return Reported(report=plain_report(self.retriever.report))  # type: ignore[attr-defined]
 
     def close(self) -> None:
-        """Tell the retriever that no more will be asked."""
+        """Closes the retriever."""
         if hasattr(self, "retriever"):
             close_quietly(self.retriever)
 
@@ -119,7 +118,7 @@ def _description(spec: RetrieverSpec, retriever: Retriever) -> RetrieverDescript
 
 
 def _raw(found: Any, retriever: Retriever) -> RawResult:
-    """Converts a question's result to plain values, or to the trace of what it raises."""
+    """Converts the result of a query to plain values, or to the traceback of its error."""
     try:
         result = ranked(found, retriever)
         raw = RawResult(
@@ -127,7 +126,7 @@ def _raw(found: Any, retriever: Retriever) -> RawResult:
             scores=result.scores,
             confidence=result.confidence,
             abstain=bool(result.abstain),
-            # No text stays none: who judges says so.
+            # A missing text stays None; the caller reports it.
             hits=None
             if result.hits is None
             else [
@@ -138,5 +137,5 @@ def _raw(found: Any, retriever: Retriever) -> RawResult:
             ranked_by=result.ranked_by,
         )
         return convert(json.loads(messages.dump(raw)), RawResult, "a result")
-    except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
+    except FAILURES:  # a result may run the retriever's code: a generator, a custom array
         return RawResult(error=trace())

@@ -1,8 +1,8 @@
-"""A retriever in a process of its own for every haystack, without the dataset's files in reach.
+"""A retriever in a separate process per haystack, without access to the dataset's files.
 
-The process is started in a sandbox for one haystack and ends with it. It is sent what a retriever
-may see and answers in plain values, never in objects, which are judged as any retriever's are.
-Its code is not even imported on this side, which has the answer key.
+The process starts in a sandbox for one haystack and ends with it. It receives only what a retriever
+may see and returns plain values, never objects; they are validated as for any retriever. Its code
+is not imported in this process, which has the qrels.
 """
 
 from __future__ import annotations
@@ -57,41 +57,40 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Isolation(IsolatedSpec):
-    """A retriever's spec with the sandbox of its processes, its description of itself, and the
-    sha256 of its files; picklable."""
+    """A retriever's spec with sandbox, description and sha256 of its files; picklable."""
 
     sandbox: Sandbox
     described: RetrieverDescription
     files: dict[str, str]
 
     def build(self, seed: int = 0) -> Isolated:
-        """Return the retriever on this side; a process is started when it indexes."""
+        """Returns the proxy of the retriever; a process starts at indexing."""
         return Isolated(self, seed)
 
     @property
     def sandbox_name(self) -> str:
-        """What the sandbox is made with."""
+        """Name of the program that creates the sandbox."""
         return self.sandbox.by
 
     def record(self) -> RetrieverRecord:
-        """Record the retriever, whose code is in the sandbox and describes itself."""
+        """Returns the record of the retriever, as described inside the sandbox."""
         return isolated_record(self, self.described)
 
 
 def isolation(
     spec: RetrieverSpec, files: Sequence[str], dataset: Dataset, out: Path, seed: int
 ) -> Isolation:
-    """Return the sandbox for a retriever over `dataset`, which is asked in it what it is.
+    """Creates the sandbox for a retriever over `dataset`, which describes itself in it.
 
-    Hidden are the cache, the dataset's raw files with the folder they came from, what ir_datasets
-    keeps, and the results. `files` are Python files that the retriever is made of. Raises
-    UsageError where there is no sandbox or a retriever that cannot be in one.
+    It hides the cache, the dataset's raw files and their folder, the files of ir_datasets, and the
+    results. `files` are the Python files of the retriever. Raises UsageError if no sandbox works,
+    or if the retriever cannot run in one.
     """
     try:
         json.dumps(dict(spec.params))
     except (TypeError, ValueError) as error:
         raise UsageError(
-            f"--isolate sends parameters as JSON, which these are not: {error}"
+            f"--isolate sends parameters as JSON, and these cannot be encoded: {error}"
         ) from None
     manifest = dataset.manifest
     raw = [Path(name) for name in (manifest.source, *(file.path for file in manifest.raw)) if name]
@@ -117,14 +116,13 @@ def isolation(
         raise RunError(f"retriever {spec.name!r} was not built: {error}") from error
     if described.is_oracle:
         raise UsageError(
-            "the oracle is shown the answer key, from which --isolate keeps a retriever: run it "
-            "without"
+            "the oracle needs the qrels, which --isolate hides: run it without --isolate"
         )
     return replace(isolated, described=described)
 
 
 def _result(raw: RawResult) -> Result | ToldError:
-    """Convert a raw result; where the retriever raised over it, to the error."""
+    """Converts a raw result to a Result, or to the error that the retriever raised."""
     if raw.error is not None:
         return ToldError(raw.error)
     hits = None if raw.hits is None else [Hit(*hit) for hit in raw.hits]
@@ -132,9 +130,9 @@ def _result(raw: RawResult) -> Result | ToldError:
 
 
 class Isolated(ProcessRetriever):
-    """A retriever that asks the one in the sandbox.
+    """Proxy of a retriever in the sandbox.
 
-    `process` is the number of the last one; `seconds` what its last call took in there.
+    `process` is the id of the last process; `seconds` the time of its last call, measured inside.
     """
 
     def __init__(self, isolation: Isolation, seed: int) -> None:
@@ -151,24 +149,24 @@ class Isolated(ProcessRetriever):
             self.report = self._report
 
     def start(self) -> RetrieverDescription:
-        """Start a process, build the retriever in it; returns its description of itself.
+        """Starts a process and builds the retriever in it; returns its description.
 
-        Raises RunError where the retriever's code is not that with which the run began.
+        Raises RunError if the retriever's code has changed since the start of the run.
         """
         files = file_digests(self._isolation)
         if changed := [
             name for name, sha in self._isolation.files.items() if files.get(name) != sha
         ]:
             raise RunError(
-                f"retriever {self.name!r}: {', '.join(changed)} was changed since this run began, "
-                "so it would be of two systems; run it anew"
+                f"retriever {self.name!r}: {', '.join(changed)} changed since this run began, so "
+                "results would mix two systems; start a new run"
             )
         command = [sys.executable, "-c", _START, json.dumps(sys.path)]
         self._process = subprocess.Popen(
             self._isolation.sandbox.command(command),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            start_new_session=True,  # Ctrl-C is the parent's, the terminal too
+            start_new_session=True,  # Ctrl-C and the terminal belong to the parent
         )
         self.process = self._process.pid
         spec = self._isolation
@@ -181,20 +179,20 @@ class Isolated(ProcessRetriever):
         return self._ask(request, RetrieverDescription)
 
     def index(self, corpus: Corpus) -> None:
-        """Take in a corpus, in a new process."""
+        """Indexes a corpus, in a new process."""
         self.close()
         self.start()
         self.seconds = self._ask(IndexRequest(), Indexed, corpus).seconds
 
     def search(self, queries: Sequence[Question], k: int) -> list[Any]:
-        """Ask; a Result or an error a question, in their order."""
+        """Returns a Result or an error per query, in order."""
         questions = [(query.text, query.timestamp) for query in queries]
         found = self._ask(SearchRequest(questions=questions, k=k), SearchReply)
         self.seconds = found.seconds
         return [_result(raw) for raw in found.results]
 
     def close(self) -> None:
-        """End the process and all that it started; one that waits for a question closes first."""
+        """Ends the process and its children; an idle one closes its retriever first."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -207,30 +205,30 @@ class Isolated(ProcessRetriever):
                     process.wait(_SECONDS_TO_CLOSE)
         finally:
             misplaced = process.poll() == ResponseMismatchError.left_with
-            process.kill()  # and with it everything in its namespace
+            process.kill()  # and everything in its namespace
             process.wait()
             if process.stdout is not None:
                 process.stdout.close()
             self._waiting = False
         if misplaced:
             raise ResponseMismatchError(
-                "a reply came after the last one that was asked for, as was said"
+                "the process sent an unexpected response after the last one"
             )
 
     def _report(self) -> Params:
-        if self._process is None or self._waiting:  # in the midst of a call it cannot answer
+        if self._process is None or self._waiting:  # it cannot answer during a call
             return {}
         return self._ask(ReportRequest(), Reported).report
 
     def _ask(self, request: Request, kind: type[T], corpus: Corpus | None = None) -> T:
-        """Returns the response, which is of this kind.
+        """Returns the response, checked to be of this kind.
 
-        Raises ToldError for an error of the retriever, RuntimeError for a process that ended, and
-        UsageError and RunError as they were raised inside.
+        Raises ToldError for an error of the retriever, RuntimeError if the process ended, and
+        UsageError and RunError as raised inside.
         """
         process = self._process
         if process is None or process.stdin is None or process.stdout is None:
-            raise RuntimeError("the isolated process is not running any more: it failed before")
+            raise RuntimeError("the isolated process is no longer running: it failed before")
         self.seconds = None
         line, waits = b"", process.stdout.fileno()
         self._waiting = True
@@ -239,13 +237,13 @@ class Isolated(ProcessRetriever):
             if corpus is not None:
                 corpus.send(process.stdin)
             process.stdin.flush()
-            runner = parent_process()  # of a worker's
+            runner = parent_process()  # of a worker
             if runner is not None and runner.sentinel in wait([waits, runner.sentinel]):
                 self.close()
-                raise RunError("the run was killed")  # which nobody is there to read
+                raise RunError("the run was killed")  # unread output
             line = process.stdout.readline()
         except OSError:
-            pass  # it is gone, as is said below
+            pass  # it has ended, as reported below
         if not line.endswith(b"\n"):
             self.close()
             code = process.returncode
@@ -258,5 +256,5 @@ class Isolated(ProcessRetriever):
         if isinstance(response, Failed):
             raise ToldError(response.trace, response.rate_limit)
         if not isinstance(response, kind):
-            raise RuntimeError(f"the isolated process gave {type(response).__name__} for an answer")
+            raise RuntimeError(f"the isolated process answered with {type(response).__name__}")
         return response

@@ -1,8 +1,8 @@
-"""A process that finds some folders empty and some files closed, and sees no other process.
+"""Starts processes that cannot read some folders and files, and cannot see other processes.
 
-Bubblewrap makes it where it is installed, else `unshare` of util-linux: namespaces of mounts, of
-processes and of shared memory, which end with the process, and no right to undo them. Both need
-Linux. The network, and every other file that the user may read or write, are as they were.
+It uses Bubblewrap if installed, else `unshare` of util-linux: mount, process and shared-memory
+namespaces that end with the process, and no privilege to undo them. Both need Linux. The network
+and all other files of the user stay accessible.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from pathlib import Path
 
 from harness.errors import UsageError
 
-_SECONDS = 30  # to start a program that does nothing
+_SECONDS = 30  # time to start a program that does nothing
 
 
 @dataclass(frozen=True)
 class Sandbox:
-    """How processes are started that cannot reach `hidden`; `by` says what keeps them from it."""
+    """Starts processes that cannot reach `hidden`; `by` names the program that restricts them."""
 
     hidden: tuple[Path, ...]
     kind: str
     by: str
 
     def command(self, inner: Sequence[str]) -> list[str]:
-        """Return the command that runs `inner` inside; it dies with the thread that starts it."""
+        """Returns the command that runs `inner` inside; it ends with the thread that starts it."""
         there = [path for path in self.hidden if path.exists()]
-        # What stands below a folder that is hidden is gone with it.
+        # Paths below a hidden folder are hidden with it.
         outermost = [path for path in there if not any(one in path.parents for one in there)]
         folders = [str(path) for path in outermost if path.is_dir()]
         files = [str(path) for path in outermost if not path.is_dir()]
@@ -39,9 +39,9 @@ class Sandbox:
 
 
 def find(hidden: Iterable[Path], needed: Iterable[Path]) -> Sandbox:
-    """Return the first sandbox that works here.
+    """Returns the first sandbox that works here.
 
-    Raises UsageError where none does, and where a path that is `needed` inside would be hidden.
+    Raises UsageError if none works, and if a `needed` path would be hidden.
     """
     places = tuple(dict.fromkeys(path.expanduser().resolve() for path in hidden))
     for path in (path.expanduser().resolve() for path in needed):
@@ -57,7 +57,7 @@ def find(hidden: Iterable[Path], needed: Iterable[Path]) -> Sandbox:
             "virtual machine"
         )
     failed = []
-    # Who is root needs no namespace of users, and may be where such are forbidden.
+    # Root needs no user namespace, and may run where these are forbidden.
     kinds = [kind for kind in _KINDS if kind != "unshare as root" or os.geteuid() == 0]
     for kind in kinds:
         sandbox = Sandbox(places, kind, "")
@@ -67,13 +67,13 @@ def find(hidden: Iterable[Path], needed: Iterable[Path]) -> Sandbox:
             return Sandbox(places, kind, _said([program, "--version"]) or kind)
         failed.append(f"{kind}: {said}")
     raise UsageError(
-        f"--isolate finds no sandbox here ({'; '.join(failed)}): install bubblewrap, or allow "
-        "namespaces of users (of a container: --cap-add SYS_ADMIN); nothing was run"
+        f"--isolate: no sandbox works here ({'; '.join(failed)}): install bubblewrap, or allow "
+        "user namespaces (for a container: --cap-add SYS_ADMIN); nothing was run"
     )
 
 
 def _tried(command: list[str]) -> str | None:
-    """Return why a command does not run; None where it does."""
+    """Returns why a command fails, or None if it runs."""
     try:
         done = subprocess.run(
             command,
@@ -109,9 +109,9 @@ def _unshare(folders: list[str], files: list[str], inner: list[str], *more: str)
     for file in files:
         lines.append(["mount", "--bind", "/dev/null", file])
         lines.append(["mount", "-o", "remount,bind,ro,nodev", file])  # no device: cannot be opened
-    # Where the process stands is found anew, below the new mounts.
+    # Resolve the working directory again, below the new mounts.
     lines.append(["cd", os.getcwd()])
-    # Without capabilities, and with no way to new ones, nothing can be unmounted.
+    # Without capabilities and with no way to regain them, nothing can be unmounted.
     without = ["--no-new-privs", "--bounding-set=-all", "--inh-caps=-all", "--ambient-caps=-all"]
     lines.append(["exec", "setpriv", *without, "--", *inner])
     words = ["setpriv", "--pdeathsig", "KILL", "unshare", *more, "--mount", "--pid", "--ipc"]

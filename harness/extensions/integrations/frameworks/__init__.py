@@ -1,1 +1,1 @@
-"""Bridges to retrieval frameworks: any retriever or store of theirs can be put under test."""
+"""Bridges to retrieval frameworks, which put their retrievers and stores under test."""

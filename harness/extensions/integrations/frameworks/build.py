@@ -1,4 +1,4 @@
-"""What the bridges share: how something is built from documents, and what comes back of it."""
+"""Shared parts of the bridges: building from documents, and converting results to hits."""
 
 from __future__ import annotations
 
@@ -12,33 +12,32 @@ from harness.retrievers.contract import Hit
 from harness.schema import Document, as_datetime
 
 HANDLE, HAYSTACK = "handle", "haystack"
-"""Keys of a document's metadata: by these a hit is known again."""
+"""Metadata keys of a document, used to recognise it in a hit."""
 
 
 class Builder:
-    """Builds something that retrieves, with what the harness has to offer and it asks for.
+    """Calls a user's build function with the arguments that it accepts.
 
-    `build` names a function, `file.py:function` or `package.module:function`, or a class with
-    `from_documents`. It is called with the documents, with `options`, and with what else the
-    harness has to offer where it has a parameter for it: embeddings, by one of the names in
-    `embeddings`, and a `collection_name` that nobody else uses (stores of one process, such as
-    Chroma's, share what has one name).
+    `build` is a function, `file.py:function` or `package.module:function`, or a class with
+    `from_documents`. It receives the documents and `options`, and, if it has a parameter for them,
+    embeddings (under a name in `embeddings`) and a unique `collection_name` (stores such as
+    Chroma's share collections of one name within a process).
     """
 
     def __init__(
         self, build: str, options: Mapping[str, object] | None, embeddings: Sequence[str]
     ) -> None:
-        """Raises UsageError for a `build` that is not there and for options it does not take."""
+        """Raises UsageError if `build` is not found or does not accept the options."""
         from harness.retrievers.registry import find
 
         if ":" not in build:
             raise UsageError(
-                f"build={build!r}: name a function of documents, --param build=my.py:make, or a "
+                f"build={build!r}: pass a function of documents, --param build=my.py:make, or a "
                 "class with from_documents, --param build=package.module:Class"
             )
         found = find(build)
         self._call: Callable[..., Any] = getattr(found, "from_documents", found)
-        # Of classes, from_documents often hands on to the constructor what it does not name.
+        # from_documents of a class often passes unknown options to the constructor.
         taken = {**_parameters(found), **_parameters(self._call)}
         self._options = dict(options or {})
         self._embeddings = next((name for name in embeddings if name in taken), None)
@@ -50,11 +49,11 @@ class Builder:
 
     @property
     def wants_embeddings(self) -> bool:
-        """Whether it has a parameter for them, and the options do not fill it."""
+        """Returns whether the function takes embeddings that the options do not set."""
         return self._embeddings is not None and self._embeddings not in self._options
 
     def __call__(self, documents: list[Any], embeddings: Any, haystack: str) -> Any:
-        """What is built. `embeddings` is used where they are wanted."""
+        """Builds the object; `embeddings` is passed if wanted."""
         given: dict[str, object] = {}
         if self._embeddings is not None:
             given[self._embeddings] = embeddings
@@ -64,7 +63,7 @@ class Builder:
 
 
 def metadata(document: Document, haystack: str) -> dict[str, object]:
-    """What a document says of itself, as plain values; what is not known is not there."""
+    """Returns the known metadata of a document as plain values."""
     known = {
         HANDLE: document.id,
         HAYSTACK: haystack,
@@ -79,13 +78,13 @@ def metadata(document: Document, haystack: str) -> dict[str, object]:
 
 
 def hit(text: str, about: Mapping[str, object], haystack: str, score: float | None) -> Hit:
-    """A hit on the document that its metadata names, else on whatever holds its text.
+    """Returns a hit on the document in the metadata, else on documents that contain the text.
 
-    Raises RuntimeError where it is of another haystack: the store kept what it should have lost.
+    Raises RuntimeError if the document is from another haystack, because the store was not emptied.
     """
     if about.get(HAYSTACK, haystack) != haystack:
         raise RuntimeError(
-            "a hit is of an earlier haystack: let `build` make a new and empty store each time"
+            "a hit is from an earlier haystack: let `build` create a new, empty store each time"
         )
     sources = (str(about[HANDLE]),) if HANDLE in about else ()
     return Hit(text, sources, score)
@@ -94,7 +93,7 @@ def hit(text: str, about: Mapping[str, object], haystack: str, score: float | No
 def hits(
     found: Sequence[tuple[str, Mapping[str, object], float | None]], haystack: str
 ) -> list[Hit]:
-    """Text, metadata and score of each as hits; without scores where those are not `falling`."""
+    """Converts text, metadata and score to hits; omits scores that are not `falling`."""
     scored = falling([score for *_, score in found])
     return [hit(text, about, haystack, score if scored else None) for text, about, score in found]
 
@@ -103,9 +102,9 @@ T = TypeVar("T")
 
 
 def no_more_than(n: int, k: int, ask: Callable[[int], T]) -> T:
-    """What `ask` finds for k; where it fails on more than the n documents that there are, for n.
+    """Returns what `ask` finds for k; if that fails and there are only n documents, for n.
 
-    LlamaIndex's BM25, faiss and hnswlib cannot be asked for more than they hold.
+    LlamaIndex's BM25, faiss and hnswlib reject a k above the number of documents.
     """
     try:
         return ask(k)
@@ -116,9 +115,9 @@ def no_more_than(n: int, k: int, ask: Callable[[int], T]) -> T:
 
 
 def falling(scores: Sequence[float | None]) -> bool:
-    """Whether they can be scores, of which the higher is the better, of a list that is best first.
+    """Returns whether values fall, as scores of a best-first list must.
 
-    Distances rise, and some stores give none: then no score is better than a wrong one.
+    Distances rise, and some stores return none; then no score is better than a wrong one.
     """
     known = [score for score in scores if score is not None]
     return len(known) == len(scores) and all(above >= below for above, below in pairwise(known))

@@ -1,4 +1,4 @@
-"""Any retriever, vector store or index of LangChain and LlamaIndex."""
+"""LangChain and LlamaIndex retrievers, vector stores and indexes as retrievers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from harness.scoring.arrays import unit
 
 
 class DocumentFramework:
-    """What the bridges to LangChain and LlamaIndex share: a builder, and maybe our embeddings."""
+    """Base of the LangChain and LlamaIndex bridges: a builder, and optional embeddings."""
 
     modules: ClassVar[tuple[str, ...]]
 
@@ -40,12 +40,12 @@ class DocumentFramework:
             self._embedder = packaged_embedder(f"build={build!r}, which takes {embeddings[-1]},")
 
     def report(self) -> dict[str, object]:
-        """What the embeddings' cache saved, where they are used."""
+        """Reports the savings of the embeddings' cache, if used."""
         return {} if self._embedder is None else {"embedding": self._embedder.report()}
 
 
 def _vectors(embedder: Embedder, texts: list[str]) -> list[list[float]]:
-    """Vectors of length 1, by the packaged MiniLM behind the harness's cache."""
+    """Returns unit-length vectors of the packaged MiniLM, through the harness's cache."""
     vectors: list[list[float]] = unit(embedder(texts)).tolist()
     return vectors
 
@@ -53,9 +53,9 @@ def _vectors(embedder: Embedder, texts: list[str]) -> list[list[float]]:
 class LangChain(DocumentFramework):
     """Any LangChain retriever or vector store, built from documents by a function or a class.
 
-    `build`: `my.py:make`, called as make(documents), with embeddings=MiniLM where it takes them,
-    and giving a BaseRetriever or VectorStore; or a class with from_documents, such as
-    langchain_core.vectorstores:InMemoryVectorStore. `options` are handed to it.
+    `build` is `my.py:make`, called as make(documents), with embeddings=MiniLM if it accepts them,
+    which returns a BaseRetriever or VectorStore; or a class with from_documents, such as
+    langchain_core.vectorstores:InMemoryVectorStore. It receives `options`.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("langchain_core",)
@@ -65,7 +65,7 @@ class LangChain(DocumentFramework):
         self._found: Any = None
 
     def index(self, corpus: Corpus) -> None:
-        """Build from the corpus; what was built before is emptied, where it can be."""
+        """Builds from the corpus, and empties the previous store if possible."""
         from langchain_core.documents import Document
         from langchain_core.vectorstores import VectorStore
 
@@ -76,21 +76,21 @@ class LangChain(DocumentFramework):
             for d in corpus
         ]
         self._n = len(documents)
-        if not documents:  # of which few stores can be built
+        if not documents:  # few stores can be built from nothing
             return
         embeddings = None if self._embedder is None else _embeddings(self._embedder)
         self._found = self._build(documents, embeddings, self._haystack)
         self._is_store = isinstance(self._found, VectorStore)
         if not self._is_store and not callable(getattr(self._found, "invoke", None)):
-            raise TypeError(f"a {type(self._found).__name__} is no BaseRetriever or VectorStore")
+            raise TypeError(f"a {type(self._found).__name__} is not a BaseRetriever or VectorStore")
         self._sign = self._direction(documents) if self._is_store else 0
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
-        """At most k hits a question; a retriever with a number of its own may give fewer."""
+        """Returns at most k hits per query; a retriever with its own limit may return fewer."""
         return [no_more_than(self._n, k, partial(self._ask, query.text)) for query in queries]
 
     def close(self) -> None:
-        """Empty the store."""
+        """Empties the store."""
         self._forget()
 
     def _ask(self, text: str, k: int) -> list[Hit]:
@@ -109,7 +109,7 @@ class LangChain(DocumentFramework):
         )
 
     def _retrieve(self, text: str, k: int) -> list[Any]:
-        """Ask a retriever for k, in the two ways that LangChain's own ones can be asked."""
+        """Calls a retriever with k, in one of the two ways that LangChain supports."""
         if "k" in getattr(type(self._found), "model_fields", {}):
             self._found.k = k
         if isinstance(getattr(self._found, "search_kwargs", None), dict):
@@ -117,9 +117,9 @@ class LangChain(DocumentFramework):
         return list(self._found.invoke(text))
 
     def _direction(self, documents: list[Any]) -> int:
-        """1 where the store's scores are similarities, -1 for distances, 0 where it is not known.
+        """Returns 1 if the store's scores are similarities, -1 for distances, 0 if unknown.
 
-        Stores differ, and do not say; but their answers are best first.
+        Stores do not state which, but their results are best first.
         """
         try:
             first = documents[0].page_content
@@ -130,14 +130,14 @@ class LangChain(DocumentFramework):
         return (best > worst) - (best < worst)
 
     def _forget(self) -> None:
-        """Several stores keep a collection for as long as the process lives."""
+        """Deletes the collection, which several stores keep as long as the process runs."""
         found, self._found = self._found, None
         if callable(getattr(found, "delete_collection", None)):
             found.delete_collection()
 
 
 def _embeddings(embedder: Embedder) -> Any:
-    """Our vectors as LangChain's model, whose base class comes with LangChain."""
+    """Returns MiniLM as LangChain's Embeddings; imports LangChain."""
     from langchain_core.embeddings import Embeddings
 
     class MiniLMEmbeddings(Embeddings):  # type: ignore[misc]
@@ -153,9 +153,9 @@ def _embeddings(embedder: Embedder) -> Any:
 class LlamaIndex(DocumentFramework):
     """Any LlamaIndex retriever or index, built from documents by a function or a class.
 
-    `build`: `my.py:make`, called as make(documents), with embed_model=MiniLM where it takes one,
-    and giving a BaseRetriever or an index; or a class with from_documents, such as
-    llama_index.core:VectorStoreIndex. `options` are handed to it.
+    `build` is `my.py:make`, called as make(documents), with embed_model=MiniLM if it accepts it,
+    which returns a BaseRetriever or an index; or a class with from_documents, such as
+    llama_index.core:VectorStoreIndex. It receives `options`.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("llama_index",)
@@ -168,7 +168,7 @@ class LlamaIndex(DocumentFramework):
         self._prepare("llamaindex", build, options, ("embed_model",))
 
     def index(self, corpus: Corpus) -> None:
-        """Build from the corpus. Metadata stand beside the text, and are not embedded with it."""
+        """Builds from the corpus. Metadata are excluded from the embedded text."""
         from llama_index.core import Document
 
         self._haystack = uuid4().hex
@@ -176,7 +176,7 @@ class LlamaIndex(DocumentFramework):
         self._about: dict[str, dict[str, object]] = {}
         for d in corpus:
             about = metadata(d, self._haystack)
-            # A handle in the embedded text would be a key to the document.
+            # A handle in the embedded text would identify the document.
             hidden = {name: [*about] for name in _HIDDEN}
             id_ = f"{self._haystack}/{d.id}"
             documents.append(Document(id_=id_, text=d.content, metadata=about, **hidden))
@@ -184,22 +184,22 @@ class LlamaIndex(DocumentFramework):
         self._retriever: Any = None
         self._found: Any = None
         self._k = 0
-        if not documents:  # of which not everything can be built
+        if not documents:  # not everything can be built from nothing
             return
         embed = None if self._embedder is None else _embedding(self._embedder)
         self._found = self._build(documents, embed, self._haystack)
         if not any(callable(getattr(self._found, name, None)) for name in _WAYS):
-            raise TypeError(f"a {type(self._found).__name__} is no BaseRetriever and no index")
+            raise TypeError(f"a {type(self._found).__name__} is not a BaseRetriever or index")
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
-        """At most k hits a question; a retriever with a number of its own may give fewer."""
+        """Returns at most k hits per query; a retriever with its own limit may return fewer."""
         if self._found is None:
             return [[] for _ in queries]
         n = len(self._about)
         return [no_more_than(n, k, partial(self._ask, query.text)) for query in queries]
 
     def _ask(self, text: str, k: int) -> list[Hit]:
-        if not text:  # which LlamaIndex does not embed, and then fails
+        if not text:  # LlamaIndex does not embed it and fails
             return []
         if self._retriever is None or k != self._k:
             self._retriever, self._k = self._of_depth(k), k
@@ -207,7 +207,7 @@ class LlamaIndex(DocumentFramework):
         return hits([self._read(one) for one in found], self._haystack)
 
     def _read(self, found: Any) -> tuple[str, Mapping[str, object], float | None]:
-        """Text, metadata and score; a node without metadata of ours has its document's."""
+        """Returns text, metadata and score; a node without our metadata inherits its document's."""
         node, score = found.node, found.score
         about = node.metadata if HANDLE in node.metadata else self._about.get(node.ref_doc_id, {})
         return node.get_content(), about, None if score is None else float(score)
@@ -225,7 +225,7 @@ _WAYS = ("retrieve", "as_retriever")
 
 
 def _embedding(embedder: Embedder) -> Any:
-    """Our vectors as LlamaIndex's model, whose base class comes with LlamaIndex."""
+    """Returns MiniLM as LlamaIndex's embedding model; imports LlamaIndex."""
     from llama_index.core.base.embeddings.base import BaseEmbedding
 
     class MiniLMEmbedding(BaseEmbedding):  # type: ignore[misc]

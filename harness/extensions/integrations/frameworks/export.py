@@ -1,4 +1,4 @@
-"""Our retrievers for other harnesses: as a search of BEIR, and as a search of mteb."""
+"""Exports harness retrievers to other harnesses, as a BEIR search or an mteb search."""
 
 from __future__ import annotations
 
@@ -22,24 +22,23 @@ from harness.retrievers.hybrid import CandidateRanking, CandidateRetriever
 from harness.retrievers.registry import RetrieverSpec, files_of, is_ours, need, wrapper_for
 
 Named = str | RetrieverSpec | Retriever
-"""A retriever by name, with its parameters, or one that is built."""
+"""A retriever object, or a name with parameters."""
 
 
 def as_beir(retriever: Named, seed: int = 0) -> BeirSearch:
-    """A retriever of ours as a search of BEIR: `EvaluateRetrieval(as_beir("bm25"))`.
+    """Wraps a retriever as a search of BEIR: `EvaluateRetrieval(as_beir("bm25"))`.
 
-    `retriever`: a name as on the command line, a RetrieverSpec, or an object.
-    Raises UsageError for what is no retriever, and for one that cannot stand inside another.
+    `retriever` is a name as on the command line, a RetrieverSpec, or an object. Raises UsageError
+    if it is not a retriever or cannot be nested.
     """
     return BeirSearch(ExportedRetriever(_built(retriever, seed), seed))
 
 
 def as_mteb(retriever: Named, seed: int = 0) -> MtebSearch:
-    """A retriever of ours as a search of mteb: `mteb.evaluate(as_mteb("bm25"), task)`.
+    """Wraps a retriever as a search of mteb: `mteb.evaluate(as_mteb("bm25"), task)`.
 
-    `retriever`: a name as on the command line, a RetrieverSpec, or an object.
-    Raises UsageError for what is no retriever, for one that cannot stand inside another, and where
-    mteb is missing.
+    `retriever` is a name as on the command line, a RetrieverSpec, or an object. Raises UsageError
+    if it is not a retriever or cannot be nested, and if mteb is missing.
     """
     need("as_mteb", "mteb")
     built = _built(retriever, seed)
@@ -48,7 +47,7 @@ def as_mteb(retriever: Named, seed: int = 0) -> MtebSearch:
 
 
 class ExportedRetriever:
-    """A retriever that is given documents with ids of others: it sees them as in a run."""
+    """Runs a retriever on documents with third-party ids, under the same conditions as in a run."""
 
     def __init__(self, retriever: Retriever, seed: int) -> None:
         self._stage = CandidateRetriever(retriever, seed)
@@ -57,21 +56,21 @@ class ExportedRetriever:
         self.ids: list[str] = []
 
     def index(self, ids: Sequence[str], rows: Iterable[Mapping[str, str]]) -> None:
-        """Take in rows with a text and maybe a title, shuffled and under handles of their own."""
+        """Indexes rows with a text and optionally a title, shuffled and under new handles."""
         texts, titles = [], []
         for row in rows:
             texts.append(row["text"])
             titles.append(row.get("title") or "")
         rng = np.random.default_rng(self._seed)
         order = rng.permutation(len(ids))
-        # No handle stands in two corpora.
+        # Handles are unique across corpora.
         numbers = rng.permutation(len(ids)) + self._start
         self._start += len(ids)
         self.ids = [str(ids[i]) for i in order]
         self._stage.index(_corpus(texts, titles, order, numbers))
 
     def search(self, texts: Sequence[str], k: int) -> list[dict[str, float]]:
-        """Scores by id, best first; where it gives none, numbers that fall with the rank."""
+        """Returns scores by id, best first; without scores, numbers that fall with the rank."""
         if not self.ids:
             return [{} for _ in texts]
         found = self._stage.search([Question(text) for text in texts], min(k, len(self.ids)))
@@ -85,7 +84,7 @@ class ExportedRetriever:
 
 
 class BeirSearch:
-    """A retriever of ours as BEIR's BaseSearch."""
+    """A retriever as BEIR's BaseSearch."""
 
     def __init__(self, given: ExportedRetriever) -> None:
         self._given = given
@@ -98,9 +97,9 @@ class BeirSearch:
         score_function: str | None = None,
         **options: Any,
     ) -> dict[str, dict[str, float]]:
-        """Scores of at most `top_k` documents a query; `score_function` is the retriever's affair.
+        """Returns scores of at most `top_k` documents per query; ignores `score_function`.
 
-        A document whose id is the query's is left out, as in BEIR's own searches.
+        A document with the id of the query is removed, as in BEIR's searches.
         """
         self._given.index([*corpus], corpus.values())
         found = self._given.search([*queries.values()], top_k + 1)
@@ -112,7 +111,7 @@ class BeirSearch:
 
 
 class MtebSearch:
-    """A retriever of ours as mteb's SearchProtocol."""
+    """A retriever as mteb's SearchProtocol."""
 
     def __init__(self, given: ExportedRetriever, name: str, revision: str) -> None:
         from mteb.models import ModelMeta
@@ -123,7 +122,7 @@ class MtebSearch:
         )
 
     def index(self, corpus: Any, **about: Any) -> None:
-        """Take in a corpus of mteb: rows with id, text and maybe title."""
+        """Indexes a corpus of mteb: rows with id, text and optionally title."""
         self._given.index([*corpus["id"]], corpus)
 
     def search(
@@ -134,9 +133,9 @@ class MtebSearch:
         top_ranked: Mapping[str, Sequence[str]] | None = None,
         **about: Any,
     ) -> dict[str, dict[str, float]]:
-        """Scores of at most `top_k` documents a query, of `top_ranked` in a reranking task."""
+        """Returns scores of at most `top_k` documents per query (of `top_ranked`, if given)."""
         ids = [str(id_) for id_ in queries["id"]]
-        # What is asked for must reach the last of the candidates.
+        # The depth must reach the last candidate.
         k = len(self._given.ids) if top_ranked else top_k
         found = self._given.search([_with_instruction(row) for row in queries], k)
         results = {}
@@ -163,23 +162,23 @@ def _built(given: Any, seed: int) -> Retriever:
     if isinstance(given, type) or not isinstance(given, Retriever):
         kind = given.__name__ if isinstance(given, type) else f"a {type(given).__qualname__}"
         raise UsageError(
-            f"{kind} is no retriever that is built: give its name, as on the command line, or an "
+            f"{kind} is not a retriever object: pass its name, as on the command line, or an "
             "object with index(corpus) and search(queries, k)"
         )
     return given
 
 
 def _known_as(given: Named, built: Retriever, seed: int) -> tuple[str, str]:
-    """The name and the revision under which mteb keeps what it evaluates.
+    """Returns the name and revision under which mteb caches results.
 
-    Only of a built-in one by its name is it known that the same parameters are the same retriever;
-    of any other each object is a new one, so that no old result is taken for its own.
+    Only built-in retrievers given by name have a stable identity. Any other object gets a new one,
+    so that mteb never returns results of another retriever.
     """
     spec = RetrieverSpec(given) if isinstance(given, str) else given
     if not isinstance(spec, RetrieverSpec):
         said = getattr(built, "name", None)
         return (said if isinstance(said, str) else type(built).__qualname__), uuid4().hex
-    # What parameters name beside, such as a file or a service, may be another one tomorrow.
+    # Files or services named in parameters may change.
     elsewhere = any(":" in one or files_of(one) for one in iter_strings(spec.params))
     if elsewhere or not is_ours(spec.name):
         return spec.name, uuid4().hex
@@ -195,7 +194,7 @@ def _corpus(
     order: npt.NDArray[np.int64],
     numbers: npt.NDArray[np.int64],
 ) -> Corpus:
-    """Documents without dates: in this order, and with handles of these numbers."""
+    """Returns undated documents in this order, with numbered handles."""
     n = len(texts)
     columns = {
         "id": pa.nulls(n, pa.string()),
@@ -211,6 +210,6 @@ def _corpus(
 
 
 def _with_instruction(row: Mapping[str, str]) -> str:
-    """The text of a query, and behind it the task's instruction, as mteb gives it to a search."""
+    """Appends the task's instruction to the text of a query, as mteb does for a search."""
     instruction = row.get("instruction")
     return f"{row['text']} {instruction}" if instruction else str(row["text"])

@@ -1,4 +1,4 @@
-"""Any model of mteb."""
+"""mteb models as retrievers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from harness.retrievers.registry import need
 
 
 class Mteb:
-    """Any model of mteb: an encoder, a cross-encoder, or a search of its own.
+    """Any model of mteb: an encoder, a cross-encoder, or a search.
 
-    `model`: a name that mteb.get_model knows, such as mteb/baseline-bm25s; or `file.py:NAME`, a
-    model, one of sentence-transformers, or a class or function that gives one. Either is given
-    `options`. `task`: the task of mteb whose prompts it is given, by name; `language`: that of the
-    texts, where no task says it. `encoding`: options of encode, such as {"batch_size": 64}.
-    A cross-encoder reads every document with every question.
+    `model` is a name for mteb.get_model, such as mteb/baseline-bm25s; or `file.py:NAME`, a model of
+    mteb or sentence-transformers, or a class or function that returns one. Both receive `options`.
+    `task` is the name of the mteb task that selects prompts; `language` is that of the texts, if
+    the task has none. `encoding` holds options of encode, such as {"batch_size": 64}. A
+    cross-encoder scores every document for every query.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("mteb",)
-    batch_size = 1_000_000  # mteb asks all questions at once
+    batch_size = 1_000_000  # mteb processes all queries at once
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class Mteb:
         from datasets import disable_progress_bars
         from mteb.models import EncoderProtocol, ModelMeta, SearchProtocol
 
-        disable_progress_bars()  # mteb writes a table anew for each haystack
+        disable_progress_bars()  # mteb rebuilds a table for each haystack
         found = _model(model, dict(options or {}))
         meta = found.mteb_model_meta
         unknown = ModelMeta.create_empty()
@@ -58,7 +58,7 @@ class Mteb:
         }
 
     def index(self, corpus: Corpus) -> None:
-        """Let mteb's search take in the corpus. Vectors of documents are made here."""
+        """Indexes the corpus with mteb's search, which embeds the documents."""
         from datasets import Dataset
 
         self._n = len(corpus)
@@ -70,11 +70,11 @@ class Mteb:
         self._search.index(self._corpus, **self._about)
         if self._encodes:
             self._model.forget()
-            # mteb's search makes them when it is first asked: so it is asked something.
+            # mteb's search embeds documents at the first query, so send one.
             self.search([Question("a question")], 1)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """mteb's own answer, the highest score first."""
+        """Returns mteb's results, highest score first."""
         from datasets import Dataset
 
         if not self._n:
@@ -82,7 +82,7 @@ class Mteb:
         asked = [f"q{i}" for i in range(len(queries))]
         texts = [query.text for query in queries]
         if getattr(self._search, "task_corpus", self._corpus) is None:
-            self._search.task_corpus = self._corpus  # mteb's wrappers let go of it after a search
+            self._search.task_corpus = self._corpus  # mteb's wrappers drop it after a search
         found = self._search.search(
             Dataset.from_dict({"id": asked, "text": texts}),
             top_k=min(k, self._n),
@@ -92,7 +92,7 @@ class Mteb:
         return [_ranked(found.get(id_, {})) for id_ in asked]
 
     def _candidates(self, asked: Sequence[str]) -> dict[str, list[str]] | None:
-        """All documents, for a cross-encoder, which ranks only what it is given."""
+        """Returns all documents as candidates, which a cross-encoder needs."""
         if not hasattr(self._model, "predict"):
             return None
         everything = [*self._corpus["id"]]
@@ -100,7 +100,7 @@ class Mteb:
 
 
 class _Encoder:
-    """mteb's encoder, which keeps the vectors of documents: mteb makes them at each search."""
+    """mteb encoder that caches document vectors, which mteb computes at each search."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
@@ -109,11 +109,11 @@ class _Encoder:
         self.forget()
 
     def forget(self) -> None:
-        """Forget the documents."""
+        """Clears the cached documents."""
         self._vectors: dict[tuple[str, ...], Any] = {}
 
     def encode(self, inputs: Any, *, prompt_type: Any = None, **about: Any) -> Any:
-        """The model's vectors; the same documents are embedded once."""
+        """Returns the model's vectors; equal batches of documents are embedded once."""
         from mteb.types import PromptType
 
         if prompt_type != PromptType.document:
@@ -130,7 +130,7 @@ def _ranked(scores: Mapping[str, float]) -> Result:
 
 
 def _model(given: Any, options: dict[str, object]) -> Any:
-    """The model that a name, a place in a file or an object stands for."""
+    """Loads the model from a name, a location in a file, or an object."""
     import mteb
     from mteb.models import ModelMeta
 
@@ -142,9 +142,9 @@ def _model(given: Any, options: dict[str, object]) -> Any:
     protocols = (mteb.EncoderProtocol, mteb.CrossEncoderProtocol, mteb.SearchProtocol)
     if not isinstance(found, protocols):
         raise UsageError(
-            f"model={given!r} is a {type(found).__qualname__}, which is no EncoderProtocol, "
-            "CrossEncoderProtocol or SearchProtocol of mteb: see mteb.models (a subclass of "
-            "mteb.models.abs_encoder.AbsEncoder with encode() is one)"
+            f"model={given!r} is a {type(found).__qualname__}, not an EncoderProtocol, "
+            "CrossEncoderProtocol or SearchProtocol of mteb: see mteb.models (for example "
+            "subclass mteb.models.abs_encoder.AbsEncoder with encode())"
         )
     return found
 
@@ -159,15 +159,15 @@ def _named(name: str, options: dict[str, object]) -> Any:
 
     try:
         return mteb.get_model(name, **options)
-    except Exception as error:  # no hub, a package that this model needs, its own code
+    except Exception as error:  # no network, a missing package, errors in the model's code
         said = (str(error).strip() or "no reason given").splitlines()[0]
         raise RunError(
-            f"mteb does not give the model {name!r}: {type(error).__name__}: {said}{_near(name)}"
+            f"mteb cannot load the model {name!r}: {type(error).__name__}: {said}{_near(name)}"
         ) from error
 
 
 def _near(name: str) -> str:
-    """What mteb says of a name that is none of its own, and so is looked for at the hub."""
+    """Returns mteb's suggestion for an unknown name, which it looks up on the hub."""
     import mteb
 
     try:
@@ -178,7 +178,7 @@ def _near(name: str) -> str:
 
 
 def _wrapper(model: Any) -> Any:
-    """mteb's own class around a model of sentence-transformers; None for what is none."""
+    """Returns mteb's wrapper class for a sentence-transformers model, or None."""
     if not type(model).__module__.startswith("sentence_transformers"):
         return None
     from mteb import models
@@ -189,13 +189,13 @@ def _wrapper(model: Any) -> Any:
         "SentenceTransformer": models.SentenceTransformerEncoderWrapper,
         "CrossEncoder": models.CrossEncoderWrapper,
     }
-    # The nearest of its classes: one kind may be made from another.
+    # The most specific class, since these classes inherit from each other.
     bases = (base.__name__ for base in type(model).__mro__)
     return next((kinds[base] for base in bases if base in kinds), None)
 
 
 def _search_of(model: Any) -> Any:
-    """What mteb would search with for this model, as in its retrieval tasks."""
+    """Returns the search that mteb uses for this model in retrieval tasks."""
     from mteb.models import SearchCrossEncoderWrapper, SearchEncoderWrapper
 
     if isinstance(model, _Encoder):
@@ -204,7 +204,7 @@ def _search_of(model: Any) -> Any:
 
 
 def _task(name: str | None, language: str) -> Any:
-    """What mteb tells a model of the task; of ours, that it is retrieval of texts."""
+    """Returns the task metadata for the model; by default, a generic text retrieval task."""
     import mteb
     from mteb.abstasks.task_metadata import TaskMetadata
 

@@ -1,4 +1,4 @@
-"""Any transformer of PyTerrier."""
+"""PyTerrier transformers as retrievers."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from harness.retrievers.registry import need
 
 _ASKED = {"qid", "query"}
 _GIVEN = {*_ASKED, "docno", "text", "title", "score", "rank"}
-"""Columns of a frame of questions, and of one of candidates."""
+"""Columns of a query frame and of a candidate frame."""
 
 
 class PyTerrier:
-    """Any transformer of PyTerrier, made from the documents by a function, or as it is.
+    """Any transformer of PyTerrier, either ready or built from the documents.
 
-    `build`: `my.py:make`, called as make(documents) with {"docno", "title", "text", ...} of each,
-    which indexers take, and giving a transformer such as `bm25 % 100 >> reranker`. Or a
-    transformer: one with an index of its own answers with the dataset's ids; one that wants docno
-    and text is given all documents of the haystack as candidates. `options` go to the function.
+    `build` is `my.py:make`, called as make(documents) with dicts of "docno", "title", "text" and so
+    on, as indexers expect, which returns a transformer such as `bm25 % 100 >> reranker`. Or it is a
+    transformer: one with its own index must return the dataset's ids; one that needs docno and text
+    receives all documents of the haystack as candidates. `options` are passed to the function.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("pyterrier",)
-    batch_size = 1_000_000  # a transformer takes a frame of all questions
+    batch_size = 1_000_000  # a transformer takes a frame with all queries
 
     def __init__(self, build: str, options: Mapping[str, object] | None = None) -> None:
         need("retriever 'pyterrier'", *self.modules)
@@ -37,7 +37,7 @@ class PyTerrier:
 
         if isinstance(build, str) and ":" not in build:
             raise UsageError(
-                f"build={build!r}: name a function of documents, --param build=my.py:make, or a "
+                f"build={build!r}: pass a function of documents, --param build=my.py:make, or a "
                 "transformer"
             )
         found: Any = find(build) if isinstance(build, str) else build
@@ -49,35 +49,35 @@ class PyTerrier:
         self.returns_dataset_ids = False
         if self._make is None:
             if self._options:
-                raise UsageError("options are for a function that builds, not for a transformer")
+                raise UsageError("options need a build function, not a transformer")
             self._transformer = found
             self._gives_candidates = _wants_candidates(found)
             self.returns_dataset_ids = not self._gives_candidates
             self.name = type(found).__name__
-            # Where an object lies in memory is another place in each process.
+            # Memory addresses differ between processes.
             self.params = {"transformer": re.sub(r" at 0x[0-9a-f]+", "", repr(found))}
         elif not callable(found):
             raise UsageError(
-                f"build={build!r} is a {type(found).__name__}, not a function of documents and "
-                "not a transformer"
+                f"build={build!r} is a {type(found).__name__}, neither a function of documents "
+                "nor a transformer"
             )
         elif unknown := _not_taken(found, self._options):
             raise UsageError(f"build={build!r} has no parameter {unknown!r}")
 
     def index(self, corpus: Corpus) -> None:
-        """Build from the documents; a transformer that is there already is shown them later."""
+        """Builds from the documents; a ready transformer receives them at search time."""
         import pyterrier
 
         self._documents = _Documents(corpus)
-        if self._make is None or not len(corpus):  # of nothing few indexers can make an index
+        if self._make is None or not len(corpus):  # few indexers accept an empty corpus
             return
         made: Any = self._make(self._documents, **self._options)
         if not isinstance(made, pyterrier.Transformer):
-            raise TypeError(f"a {type(made).__name__} is no pyterrier.Transformer")
+            raise TypeError(f"a {type(made).__name__} is not a pyterrier.Transformer")
         self._transformer, self._gives_candidates = made, _wants_candidates(made)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The k best of each question, by `rank`, or by `score` where there is none."""
+        """Returns the k best per query, by `rank`, or by `score` if there is no rank."""
         import pandas as pd
 
         if not len(self._documents):
@@ -103,7 +103,7 @@ class PyTerrier:
             return Result()
         if "docno" not in rows:
             raise ValueError(
-                f"it answered with the columns {', '.join(rows.columns)}; a retriever gives docno"
+                f"it returned the columns {', '.join(rows.columns)}; a retriever must return docno"
             )
         by_score = "score" in rows
         if "rank" in rows:
@@ -116,7 +116,7 @@ class PyTerrier:
 
 
 class _Documents:
-    """The documents as PyTerrier's indexers take them; they can be gone through several times."""
+    """Documents as PyTerrier's indexers expect them; can be iterated several times."""
 
     def __init__(self, corpus: Corpus) -> None:
         self._corpus = corpus
@@ -139,7 +139,7 @@ _KNOWN = ("timestamp", "speaker", "session", "position")
 
 
 def _not_taken(function: Any, options: Mapping[str, object]) -> str | None:
-    """The first option that a function has no parameter for."""
+    """Returns the first option that the function does not accept."""
     taken = inspect.signature(function).parameters
     if any(p.kind is p.VAR_KEYWORD for p in taken.values()):
         return None
@@ -147,7 +147,7 @@ def _not_taken(function: Any, options: Mapping[str, object]) -> str | None:
 
 
 def _wants_candidates(transformer: Any) -> bool:
-    """Whether it says that it cannot do without documents to rank."""
+    """Returns whether the transformer requires documents to rank."""
     from pyterrier.inspect import transformer_inputs
 
     ways = [{*way} for way in transformer_inputs(transformer, strict=False) or []]

@@ -1,1 +1,1 @@
-"""Agents' memories, run on equal terms: what they are told, and what it costs."""
+"""Agent memories under equal conditions: input, and cost."""

@@ -1,7 +1,7 @@
-"""Memories that ask a language model at an OpenAI-compatible endpoint: mem0 and Graphiti.
+"""Memories that call a language model at an OpenAI-compatible endpoint: mem0 and Graphiti.
 
-mem0 is the open-source package, with its vector store on this machine; Graphiti is the open-source
-engine of Zep, a temporal graph of facts, here embedded (Kuzu).
+mem0 is the open-source package with a local vector store. Graphiti is the open-source engine of
+Zep, a temporal graph of facts, here in embedded Kuzu.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ MINILM = "minilm"
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class EndpointMemory:
-    """Parameters of such a memory, and what is made of them.
+    """Shared parameters of such memories.
 
-    `model` at `base_url` extracts (OpenAI-compatible; key: OPENAI_API_KEY). `embedder`: minilm
-    (here), or a model of the endpoint. `batch`: session or turn at once.
+    `model` at `base_url` extracts facts (OpenAI-compatible; key: OPENAI_API_KEY). `embedder`:
+    minilm (local), or a model of the endpoint. `batch`: add a session or a turn at a time.
     """
 
     modules: ClassVar[tuple[str, ...]]
     title: ClassVar[str]
-    """What messages call it."""
+    """Name in messages."""
 
     model: str = "gpt-4.1-mini"
     base_url: str = ""
@@ -71,11 +71,11 @@ class EndpointMemory:
             self._embedder = packaged_embedder(f"{self.title} with embedder=minilm")
 
     def _asks_endpoint(self) -> bool:
-        """Return whether any model is asked, for which a key may be needed."""
+        """Returns whether any model is called, which may need a key."""
         return True
 
     def _model_report(self) -> dict[str, object]:
-        """Return what the endpoint and the embedder say was used."""
+        """Returns the usage of the endpoint and the embedder."""
         embedding = {"embedding": self._embedder.report()} if self._embedder is not None else {}
         return self._endpoint.report() | embedding
 
@@ -85,11 +85,12 @@ _SCOPE = {"user_id": "haystack"}
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Mem0(EndpointMemory):
-    """mem0 (open source): facts that a language model extracts, in an embedded Qdrant.
+    """mem0 (open source): facts extracted by a language model, stored in embedded Qdrant.
 
-    `model` at `base_url` extracts (OpenAI-compatible; key: OPENAI_API_KEY); `infer=false` stores
-    the words themselves. `embedder`: minilm (here), or a model of the endpoint. `batch`: session or
-    turn at once. `threshold`: mem0's least similarity. `max_tokens`: of an extraction.
+    `model` at `base_url` extracts facts (OpenAI-compatible; key: OPENAI_API_KEY); `infer=false`
+    stores the texts unchanged. `embedder`: minilm (local), or a model of the endpoint. `batch`: add
+    a session or a turn at a time. `threshold`: minimum similarity. `max_tokens`: limit of an
+    extraction.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("mem0",)
@@ -105,7 +106,7 @@ class Mem0(EndpointMemory):
         self._client: Any = None
         self._memory: Any = None
         self._home = TemporaryFolder("mem")
-        # Read by mem0 when it is imported: nobody is told of the run, and nothing is left at home.
+        # mem0 reads these on import: disable telemetry, and write nothing to the home folder.
         os.environ["MEM0_TELEMETRY"] = "False"
         os.environ["MEM0_DIR"] = self._home.name
         from mem0 import __version__
@@ -117,38 +118,37 @@ class Mem0(EndpointMemory):
         return self.infer or self.embedder != MINILM
 
     def index(self, corpus: Corpus) -> None:
-        """Tell a new memory everything, in time order; what the last haystack left is removed.
+        """Adds the corpus to a new memory in time order, and deletes the previous one.
 
-        Raises what mem0 raises, and what it only logs of a language model or an embedding model
-        that failed.
+        Raises the errors of mem0, including model and embedding failures that it only logs.
         """
         self._forget()
         self._begin()
         if self._embedder is not None and not self.infer:
-            # Into the cache at once: mem0 asks for one after the other, which takes longer.
+            # Fill the cache in one batch; mem0 embeds texts one by one, which is slower.
             self._embedder([line(document) for document in corpus])
         for batch in batches(corpus, self.batch, "mem0"):
             self._tell(batch)
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
-        """The memories that mem0 finds, at most k a question, with mem0's own scores."""
+        """Returns mem0's memories with its scores, at most k per query."""
         return [self._ask(query.text, k) for query in queries]
 
     def report(self) -> dict[str, object]:
-        """What the endpoint says was used, and how many memories were kept of how many batches.
+        """Returns the usage of the endpoint, and the number of memories and batches.
 
-        mem0 searches by words too where fastembed is installed, and by entities where spacy is.
+        mem0 also searches by words if fastembed is installed, and by entities if spacy is.
         """
         report = self._model_report() | {"batches": self._told, "memories": self._kept}
         return report | {"fastembed": there("fastembed"), "spacy": there("spacy")}
 
     def close(self) -> None:
-        """Remove everything from this machine."""
+        """Deletes all local data."""
         self._forget()
         self._home.cleanup()
 
     def _ask(self, text: str, k: int) -> list[Hit]:
-        if not text.strip():  # which mem0 refuses
+        if not text.strip():  # mem0 rejects empty texts
             return []
         with self._watched():
             found = self._memory.search(text, top_k=k, filters=_SCOPE, threshold=self.threshold)
@@ -161,7 +161,7 @@ class Mem0(EndpointMemory):
         self._extractor.date = None if batch.date is None else batch.date.date()
         if self.infer:
             self._add([{"role": role(d), "content": line(d)} for d in batch.documents], batch)
-        else:  # one memory each, so that each can name its own document
+        else:  # one memory each, so that each can identify its document
             for document in batch.documents:
                 content = [{"role": role(document), "content": line(document)}]
                 self._add(content, Batch([document]))
@@ -179,14 +179,14 @@ class Mem0(EndpointMemory):
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """mem0 logs some failures of its models and goes on without; here they are failures."""
+        """Raises failures of its models that mem0 only logs."""
         parts = (self._extractor, self._embedding)
         for part in parts:
             part.failure = None
         yield
         for part in parts:
             if part.failure is not None:
-                raise RuntimeError(f"mem0 went on after {part.failure!r}") from part.failure
+                raise RuntimeError(f"mem0 continued after {part.failure!r}") from part.failure
 
     def _begin(self) -> None:
         from mem0 import Memory
@@ -207,7 +207,7 @@ class Mem0(EndpointMemory):
         )
         for part in (self._memory.llm, self._memory.embedding_model):
             if not hasattr(part, "client"):
-                raise UsageError(f"mem0 {self.version} keeps its client elsewhere: not supported")
+                raise UsageError(f"mem0 {self.version} is not supported: its client has moved")
             part.client = self._openai()
         self._memory.llm = self._extractor = Extractor(self._memory.llm)
         self._embedding = Embedding(self._memory.embedding_model, self._embedder)
@@ -245,7 +245,7 @@ _SAID: set[str] = set()
 
 
 def say_once(logger: str) -> None:
-    """Let a logger give each of its messages once: every haystack has a store of its own."""
+    """Limits a logger to one copy of each message, since every haystack opens a store."""
     logging.getLogger(logger).addFilter(_first)
 
 
@@ -256,11 +256,10 @@ def _first(record: logging.LogRecord) -> bool:
 
 
 class Extractor:
-    """mem0's language model, told the dataset's date instead of today's, and its answers checked.
+    """mem0's language model with the dataset's date in the prompt, and validated responses.
 
-    mem0's prompt has a place for the date of a conversation; its open-source package writes today
-    there. It also takes an answer that is no JSON, or of another form, for one without a fact.
-    `failure` is the last exception, since mem0 may log it and go on.
+    The open-source package writes today's date into the prompt, and treats invalid JSON as a
+    response without facts. `failure` is the last exception, which mem0 may only log.
     """
 
     def __init__(self, model: Any) -> None:
@@ -270,7 +269,7 @@ class Extractor:
         self.failure: Exception | None = None
 
     def generate_response(self, messages: list[dict[str, str]], **rest: Any) -> str:
-        """The model's answer. Raises ValueError for one that does not say what is remembered."""
+        """Returns the model's response. Raises ValueError if it is not a valid extraction."""
         try:
             *before, last = messages
             dated = {**last, "content": self._dated(last["content"])}
@@ -298,11 +297,11 @@ def check_extraction(answer: str) -> None:
     except (ValueError, KeyError, TypeError, AttributeError):
         good = False
     if not good:
-        raise ValueError(f"the model's extraction is not what mem0 asks for: {excerpt(answer)}")
+        raise ValueError(f"the model's extraction is not what mem0 expects: {excerpt(answer)}")
 
 
 class Embedding:
-    """mem0's embedding model, or `own` in its place; `failure` is the last exception."""
+    """mem0's embedding model, or a replacement `own`; `failure` is the last exception."""
 
     def __init__(self, model: Any, own: Callable[[list[str]], Any] | None) -> None:
         self._model = model
@@ -311,11 +310,11 @@ class Embedding:
         self.failure: Exception | None = None
 
     def embed(self, text: str, memory_action: Any = None) -> list[float]:
-        """The vector of one text."""
+        """Returns the vector of one text."""
         return self.embed_batch([text], memory_action)[0]
 
     def embed_batch(self, texts: list[str], memory_action: Any = "add") -> list[list[float]]:
-        """The vectors of some texts."""
+        """Returns the vectors of several texts."""
         try:
             if self._own is None:
                 vectors: list[list[float]] = self._model.embed_batch(texts, memory_action)
@@ -328,18 +327,18 @@ class Embedding:
 
 
 _BEFORE = 10
-"""How many earlier episodes Graphiti reads beside a new one, as by its own default."""
+"""Number of earlier episodes that Graphiti reads with a new one (its default)."""
 _UNDATED = datetime(1970, 1, 1, tzinfo=UTC)
-"""Graphiti wants a date for everything. What has none gets one that is plainly no date."""
+"""Date of undated texts, since Graphiti requires one."""
 
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Graphiti(EndpointMemory):
     """Graphiti (Zep's open source): dated facts between entities, in an embedded Kuzu graph.
 
-    `model` at `base_url` extracts (OpenAI-compatible; key: OPENAI_API_KEY), with several calls an
-    episode. `batch`: a session or a turn is an episode; a fact names the episodes it comes from.
-    `embedder`: minilm (here), or a model of the endpoint; `threshold`: its least similarity.
+    `model` at `base_url` extracts facts (OpenAI-compatible; key: OPENAI_API_KEY), with several
+    calls per episode. `batch`: an episode is a session or a turn; a fact refers to its episodes.
+    `embedder`: minilm (local), or a model of the endpoint; `threshold`: minimum similarity.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("graphiti_core", "kuzu", "httpx")
@@ -357,9 +356,9 @@ class Graphiti(EndpointMemory):
         self.version = version("graphiti-core")
 
     def index(self, corpus: Corpus) -> None:
-        """Tell a new graph everything, in time order; the last haystack's is removed.
+        """Adds the corpus to a new graph in time order, and deletes the previous one.
 
-        Raises what Graphiti raises, and what it only logs of a model's failure.
+        Raises the errors of Graphiti, including model failures that it only logs.
         """
         self._forget()
         awaited(self._begin())
@@ -367,15 +366,15 @@ class Graphiti(EndpointMemory):
             awaited(self._tell(batch))
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
-        """The facts that Graphiti's default search finds: by words and by vectors, fused."""
+        """Returns facts found by Graphiti's default search, which fuses words and vectors."""
         return [awaited(self._ask(query.text, k)) for query in queries]
 
     def report(self) -> dict[str, object]:
-        """What the endpoint says was used, and how many facts came of how many episodes."""
+        """Returns the usage of the endpoint, and the number of facts and episodes."""
         return self._model_report() | {"episodes": self._told, "facts": self._facts}
 
     def close(self) -> None:
-        """Remove the graph."""
+        """Deletes the graph."""
         self._forget()
 
     async def _begin(self) -> None:
@@ -389,10 +388,10 @@ class Graphiti(EndpointMemory):
 
         from harness.extensions.integrations.memories.graphiti_parts import LanguageModel, embedder
 
-        with warnings.catch_warnings():  # Kuzu is no longer developed; it is what runs embedded
+        with warnings.catch_warnings():  # Kuzu is discontinued, but it is the embedded backend
             warnings.simplefilter("ignore", DeprecationWarning)
             self._driver = KuzuDriver(":memory:")
-        for statement in get_fulltext_indices(GraphProvider.KUZU):  # its own setup leaves them out
+        for statement in get_fulltext_indices(GraphProvider.KUZU):  # Graphiti's setup omits them
             await self._driver.execute_query(statement)
         client = self._endpoint.async_client()
         config = LLMConfig(api_key=self._endpoint.key, model=self.model, small_model=self.model)
@@ -401,7 +400,7 @@ class Graphiti(EndpointMemory):
             graph_driver=self._driver,
             llm_client=self._models,
             embedder=embedder(self.embedder, client, self._embedder),
-            cross_encoder=OpenAIRerankerClient(config, client),  # has to be there, is not used
+            cross_encoder=OpenAIRerankerClient(config, client),  # required but unused
         )
         self._search = EDGE_HYBRID_SEARCH_RRF.model_copy(deep=True)
         self._search.edge_config.sim_min_score = self.threshold
@@ -433,7 +432,7 @@ class Graphiti(EndpointMemory):
         return [Hit(fact.fact, self._sources(fact.episodes), score) for fact, score in facts]
 
     def _sources(self, episodes: Sequence[str]) -> tuple[str, ...]:
-        """The documents of a fact's episodes, where each of those is one document."""
+        """Returns the documents of a fact's episodes that consist of one document."""
         if all(episode in self._source_of for episode in episodes):
             return tuple(self._source_of[episode] for episode in episodes)
         return ()

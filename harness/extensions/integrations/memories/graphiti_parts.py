@@ -1,4 +1,4 @@
-"""Graphiti's models, by its own classes. Imported only where Graphiti is installed."""
+"""Subclasses of Graphiti's models. Imported only if Graphiti is installed."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from graphiti_core.llm_client.openai_generic_client import OpenAIGenericClient
 
 
 class LanguageModel(OpenAIGenericClient):  # type: ignore[misc]
-    """Graphiti's client of any OpenAI-compatible endpoint, which remembers what failed.
+    """Graphiti's client of any OpenAI-compatible endpoint, which records failures.
 
-    Graphiti logs it when a model fails to date a fact, and keeps the fact without a date.
+    If the model fails to date a fact, Graphiti logs it and stores the fact undated.
     """
 
     failure: Exception | None = None
 
     async def generate_response(self, *args: Any, **options: Any) -> Any:
-        """The model's answer, after Graphiti's own attempts."""
+        """Returns the model's response, after Graphiti's retries."""
         try:
             return await super().generate_response(*args, **options)
         except Exception as error:
@@ -27,30 +27,30 @@ class LanguageModel(OpenAIGenericClient):  # type: ignore[misc]
             raise
 
     def raise_failure(self) -> None:
-        """Raises RuntimeError where a call failed and Graphiti went on."""
+        """Raises RuntimeError if a call failed and Graphiti continued."""
         failure, self.failure = self.failure, None
         if failure is not None:
-            raise RuntimeError(f"graphiti went on after {failure!r}") from failure
+            raise RuntimeError(f"graphiti continued after {failure!r}") from failure
 
 
 class Here(EmbedderClient):  # type: ignore[misc]
-    """A function from texts to vectors as Graphiti's embedder."""
+    """Adapts a function from texts to vectors to Graphiti's embedder."""
 
     def __init__(self, embed: Callable[[list[str]], Any]) -> None:
         self._embed = embed
 
     async def create(self, input_data: Any) -> list[float]:
-        """The vector of one text, which Graphiti gives alone or as a list of one."""
+        """Returns the vector of one text, which Graphiti passes alone or in a list."""
         texts = [input_data] if isinstance(input_data, str) else list(input_data)
         return (await self.create_batch(texts))[0]
 
     async def create_batch(self, input_data_list: list[str]) -> list[list[float]]:
-        """The vectors of some texts."""
+        """Returns the vectors of several texts."""
         return [vector.tolist() for vector in self._embed(input_data_list)]
 
 
 def embedder(model: str, client: Any, own: Callable[[list[str]], Any] | None) -> Any:
-    """`own` as an embedder, else the endpoint's `model`."""
+    """Returns `own` as an embedder, else the endpoint's `model`."""
     if own is not None:
         return Here(own)
     return OpenAIEmbedder(OpenAIEmbedderConfig(embedding_model=model), client)

@@ -1,4 +1,4 @@
-"""What a document or a question is to a tool, and what a tool's result is as hits."""
+"""Converts documents and queries to tool arguments, and tool results to hits."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _PLACE = re.compile(r"\{([a-z_]+)\}")
 _HANDLE = re.compile(r"\bd\d+\b")
 _TEXTS = ("text", "memory", "content")
 _LEAST = 4
-"""Letters of a word that is asked for by itself."""
+"""Minimum length of a word that is searched by itself."""
 
 
 class ToolSchema(Record, forbid_unknown_fields=False):
-    """What is read of the JSON Schema of a tool's arguments."""
+    """The parts of a tool's JSON Schema that are used."""
 
     properties: dict[str, object] | None = None
     required: list[str] | None = None
@@ -41,16 +41,16 @@ class ToolSchema(Record, forbid_unknown_fields=False):
 
 @dataclass(frozen=True)
 class ToolCall:
-    """A tool, and a template of its arguments; None where its schema is to say what they are."""
+    """A tool and a template of its arguments; None if its schema determines them."""
 
     tool: str
     arguments: Mapping[str, object] | None
 
     @classmethod
     def read(cls, given: Any, name: str, places: Sequence[str]) -> ToolCall:
-        """A parameter: `{"tool": {"argument": "{text}"}}`, or a tool's name.
+        """Parses a parameter: `{"tool": {"argument": "{text}"}}`, or a tool's name.
 
-        Raises ValueError for anything else, and for a place that there is not.
+        Raises ValueError for anything else, and for an unknown placeholder.
         """
         if isinstance(given, str) and given and not given.lstrip().startswith("{"):
             return cls(given, None)
@@ -60,21 +60,21 @@ class ToolCall:
             and all(isinstance(arguments, Mapping) for arguments in given.values())
         ):
             raise ValueError(
-                f'{name} names a tool with its arguments, as {{"tool": {{"argument": ...}}}}, or a '
-                f"tool alone, not {given!r}"
+                f'{name} must be a tool with its arguments, {{"tool": {{"argument": ...}}}}, or a '
+                f"tool name, not {given!r}"
             )
         ((tool, arguments),) = given.items()
         for place in places_in(arguments):
             if place not in places:
                 known = ", ".join(f"{{{one}}}" for one in places) or "none"
-                raise ValueError(f"{name} has {{{place}}}; there are {known}")
+                raise ValueError(f"{name} has {{{place}}}; valid placeholders are {known}")
         return cls(tool, arguments)
 
     def by_schema(self, schema: ToolSchema, place: str) -> ToolCall:
-        """With the arguments that the tool's own schema leaves no choice about.
+        """Fills in arguments that the tool's schema determines.
 
-        Raises ValueError where there is one, for an argument that the tool does not have, which
-        many servers pass over in silence, and for one that is lacking.
+        Raises ValueError if the schema is ambiguous, if an argument is unknown (many servers ignore
+        it silently), and if a required one is missing.
         """
         properties, required = schema.properties or {}, schema.required or []
         takes = f"tool {self.tool!r} takes {', '.join(properties) or 'nothing'}"
@@ -84,12 +84,12 @@ class ToolCall:
                     raise ValueError(f"{takes}, and no {name!r}")
             for name in required:
                 if name not in self.arguments:
-                    raise ValueError(f"{takes}: {name!r} is required, and not given")
+                    raise ValueError(f"{takes}: {name!r} is required, but missing")
             return self
         texts = [one for one in required if _is_string(properties.get(one))]
         if len(texts) != 1 or len(required) != 1:
             raise ValueError(
-                f"{takes}: say what is what, as "
+                f"{takes}: name the arguments, as in "
                 f"{json.dumps({self.tool: {(texts or ['...'])[0]: f'{{{place}}}'}})}"
             )
         return ToolCall(self.tool, {texts[0]: f"{{{place}}}"})
@@ -100,7 +100,7 @@ def _is_string(schema: object) -> bool:
 
 
 def places_in(template: Any) -> set[str]:
-    """The names in braces in a template."""
+    """Returns the placeholders in a template."""
     if isinstance(template, str):
         return set(_PLACE.findall(template))
     inner = template.values() if isinstance(template, Mapping) else template
@@ -110,10 +110,10 @@ def places_in(template: Any) -> set[str]:
 
 
 def filled(template: Any, values: Mapping[str, object]) -> Any:
-    """A template with its places filled in.
+    """Fills the placeholders of a template.
 
-    A text that is one place becomes its value, a number too; with None it is left out of the
-    object or the list that it stands in. Inside a longer text None is nothing.
+    A string that is a single placeholder becomes its value, whatever its type; None removes it from
+    its object or list. Inside a longer string None becomes empty.
     """
     if isinstance(template, str):
         alone = _PLACE.fullmatch(template)
@@ -135,7 +135,7 @@ def _or_nothing(value: Any) -> Any:
 
 
 def of_document(document: Document) -> dict[str, object]:
-    """The values of OF_DOCUMENT."""
+    """Returns the values of OF_DOCUMENT."""
     return {
         "id": document.id,
         "text": document.text,
@@ -150,7 +150,7 @@ def of_document(document: Document) -> dict[str, object]:
 
 
 def of_question(question: Question, k: int) -> dict[str, object]:
-    """The values of OF_QUESTION, but for `each_word`."""
+    """Returns the values of OF_QUESTION, except `each_word`."""
     return {
         "query": question.text,
         "any_word": " OR ".join(f'"{word}"' for word in words(question.text)),
@@ -160,27 +160,27 @@ def of_question(question: Question, k: int) -> dict[str, object]:
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, each once."""
+    """Returns the unique words of a text in lower case."""
     return [*dict.fromkeys(re.findall(r"\w+", text.lower()))]
 
 
 def long_words(text: str) -> list[str]:
-    """Those that are asked for one by one: shorter ones stand in everything."""
+    """Returns the words to search one by one; shorter ones match everything."""
     return [word for word in words(text) if len(word) >= _LEAST]
 
 
 def items(structured: Any, texts: Sequence[str], results: str) -> list[Any]:
-    """What a tool returned, one by one: objects or texts.
+    """Yields the items of a tool's result: objects or texts.
 
-    `results` is where in its JSON they stand, as `data.memories`; else they are the result itself
-    where that is a list, or the first list in it. Raises ValueError where they are not there.
+    `results` is the path of the list in its JSON, such as `data.memories`; by default it is the
+    result itself or the first list in it. Raises ValueError if the path is not found.
     """
     values = [_read(text) for text in texts] if structured is None else [structured]
     return [one for value in values for one in _listed(value, results)]
 
 
 def _read(text: str) -> Any:
-    """The object or the list that a text is, else the text."""
+    """Parses a text to an object or a list; returns other text unchanged."""
     try:
         value = json.loads(text)
     except ValueError:
@@ -196,7 +196,7 @@ def _listed(value: Any, results: str) -> list[Any]:
         value = value[name]
     if isinstance(value, Mapping) and set(value) == {
         "result"
-    }:  # as the SDK wraps what is no object
+    }:  # the SDK wraps values that are not objects
         value = value["result"]
         value = _read(value) if isinstance(value, str) else value
     if isinstance(value, Mapping) and _text_of(value) is None:
@@ -207,11 +207,11 @@ def _listed(value: Any, results: str) -> list[Any]:
 
 
 def hits(found: Sequence[Any], handles: Set[str] | None, nothing: re.Pattern[str]) -> list[Hit]:
-    """Objects and texts as hits.
+    """Converts objects and texts to hits.
 
-    `handles` are those of the haystack, where the tool was told them: what names one is that
-    document, and a text that names several is one hit for each. A text that names none is no hit
-    then, and never is one that says, as `nothing` does, that nothing was found.
+    `handles` are those of the haystack, if the tool received them. An item with a handle is a hit
+    on that document, and a text with several handles is one hit for each. Then a text without a
+    handle is ignored, as is any text that matches `nothing`.
     """
     made: list[Hit] = []
     for one in found:
@@ -224,7 +224,7 @@ def hits(found: Sequence[Any], handles: Set[str] | None, nothing: re.Pattern[str
 
 
 def _of_text(text: str, handles: Set[str]) -> list[Hit]:
-    """A hit for each document that a text names, with the lines from there to the next."""
+    """Yields a hit for each handle in a text, with the lines up to the next one."""
     starts: dict[str, int] = {}
     for match in _HANDLE.finditer(text):
         if match[0] in handles and match[0] not in starts:
@@ -240,7 +240,7 @@ def _of_object(item: Mapping[str, object], handles: Set[str] | None) -> list[Hit
     texts = [*_texts_in(item)]
     sources: list[str] = []
     if handles is not None:
-        # One that stands alone is a document, of whatever haystack; within a text it may be a word.
+        # A handle alone is a document, whatever its haystack; within a text it may be a word.
         sources += [one for one in texts if is_handle(one)]
         sources += [h for one in texts for h in _HANDLE.findall(one) if h in handles]
     text = _text_of(item) or "\n".join(one for one in texts if not is_handle(one))

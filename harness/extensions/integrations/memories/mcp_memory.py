@@ -1,4 +1,4 @@
-"""Any memory that speaks the Model Context Protocol."""
+"""Memories with a Model Context Protocol server as retrievers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOTHING = r"(no|0) [\w ]*(found|results?|matches|memories|entries)\b[^\n]{0,80}"
 
 @dataclass(frozen=True, kw_only=True)
 class McpOptions:
-    """Options of `Mcp`, described there."""
+    """Options of `Mcp`; see there."""
 
     command: str = ""
     url: str = ""
@@ -41,14 +41,14 @@ class McpOptions:
 
 @with_options(McpOptions)
 class Mcp:
-    """A memory behind a server of the Model Context Protocol, by a map of its tools.
+    """A memory behind a Model Context Protocol server, configured by a map of its tools.
 
-    `command` starts the server (with `env`), or `url` is where it runs (streamable HTTP). `add` and
-    `search` name a tool and its arguments: {"remember": {"text": "{text}", "key": "{id}"}}. A
-    `{folder}` in `command` and `env` is an empty folder, another one for each haystack; `reset` is
-    a tool that empties the store of a server that lives on. `results`: where the list of hits
-    stands in the tool's JSON. `nothing` and `error`: what a text looks like that says that nothing
-    was found, and that something failed (regular expressions). `timeout`: seconds a call.
+    `command` starts the server (with `env`), or `url` is its address (streamable HTTP). `add` and
+    `search` map a tool to its arguments: {"remember": {"text": "{text}", "key": "{id}"}}.
+    `{folder}` in `command` and `env` is an empty folder for each haystack; `reset` is a tool that
+    empties the store of a persistent server. `results` is the path of the list of hits in the
+    tool's JSON. `nothing` and `error` are regular expressions for texts that report no hits or a
+    failure. `timeout`: seconds per call.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("mcp",)
@@ -83,7 +83,7 @@ class Mcp:
         if url:
             check_url("retriever 'mcp'", url, TOKEN)
         elif shutil.which((shlex.split(command) or [""])[0]) is None:
-            raise UsageError(f"retriever 'mcp': there is no program {command!r}")
+            raise UsageError(f"retriever 'mcp': program {command!r} not found")
         if env is not None and not isinstance(env, Mapping):
             raise ValueError(f'env is a table, as {{"NAME": "{{folder}}/file"}}, not {env!r}')
         self._command, self._url = command, url
@@ -92,14 +92,13 @@ class Mcp:
         self._env = {str(name): str(value) for name, value in (env or {}).items()}
 
     def index(self, corpus: Corpus) -> Awaitable[None]:
-        """Begin with an empty store, and add each document, in time order.
+        """Adds each document to an empty store, in time order.
 
-        A server that lives on is used by one process of this machine after the other. Raises
-        RunError where the server does not start, has no such tool or argument, and where its store
-        is not empty.
+        Processes on this machine take turns at a persistent server. Raises RunError if the server
+        does not start, a tool or argument is missing, or the store is not empty.
         """
         if self._service_lock is not None:
-            self._service_lock.acquire()  # here and not in the loop, where others would wait too
+            self._service_lock.acquire()  # not in the event loop, which others share
         return self._take_in(corpus)
 
     async def _take_in(self, corpus: Corpus) -> None:
@@ -118,23 +117,23 @@ class Mcp:
             await self._call(add, forms.of_document(document))
 
     async def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
-        """The hits of each question, at most k, in the server's order."""
+        """Returns at most k hits per query, in the server's order."""
         if self._service_lock is not None and not self._service_lock.owned:
             raise RuntimeError(
-                f"{self._url} may have been given another haystack since, by another retriever or "
+                f"{self._url} may hold another haystack by now, added by another retriever or "
                 "run: index again"
             )
         return [[] if self._empty else (await self._ask(query, k))[:k] for query in queries]
 
     def report(self) -> dict[str, object]:
-        """What the server calls itself, and how often each tool was called."""
+        """Returns the server's name, and the number of calls of each tool."""
         report: dict[str, object] = {"server": self._server, "tool_calls": dict(self._calls)}
         if self._service_lock is not None and self._service_lock.waited >= 0.1:
             report["waited_seconds"] = self._service_lock.waited
         return report
 
     def release(self) -> bool:
-        """Let others use a server that lives on; whether it is to be indexed again."""
+        """Releases a persistent server to others; returns whether indexing must be repeated."""
         if self._service_lock is None:
             return False
         held = self._service_lock.owned
@@ -142,7 +141,7 @@ class Mcp:
         return held
 
     def close(self) -> Awaitable[None]:
-        """Leave the server, end it where it was started here, and remove its folder."""
+        """Disconnects, stops a server started here, and deletes its folder."""
         if self._service_lock is not None:
             self._service_lock.release()
         return self._leave()
@@ -164,7 +163,7 @@ class Mcp:
         return await Session.opened(started(command, forms.filled(self._env, place)), self._timeout)
 
     async def _prepared(self, session: Session) -> ToolCall:
-        """The tool that adds. Raises RunError where a tool is not as the parameters say."""
+        """Returns the tool that adds. Raises RunError if a tool does not match the parameters."""
         self._server = session.server()
         tools = await session.tools()
         for call in filter(None, (self._add, self._search, self._reset)):
@@ -180,20 +179,20 @@ class Mcp:
             raise RunError(f"retriever 'mcp': {error}") from None
 
     async def _refuse_what_is_there(self, text: str) -> None:
-        """Raises RunError where the store is not empty: it would answer with what is not ours."""
+        """Raises RunError if the store is not empty, since it would return other documents."""
         try:
             found = await self._ask(Question(text), 1)
-        except RuntimeError:  # several cannot search where there is nothing
+        except RuntimeError:  # some fail to search an empty store
             return
         if found:
             raise RunError(
-                "retriever 'mcp': the server's store is not empty at the beginning of a haystack "
-                f"(it returned {found[0].text[:60]!r}): keep it in {{folder}}, by command= or "
-                "env=, or name a tool that empties it, reset="
+                "retriever 'mcp': the server's store is not empty at the start of a haystack (it "
+                f"returned {found[0].text[:60]!r}): use {{folder}} in command= or env=, or pass a "
+                "tool that empties it, reset="
             )
 
     async def _ask(self, question: Question, k: int) -> list[Hit]:
-        """Its hits; asked word by word, those that the most words found first."""
+        """Returns hits; with word-by-word search, those matching the most words first."""
         values = forms.of_question(question, k)
         if not forms.words(question.text):
             return []
@@ -215,7 +214,7 @@ class Mcp:
 
     async def _call(self, call: ToolCall, values: Mapping[str, object]) -> tuple[Any, list[str]]:
         if self._session is None:
-            raise RuntimeError("there is no session: index() comes first")
+            raise RuntimeError("no session: call index() first")
         self._calls[call.tool] += 1
         given = forms.filled(call.arguments or {}, values)
         structured, texts = await self._session.call(call.tool, given)
@@ -229,4 +228,4 @@ def _pattern(given: str, name: str) -> re.Pattern[str]:
     try:
         return re.compile(given, re.IGNORECASE)
     except re.error as error:
-        raise ValueError(f"{name} is no regular expression: {error}") from None
+        raise ValueError(f"{name} is not a regular expression: {error}") from None

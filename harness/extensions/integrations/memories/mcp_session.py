@@ -1,4 +1,4 @@
-"""A session with a server of the Model Context Protocol, by the official SDK."""
+"""Session with a Model Context Protocol server, through the official SDK."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from harness.io.masking import from_environment, masked
 from harness.io.records import convert
 
 TOKEN = "HARNESS_MCP_TOKEN"
-"""The environment variable whose value is sent as bearer token; it is never written down."""
+"""Environment variable with the bearer token, which is never recorded."""
 
 _READ, _TOLD = 1 << 16, 2000
-"""Bytes of the server's stderr that are read, so that no secret is cut before it is masked, and
-characters that an error shows."""
+"""Bytes read from the server's stderr (enough to mask secrets before truncation), and characters
+shown in an error.
+"""
 
 
 _WATCHED = """
@@ -29,14 +30,13 @@ exec 9< "$0"
 (read -r _ <&9 || kill -s KILL -- "-$$" || kill -s KILL "$$") < /dev/null > /dev/null 2>&1 &
 exec 9<&- "$@"
 """
-"""Becomes the command behind the name of a pipe, once a process beside it reads from that."""
+"""Shell wrapper that runs the command and kills it when the pipe closes."""
 
 
 class Session:
-    """One connection, and the process of the server where it is started here.
+    """One connection, and the server process if it was started here.
 
-    What the SDK opens has to be closed by the task that opened it, so that a task of its own holds
-    the connection from `opened` to `close`.
+    The SDK requires the same task to open and close a connection, so a dedicated task holds it.
     """
 
     def __init__(self, transport: Callable[[IO[str]], Any], timeout: float) -> None:
@@ -48,13 +48,13 @@ class Session:
 
     @classmethod
     async def opened(cls, transport: Callable[[IO[str]], Any], timeout: float) -> Session:
-        """Connect. Raises RunError where that fails."""
+        """Connects. Raises RunError on failure."""
         session = cls(transport, timeout)
         try:
             await asyncio.wait_for(asyncio.shield(session._client), timeout)
         except Exception as error:
             said = (
-                f"no answer in {timeout:g} s" if isinstance(error, TimeoutError) else _said(error)
+                f"no response in {timeout:g} s" if isinstance(error, TimeoutError) else _said(error)
             )
             told = session._told()
             await session.close()
@@ -62,7 +62,7 @@ class Session:
         return session
 
     async def tools(self) -> dict[str, ToolSchema]:
-        """The schema of each tool's arguments."""
+        """Returns the argument schema of each tool."""
         found: dict[str, ToolSchema] = {}
         cursor = None
         while True:
@@ -75,14 +75,14 @@ class Session:
                 return found
 
     def server(self) -> str:
-        """The server's name and version; empty where it does not say."""
+        """Returns the server's name and version, or an empty string."""
         info = self._client.result().server_info
         return "" if info is None else f"{info.name} {info.version}".strip()
 
     async def call(self, tool: str, arguments: Mapping[str, object]) -> tuple[Any, list[str]]:
-        """What a tool returns: its structured content, None without, and its texts.
+        """Calls a tool; returns its structured content (or None) and its texts.
 
-        Raises RuntimeError for what it says is an error.
+        Raises RuntimeError if the tool reports an error.
         """
         try:
             result = await self._client.result().call_tool(tool, dict(arguments))
@@ -94,9 +94,9 @@ class Session:
         return result.structured_content, texts
 
     async def close(self) -> None:
-        """Close the connection; a server that was started here is ended."""
+        """Closes the connection and stops a server started here."""
         self._leave.set()
-        if not self._client.done():  # it still waits for the server
+        if not self._client.done():  # still waiting for the server
             self._task.cancel()
         await asyncio.wait([self._task])
         self._stderr.close()
@@ -110,12 +110,12 @@ class Session:
                 self._client.set_result(client)
                 await self._leave.wait()
         except Exception as error:
-            # After it was open, a connection that broke fails each call; leaving it says no more.
+            # A broken connection already fails each call; ignore errors on leaving it.
             if not self._client.done():
                 self._client.set_exception(error)
 
     def _told(self) -> str:
-        """The end of what the server wrote on stderr."""
+        """Returns the end of the server's stderr."""
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - _READ))
         lines = masked(self._stderr.read())[-_TOLD:].strip().splitlines()
@@ -123,9 +123,9 @@ class Session:
 
 
 def started(command: str, variables: Mapping[str, str]) -> Callable[[IO[str]], Any]:
-    """The connection to a server that is started: over its standard input and output.
+    """Starts a server and connects over its standard input and output.
 
-    It ends with this process, however that goes: also one that does not mind the end of its input.
+    The server ends with this process, even if it ignores the end of its input.
     """
 
     @asynccontextmanager
@@ -145,8 +145,9 @@ def started(command: str, variables: Mapping[str, str]) -> Callable[[IO[str]], A
 
 @contextmanager
 def _alive() -> Iterator[str]:
-    """The name of a pipe that is written to at the end of this block; where nothing was written
-    before it is closed, this process was killed."""
+    """Yields the name of a pipe that is written at the end of this block; a close without a write
+    means that this process was killed.
+    """
     with TemporaryFolder("pipe") as folder:
         path = os.path.join(folder, "alive")
         os.mkfifo(path)
@@ -159,7 +160,7 @@ def _alive() -> Iterator[str]:
 
 
 def at(url: str, timeout: float) -> Callable[[IO[str]], Any]:
-    """The connection to a server that runs elsewhere: streamable HTTP."""
+    """Connects to a running server: streamable HTTP."""
 
     @asynccontextmanager
     async def transport(stderr: IO[str]) -> AsyncIterator[Any]:
@@ -168,7 +169,7 @@ def at(url: str, timeout: float) -> Callable[[IO[str]], Any]:
 
         token = from_environment(TOKEN)
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        limits = httpx2.Timeout(timeout, read=None)  # a call has its own; a stream may be silent
+        limits = httpx2.Timeout(timeout, read=None)  # calls have their own; streams may be silent
         async with (
             httpx2.AsyncClient(headers=headers, timeout=limits) as client,
             streamable_http_client(url, http_client=client) as streams,
@@ -179,7 +180,7 @@ def at(url: str, timeout: float) -> Callable[[IO[str]], Any]:
 
 
 def _said(error: BaseException) -> str:
-    """The error within the groups in which the SDK's tasks hand it on, in one line."""
+    """Returns the innermost error of the SDK's exception groups, in one line."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return f"{type(error).__name__}: {' '.join(str(error).split())}"

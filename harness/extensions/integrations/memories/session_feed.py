@@ -1,4 +1,4 @@
-"""What a memory is told: a haystack's documents in time order, by session or turn by turn."""
+"""Feeds a haystack's documents to a memory in time order, by session or turn."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ BATCHES = ("session", "turn")
 
 @dataclass(frozen=True)
 class Batch:
-    """Documents that a memory is told at once, of one session."""
+    """Documents of one session that are added together."""
 
     documents: Sequence[Document]
 
     @property
     def date(self) -> datetime | None:
-        """When it was said, by the dataset's own clock: the date of the first dated document."""
+        """Returns the date of the first dated document."""
         stamps = (document.timestamp for document in self.documents)
         return next((as_datetime(stamp) for stamp in stamps if stamp is not None), None)
 
     @property
     def source(self) -> str | None:
-        """The document that everything here comes from; None where there are several.
+        """Returns the only document of the batch, or None if there are several.
 
-        What a memory makes of twenty turns it made of one or two of them, and nobody knows which.
-        To name all twenty would be credit for nineteen that it may never have looked at; so none is
-        named, and the text decides.
+        A memory extracted from twenty turns usually derives from one or two of them. Naming all
+        twenty would credit documents that it may not have used, so none is named and the text is
+        matched instead.
         """
         return self.documents[0].id if len(self.documents) == 1 else None
 
 
 def batches(corpus: Corpus, by: str, name: str) -> Iterator[Batch]:
-    """The corpus in time order, a session or a document at once; `name` stands at the progress.
+    """Yields the corpus in time order, in sessions or documents; `name` labels the progress bar.
 
-    Raises ValueError for a `by` that is not in BATCHES.
+    Raises ValueError if `by` is not in BATCHES.
     """
     from tqdm import tqdm
 
@@ -60,21 +60,21 @@ def batches(corpus: Corpus, by: str, name: str) -> Iterator[Batch]:
 
 
 def check_batch(by: str) -> str:
-    """`by` itself. Raises ValueError where it is not in BATCHES."""
+    """Returns `by`. Raises ValueError if it is not in BATCHES."""
     if by not in BATCHES:
         raise ValueError(f"batch must be {' or '.join(BATCHES)}, not {by!r}")
     return by
 
 
 def role(document: Document) -> str:
-    """user or assistant; a speaker with a name of their own is a user."""
+    """Returns user or assistant; a named speaker is a user."""
     return document.speaker if document.speaker in ROLES else "user"
 
 
 def line(document: Document, roles: bool = False) -> str:
-    """What was said, with the speaker's name before it unless it stands there already.
+    """Formats a turn with the speaker's name, unless the text starts with it.
 
-    user and assistant are no names, and are written only with `roles`.
+    user and assistant are not names and are included only with `roles`.
     """
     name, text = document.speaker, document.content
     if not name or (name in ROLES and not roles):

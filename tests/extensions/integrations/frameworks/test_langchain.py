@@ -167,7 +167,7 @@ def test_what_cannot_be_built_is_said_before_the_run(tmp_path: Path) -> None:
 
 
 def test_what_is_no_retriever_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(TypeError, match="a list is no BaseRetriever or VectorStore"):
+    with pytest.raises(TypeError, match="a list is not a BaseRetriever or VectorStore"):
         LangChain(f"{_simple(tmp_path)}:make").index(corpus(NOTES))
 
 

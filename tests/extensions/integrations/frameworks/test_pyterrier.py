@@ -166,7 +166,7 @@ def test_what_cannot_retrieve_is_said(pipelines: Path) -> None:
     ):
         with pytest.raises(UsageError, match=message):
             RetrieverSpec("pyterrier", {"build": build, "options": options}).build()
-    with pytest.raises(TypeError, match=r"a _Documents is no pyterrier.Transformer"):
+    with pytest.raises(TypeError, match=r"a _Documents is not a pyterrier.Transformer"):
         made(pipelines, "nothing").index(corpus(NOTES))
     rewrites = made(pipelines, "rewrites")
     rewrites.index(corpus(NOTES))

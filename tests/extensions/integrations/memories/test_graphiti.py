@@ -135,7 +135,7 @@ def test_a_date_that_the_model_fails_to_give_is_an_error(
 ) -> None:
     memory = make()
     endpoint.fail(CHAT, Failure(), Failure(), Failure(500))  # entities, facts, the first date
-    with pytest.raises(RuntimeError, match="graphiti went on after"):
+    with pytest.raises(RuntimeError, match="graphiti continued after"):
         memory.index(corpus(MIRA))
 
 

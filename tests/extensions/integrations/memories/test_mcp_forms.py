@@ -52,15 +52,15 @@ def test_a_tool_alone_is_filled_by_its_schema_or_refused() -> None:
     one = ToolSchema(properties={"note": text, "tags": {"type": "array"}}, required=["note"])
     assert ToolCall("add", None).by_schema(one, "text") == ToolCall("add", {"note": "{text}"})
     two = ToolSchema(properties={"key": text, "note": text}, required=["key", "note"])
-    with pytest.raises(ValueError, match="takes key, note: say what is what"):
+    with pytest.raises(ValueError, match="takes key, note: name the arguments"):
         ToolCall("add", None).by_schema(two, "text")
     for arguments, said in [
-        ({"key": "{id}"}, "takes key, note: 'note' is required, and not given"),
+        ({"key": "{id}"}, "takes key, note: 'note' is required, but missing"),
         ({"key": "{id}", "note": "{text}", "tag": "x"}, "takes key, note, and no 'tag'"),
     ]:
         with pytest.raises(ValueError, match=said):
             ToolCall("add", arguments).by_schema(two, "text")
-    with pytest.raises(ValueError, match=r"has \{txt\}; there are \{id\}, \{text\}"):
+    with pytest.raises(ValueError, match=r"has \{txt\}; valid placeholders are \{id\}, \{text\}"):
         ToolCall.read({"add": {"note": "{txt}"}}, "add", forms.OF_DOCUMENT)
 
 

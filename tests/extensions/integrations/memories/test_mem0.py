@@ -186,7 +186,7 @@ def test_an_embedding_that_fails_after_the_extraction_is_an_error(
 ) -> None:
     memory = make()
     endpoint.fail(EMBEDDINGS, Failure(), Failure(), Failure(500), Failure(500))
-    with pytest.raises(RuntimeError, match="mem0 went on after"):
+    with pytest.raises(RuntimeError, match="mem0 continued after"):
         memory.index(corpus(MIRA))
 
 
