@@ -15,7 +15,7 @@ LINES = {
     "adapters": 5_870,
     "harness/analysis": 7_300,
     "harness/cli": 5_250,
-    "harness/datasets": 3_700,
+    "harness/datasets": 3_695,
     "harness/extensions/answers": 5_770,
     "harness/extensions/cluster": 800,
     "harness/extensions/dense": 1_680,

@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RemoteFile:
-    """A raw file at its publisher's, pinned by its hash.
+    """A published raw file, pinned by its hash.
 
     `url` is https://..., or hf://datasets/OWNER/NAME@REVISION/PATH for the Hugging Face hub. `md5`
-    stands in where the publisher gives nothing better. `splits`: only these need it (none: all do).
+    is for publishers that give no sha256. `splits`: the splits that need the file (empty: all).
     """
 
     name: str
@@ -40,11 +40,11 @@ class Variant:
 
     The first of `granularities`, `texts` and `splits` is the default. `pinned` holds the sha256 of
     files inside an archive, or of a local copy's files, by name. `k` is the default depth of a
-    ranking, `depths` that of certain granularities. `exclude_self`: a document whose id equals the
-    query's is left out of its ranking, as BEIR does. `unknown_documents`: `keep` or `refuse`
-    judgements of documents the corpus lacks. `as_of`: its questions are never asked otherwise than
-    as of their time. `without_source`: what is said where a source is needed and was not given.
-    `mean_over`: `categories` where the publisher's number is the mean of the categories' means.
+    ranking, `depths` overrides it by granularity. `exclude_self`: removes a document with the id of
+    the query from its ranking, as BEIR does. `unknown_documents`: `keep` or `refuse` judgements of
+    documents that the corpus lacks. `as_of`: questions always see only earlier documents.
+    `without_source`: the error message for a missing `--source`. `mean_over`: `categories` if the
+    publisher reports the mean of the category means.
     """
 
     name: str
@@ -80,7 +80,7 @@ class DatasetConfig:
 
     @property
     def as_of(self) -> bool:
-        """Whether each question is put to what had been said when it is asked."""
+        """Whether each question sees only the documents dated before it."""
         return self.split.endswith(AS_OF)
 
     @property
@@ -125,9 +125,8 @@ class Adapter(Protocol):
         ...
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Turn the raw files into documents, haystacks, queries and judgements.
-
-        And into changes of what was said (`out.change`), where the files tell any.
+        """Convert the raw files to documents, haystacks, queries, judgements and, if there are any,
+        changes of documents (`out.change`).
         """
         ...
 

@@ -1,6 +1,6 @@
-"""Writes a dataset whose questions are asked as of their own time.
+"""Writes a dataset in which each question sees only the documents dated before it.
 
-Of each haystack there is one for each time at which it is asked: what had been said by then.
+Each haystack is split into one haystack per question time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.schema import as_datetime
 
 
 class AsOfWriter(DatasetWriter):
-    """Writes a dataset whose questions are asked as of their own time."""
+    """Writes a dataset in which each question sees only the documents dated before it."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -45,7 +45,7 @@ class AsOfWriter(DatasetWriter):
             del self._said[row], self._ids[row]
 
     def finish(self) -> None:
-        """As a writer does; raises UsageError where no question is dated, or nothing was said."""
+        """Split the haystacks and finish. Raises UsageError if no question or document is dated."""
         asked = dict(zip(self._queries, self._query_columns["timestamp"], strict=True))
         haystack_of = dict(zip(self._queries, self._query_haystack, strict=True))
         whole, changes = self._haystack_columns, self._changes
@@ -71,7 +71,7 @@ class AsOfWriter(DatasetWriter):
         super().finish()
 
     def _leave_out_what_came_later(self, there: dict[str, set[int]]) -> None:
-        """Judgements of documents that were said after the question was asked."""
+        """Drop judgements of documents that are later than the question."""
         haystack = dict(zip(self._queries, self._query_haystack, strict=True))
         rows = {id_: row for row, id_ in enumerate(self._ids)}
         judged, kept = self._judged, []
@@ -100,8 +100,7 @@ def _until(
     when: int | None,
     said: Sequence[int | None],
 ) -> tuple[list[int], list[int] | None]:
-    """Rows of what was said until `when` (None: all), and their dates where the haystack has its
-    own."""
+    """Rows of the documents up to `when` (None: all), and the haystack's own dates, if any."""
     chosen = range(len(said)) if rows is None else rows
     dates = [said[row] for row in chosen] if stamps is None else stamps
     kept = [i for i, t in enumerate(dates) if when is None or t is None or t <= when]

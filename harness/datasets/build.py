@@ -112,7 +112,7 @@ def _convert(request: PrepareRequest, raw: SourceFiles, source: Path) -> Manifes
         from harness.datasets.as_of import AsOfWriter
 
         writer = AsOfWriter
-    # Hashing lets go of the interpreter lock, so it runs beside the parsing.
+    # Hashing releases the interpreter lock, so it runs while the files are parsed.
     with ThreadPoolExecutor(1) as pool, folder_aside(request.folder) as folder:
         records = pool.submit(_raw_records, raw)
         with (

@@ -1,4 +1,4 @@
-"""Resolves the changes of documents (updates, forgetting) to rows, and refuses impossible ones."""
+"""Resolves changes of documents (updates and deletions) to rows, and rejects invalid ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Held = tuple[Sequence[int] | None, Sequence[int] | None]
 
 
 class _DatedRow(NamedTuple):
-    """A document's row, and when it was said in a haystack."""
+    """A document's row, and its date in a haystack."""
 
     row: int
     timestamp: int | None
@@ -25,11 +25,11 @@ class _DatedRow(NamedTuple):
 def with_rows(
     changes: Sequence[tuple[Change, str]], haystacks: Mapping[str, Held], documents: Path
 ) -> dict[str, list[Any]]:
-    """The columns of manifest.CHANGES, in the order of haystacks and, in each, of time.
+    """Returns the columns of manifest.CHANGES, sorted by haystack and time.
 
-    `changes` come with their place, for errors; `documents` is the finished table of documents.
-    Raises UsageError for an unknown kind, haystack or document, an update by nothing or by itself,
-    a change before its documents were said, and one that stands twice.
+    `changes` are paired with their location, for errors; `documents` is the finished document
+    table. Raises UsageError for an unknown kind, haystack or document, an update without a new
+    document or by itself, a change that precedes its documents, and a duplicate.
     """
     with pa.memory_map(str(documents)) as source:
         table = pa.ipc.open_file(source).read_all().select(["id", "timestamp"])

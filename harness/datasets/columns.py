@@ -43,10 +43,10 @@ def typed(field: pa.Field, values: Sequence[Any]) -> pa.Array:
 
 
 class ContentHash:
-    """A sha256 over the values of one table, whatever its batches, padding or Arrow version.
+    """A sha256 of the values of one table, independent of batches, padding and Arrow version.
 
-    Each column is hashed by itself (lengths apart from bytes), so cutting the same rows into other
-    batches gives the same digest.
+    Each column is hashed separately (lengths and bytes apart), so the digest does not depend on how
+    the rows are split into batches.
     """
 
     def __init__(self, schema: pa.Schema) -> None:
@@ -162,7 +162,7 @@ class TableFile:
             self._end()
 
     def abandon(self) -> None:
-        """Close a file that will be thrown away, whatever state it is in."""
+        """Close a file that will be deleted, in any state."""
         if self._open:
             with suppress(OSError):
                 self._wait()
@@ -189,9 +189,9 @@ class TableFile:
         self._file.close()
 
     def heads(self) -> npt.NDArray[np.int64]:
-        """What of the closed file is in no column, (n, 2): from where to where.
+        """Byte ranges of the closed file outside the columns, shape (n, 2).
 
-        The schema, what stands before each batch (after a mark, its own length), and the end.
+        These are the schema, the header of each batch (a marker and its length), and the footer.
         """
         found = [(0, self._begun[0])]
         with open(self._path, "rb") as file:

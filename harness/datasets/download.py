@@ -25,9 +25,9 @@ from harness.io.files import digest, fsync_path
 
 _BLOCK = 1 << 18
 _SILENCE = 30.0  # seconds without a byte before a connection counts as cut
-_LEAST = 1 << 16  # bytes a minute, with fewer of which it does too: no line is so slow
+_LEAST = 1 << 16  # bytes per minute; a slower download counts as stalled
 _MINUTE = 60.0
-_FAILURES = 5  # in a row, none of which brought anything new
+_FAILURES = 5  # consecutive attempts without progress
 _LONGEST_WAIT = 300.0  # seconds; the hub counts requests in windows of five minutes
 _PASSING = {408, 429, 500, 502, 503, 504}
 _COUNT = re.compile("[0-9]{1,19}")  # of bytes or seconds; what is longer is none
@@ -37,9 +37,9 @@ _LOCAL_COPY = "or give a local copy with --source PATH"
 
 @dataclass(frozen=True)
 class DownloadSource:
-    """Where a file is got. `advice` says, by HTTP status, what a person can do about a refusal.
+    """The location of a file. `advice` maps an HTTP status to a remedy for error messages.
 
-    `headers` go to the first host only, never on to where it redirects: they may hold a token.
+    `headers` go to the first host only, not to redirects, as they may contain a token.
     """
 
     url: str
@@ -49,7 +49,7 @@ class DownloadSource:
 
 
 class _BrokenError(Exception):
-    """An attempt that failed but the next may not; `wait` is what the server asked for, seconds."""
+    """Raised when an attempt fails but a retry may succeed; `wait`: Retry-After in seconds."""
 
     def __init__(self, reason: str, *, wait: float | None = None, reached: bool = True) -> None:
         super().__init__(reason)
@@ -58,14 +58,14 @@ class _BrokenError(Exception):
 
 
 def transfer(source: DownloadSource, part: Path, *, resume: bool, size: int, quiet: bool) -> None:
-    """Download the whole of `source` to `part`, on the disk when this returns.
+    """Download `source` to `part`, and flush it to disk.
 
-    With `resume`, what `part` holds already is continued; without, every attempt starts afresh.
-    `size` (bytes, 0: unknown) is for the progress bar until the server says it. What came before
-    an error, or before Ctrl-C, stays in `part`.
+    With `resume`, a partial file is continued; otherwise every attempt starts from the beginning.
+    `size` (bytes, 0: unknown) is for the progress bar until the server reports it. After an error
+    or Ctrl-C the partial download is kept in `part`.
 
-    Raises RunError when the server cannot be reached, refuses, or breaks off again and again;
-    OSError when the disk is full or cannot be written.
+    Raises RunError when the server is unreachable, refuses, or keeps closing the connection;
+    OSError when the disk is full or not writable.
     """
     from tqdm import tqdm
 
@@ -187,7 +187,7 @@ def _status(error: HTTPError) -> str:
 
 
 def _extent(response: HTTPResponse) -> tuple[int, int]:
-    """First byte sent, and size of the whole file (0: the server does not say)."""
+    """Returns the offset of the first byte sent, and the total size (0: unknown)."""
     if response.status == 200:
         length = (response.headers.get("Content-Length") or "").strip()
         return 0, int(length) if _COUNT.fullmatch(length) else 0
@@ -229,8 +229,7 @@ def _asked_wait(headers: Message) -> float | None:
 
 
 class _Redirects(HTTPRedirectHandler):
-    """Follows redirects over HTTP, from https to https alone; a token goes on to the same origin
-    only."""
+    """Follows HTTP redirects, never from https to http; a token is sent to the same origin only."""
 
     def redirect_request(
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Any, newurl: str
@@ -261,16 +260,15 @@ _REFUSED = (
 
 
 def fetch(file: RemoteFile, folder: Path, *, quiet: bool = True) -> Path:
-    """Download `file` into `folder` unless it is there, check its hash, and return its path.
+    """Download `file` into `folder` unless it exists, check its hash, and return its path.
 
-    What the Hugging Face cache already holds is linked, not downloaded again. A download that is
-    cut, or whose process is stopped, goes on where it was (`.NAME.part`), in this process or the
-    next; only a file with a pinned hash does, since nothing else could prove the joined parts. The
-    caller sees to it that no other process downloads into `folder` at the same time.
+    Files in the Hugging Face cache are linked, not downloaded again. An interrupted download is
+    resumed from `.NAME.part`, in this process or the next, but only if its hash is pinned, since
+    the joined parts could not be verified otherwise. The caller must hold a lock on `folder`.
 
-    Raises FileUnavailableError, a RunError that says where a person gets the file, when it cannot
-    be downloaded (no network, offline mode, refused, missing) or is not the pinned one; OSError
-    when `folder` cannot be written or its disk is full.
+    Raises FileUnavailableError, a RunError with instructions for getting the file, when it cannot
+    be downloaded (no network, offline mode, refused, missing) or its hash is wrong; OSError when
+    `folder` is not writable or its disk is full.
     """
     try:
         return _fetch(file, folder, quiet)
@@ -363,9 +361,9 @@ class HubFile:
 
 
 def hub_files(repo: str, revision: str) -> list[RemoteFile]:
-    """The files of a dataset repository of the hub at a revision; names are their paths there.
+    """Lists the files of a Hugging Face dataset repository at a revision, named by their paths.
 
-    What the hub keeps apart (LFS) is pinned by its hash. Raises RunError when the hub does not say.
+    LFS files are pinned by their hash. Raises RunError when the hub does not list the files.
     """
     if offline():
         raise RunError(

@@ -1,18 +1,16 @@
-"""A prepared dataset as files that other tools read: BEIR, MTEB, TREC, or JSONL.
+"""Exports a prepared dataset to formats of other tools: BEIR, MTEB, TREC, or JSONL.
 
-* `jsonl` loses nothing: documents.jsonl, queries.jsonl, qrels.jsonl and, where something was
-  changed, changes.jsonl, as the dataset `labelled` reads them back.
-* `beir`: corpus.jsonl, queries.jsonl, qrels/<split>.tsv. Abilities, dates and the like stand under
-  `metadata`, where BEIR's tools keep what they do not use.
-* `mteb`: a repository of the hub as mteb loads them; which documents are whose
-  is its `top_ranked`.
-* `trec`: documents.jsonl (TREC has no one format of documents), topics.tsv, qrels.txt.
+* `jsonl` is lossless: documents.jsonl, queries.jsonl, qrels.jsonl and, if the dataset has changes,
+  changes.jsonl; the dataset `labelled` reads them.
+* `beir`: corpus.jsonl, queries.jsonl, qrels/<split>.tsv. Abilities, dates and similar fields are
+  in `metadata`, which BEIR's tools ignore.
+* `mteb`: a Hugging Face repository that mteb loads; `top_ranked` lists the documents of each query.
+* `trec`: documents.jsonl (TREC has no standard document format), topics.tsv, qrels.txt.
 
-BEIR, MTEB and TREC know one corpus and one answer key. Of a dataset whose queries have haystacks of
-their own, haystacks.jsonl says which documents are whose; an id that stands for different
-documents in different haystacks becomes `haystack/id`. Of several qrels sets the default one is
-written, without its evidence ids. Judgements of documents that the corpus lacks are kept. Changes
-are left out: none of the three formats has them.
+BEIR, MTEB and TREC support one corpus and one answer key. If queries have different haystacks,
+haystacks.jsonl lists the documents of each; an id with different documents in different haystacks
+becomes `haystack/id`. Only the default qrels set is exported, without evidence ids. Judgements of
+documents that the corpus lacks are kept. Changes are omitted, as none of these formats has them.
 """
 
 from __future__ import annotations
@@ -447,7 +445,7 @@ def _default_key(dataset: Dataset, names: list[str]) -> Iterator[tuple[str, str,
 
 
 def _holds_all(dataset: Dataset, haystack: int) -> bool:
-    """True for a haystack of all documents, said when the documents were."""
+    """True for a haystack of all documents with their own dates."""
     if dataset.haystack_size(haystack) < len(dataset.documents):
         return False
     own = dataset.documents.column("timestamp").combine_chunks()
@@ -455,9 +453,9 @@ def _holds_all(dataset: Dataset, haystack: int) -> bool:
 
 
 def _homes(dataset: Dataset) -> dict[int, dict[str, int | None]]:
-    """Haystacks of each row, with the time of the document there where that is the haystack's own.
+    """Haystacks of each row, with the document's date if the haystack overrides it.
 
-    Haystacks of all documents are left out.
+    Haystacks of all documents are omitted.
     """
     homes: dict[int, dict[str, int | None]] = {}
     own = dataset.documents.column("timestamp")

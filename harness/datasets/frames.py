@@ -35,10 +35,10 @@ def frames_folder(frames: Mapping[str, Frame], name: str, home: Path) -> Iterato
 
 
 def write_frames(frames: Mapping[str, Frame], folder: Path) -> Path:
-    """Write the tables into a folder of their own below `folder`, which it returns.
+    """Write the tables into a new subfolder of `folder`, and return its path.
 
-    Equal tables have the same folder, so that what was made of them is found again. Raises
-    UsageError for other names than ROLES, without documents or queries, and for what is no table.
+    Equal tables have the same subfolder, so the dataset prepared from them is reused. Raises
+    UsageError for names other than ROLES, missing documents or queries, and invalid tables.
     """
     for name in frames:
         if name not in ROLES:
@@ -53,7 +53,7 @@ def write_frames(frames: Mapping[str, Frame], folder: Path) -> Path:
             if name in frames:
                 path = Path(aside) / f"{name}.parquet"
                 table = as_table(frames[name], f"source[{name!r}]").replace_schema_metadata(None)
-                # Objects without a field, as BEIR's metadata, say nothing and cannot be written.
+                # Structs without fields, such as BEIR's metadata, cannot be written to Parquet.
                 said = [i for i, one in enumerate(table.schema.types) if not _is_empty(one)]
                 table = table.select(said)
                 try:

@@ -63,7 +63,7 @@ CHANGES = pa.schema(
         ("kind", pa.string()),
         ("document", pa.int32()),  # row
         ("timestamp", pa.int64()),
-        ("by", pa.int32()),  # row; null: no document says so
+        ("by", pa.int32()),  # row; null: no document states the change
     ]
 )
 FILES = {
@@ -114,9 +114,9 @@ class RawFile(Record):
 class Manifest(ChecksummedRecord, omit_defaults=False):
     """All metadata of a prepared dataset; its tables hold the rest.
 
-    `raw`: the files that were read; `origin`: what came through another package, which checks its
-    own files. `own_files`: the dataset is of the user's own data. `mean_over`: `categories` where
-    the publisher's number is the mean of the categories' means.
+    `raw`: the files that were read; `origin`: content loaded by another package, which checks its
+    own files. `own_files`: the dataset was prepared from the user's own data. `mean_over`:
+    `categories` if the publisher reports the mean of the category means.
     """
 
     name: str
@@ -147,17 +147,17 @@ class Manifest(ChecksummedRecord, omit_defaults=False):
 
     @property
     def published(self) -> bool | None:
-        """`official`; None for the user's own files, which nobody published."""
+        """`official`; None for the user's own files, which are not published."""
         return None if self.own_files else self.official
 
     @property
     def ids_only(self) -> bool:
-        """Whether texts, and the documents that nobody judged, are not there."""
+        """Whether the dataset has no texts and only judged documents."""
         return self.text == IDS_ONLY
 
     @property
     def as_of(self) -> bool:
-        """Whether each question is put to what had been said when it is asked (see AsOfWriter)."""
+        """Whether each question sees only the documents dated before it (see AsOfWriter)."""
         return self.split.endswith(AS_OF)
 
     def write(self, folder: Path) -> None:

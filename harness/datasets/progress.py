@@ -50,7 +50,7 @@ class _Log:
             self._say(f"{self._done:,} {self._unit} in {duration(monotonic() - self._began)}")
 
     def set_postfix_str(self, said: str, refresh: bool = True) -> None:
-        """What is said beside how far it is; to `refresh` it is to give a line, if one is due."""
+        """Sets the text next to the progress; `refresh` prints a line if one is due."""
         self._beside = said
         if refresh and said and monotonic() >= self._next:
             self.update(0)
@@ -59,7 +59,7 @@ class _Log:
         """n more are done."""
         now = monotonic()
         if n and not self._done:
-            # What came before the first, such as an index, is no part of the rate.
+            # The time before the first item, such as indexing, does not count for the rate.
             self._counted_from, self._first = now, n
         self._done += n
         if now < self._next or self._done == self._total:

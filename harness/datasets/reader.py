@@ -43,7 +43,7 @@ class Documents(Sequence[Document]):
         self.mapped = mapped
         self._blocks = blocks
         self._batches = table.to_batches()  # where columns end elsewhere, cut as all of them are
-        self._checked: set[str] = set()  # columns of which nothing is left to look at
+        self._checked: set[str] = set()  # columns that are fully checked
         starts = np.cumsum([0] + [len(batch) for batch in self._batches])
         self.starts: list[int] = starts.tolist()
 
@@ -75,7 +75,7 @@ class Documents(Sequence[Document]):
         return Documents(self._table.slice(0, 0))
 
     def without(self, *names: str) -> Documents:
-        """The documents without what stands in these columns."""
+        """The documents without the values of these columns."""
         table = self._table
         for name in names:
             at = table.column_names.index(name)
@@ -87,7 +87,7 @@ class Documents(Sequence[Document]):
         return int(self._table[name].null_count)
 
     def chunk(self, name: str, number: int, rows: Int64) -> pa.Array:
-        """One column of one batch, of which these rows (counted in it) will be read."""
+        """One column of one batch; `rows` (positions in the batch) will be read."""
         found = self._batches[number].column(name)
         self._check_rows(found, rows)
         return found
@@ -222,7 +222,7 @@ class Dataset:
         self.haystack_ids: list[str] = self._haystacks["id"].to_pylist()
         self.query_table = _read(folder / "queries.arrow", sums)
         self.documents = Documents(*_mapped(folder / "documents.arrow", sums))
-        # Opened with the rest: by the time it is read, a newer dataset may stand in the folder.
+        # Opened with the rest: later, the folder may hold a newer dataset.
         self._judged = _read(folder / "qrels.arrow", sums)
         changed = CHANGES_FILE in self.manifest.files
         self._changed = _read(folder / CHANGES_FILE, sums) if changed else None
@@ -289,7 +289,7 @@ class Dataset:
 
     @cached_property
     def haystack_bases(self) -> list[str]:
-        """The haystacks' names, without the times as of which they are."""
+        """The haystacks' names without their as-of times."""
         return [*map(base, self.haystack_ids)] if self.manifest.as_of else self.haystack_ids
 
     @cached_property
@@ -327,7 +327,7 @@ class Dataset:
         return np.concatenate([[0], np.cumsum(sizes.to_numpy())[:-1]]).astype(np.int64)
 
     def haystack_timestamps(self, haystack: int) -> pa.Array:
-        """Timestamps aligned with `haystack_rows`; null where nobody dated the document."""
+        """Timestamps aligned with `haystack_rows`; null for undated documents."""
         stamps = self._haystacks["timestamps"][haystack]
         if stamps.is_valid:
             return stamps.values
@@ -343,7 +343,7 @@ class Dataset:
 
     @property
     def has_changes(self) -> bool:
-        """Whether anything that was said was changed later, in any haystack."""
+        """Whether any haystack has changes of documents."""
         return self._changed is not None
 
     def changes(self, haystack: int) -> list[ChangedRow]:
@@ -409,7 +409,7 @@ class Dataset:
 
 
 def base(haystack: str) -> str:
-    """The haystack of which this one is what had been said by some time."""
+    """The name of the whole haystack that an as-of haystack is part of."""
     return haystack.rpartition(BETWEEN)[0]
 
 
@@ -449,16 +449,16 @@ def last_of_base(haystacks: Sequence[str], number: int) -> int:
 
 
 def _read(path: Path, sums: Mapping[str, FileSums]) -> pa.Table:
-    """A table that is small beside the documents, checked as a whole."""
+    """A table that is small compared with the documents, checked as a whole."""
     table, mapped, blocks = _mapped(path, sums)
     blocks.check(0, len(mapped))
     return table
 
 
 def _mapped(path: Path, sums: Mapping[str, FileSums]) -> tuple[pa.Table, mmap.mmap, Blocks]:
-    """Memory-map an Arrow file; nothing is read until it is used, but what says where all is.
+    """Memory-map an Arrow file; only its schema and offsets are read.
 
-    Raises DamagedError where that is not what was written.
+    Raises DamagedError if their checksum is wrong.
     """
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

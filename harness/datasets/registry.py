@@ -78,7 +78,7 @@ def adapter(family: str, name: str = "") -> Adapter:
 
 
 def _suggestion(name: str) -> str:
-    """Names the dataset that was probably meant, or the command for files of one's own."""
+    """Names the dataset that was probably meant, or the command for the user's own files."""
     if os.path.exists(name):
         own = name if os.path.isdir(name) else os.path.dirname(name) or "."
         return f"; for your own files: --dataset labelled --source {own}"
@@ -88,9 +88,9 @@ def _suggestion(name: str) -> str:
 
 
 def find(name: str) -> tuple[Adapter, Variant, str]:
-    """The adapter, the variant and the full name that `name` stands for.
+    """Looks up the adapter, the variant and the full name of a dataset.
 
-    Raises UsageError for a name that is not known, with the near ones.
+    Raises UsageError for an unknown name, with similar ones.
     """
     family, _, rest = name.partition("/")
     found = adapter(family, name)
@@ -167,7 +167,7 @@ def open_dataset(
         if dataset is None:
             dataset = _prepare(full, adapter, variant, config, path, quiet=quiet, rebuild=rebuild)
         if variant.needs_source and variant.name:
-            os.utime(dataset.folder / MANIFEST)  # the one that the name stands for from now on
+            os.utime(dataset.folder / MANIFEST)  # the latest one is opened by name
         return dataset
 
 
@@ -180,9 +180,9 @@ def _own_files(
     *,
     quiet: bool,
 ) -> tuple[Path, Dataset | None]:
-    """The files that are the user's own: those given, else those that the name stands for.
+    """Returns the user's own files: those given, else those last given with this name.
 
-    Where the latter are gone, with the dataset that was prepared from them. Raises UsageError.
+    If the latter are missing, also the dataset prepared from them. Raises UsageError.
     """
     before = _stands_for(name) if variant.name else None
     if path is not None:
@@ -223,9 +223,9 @@ def _stands_for(name: str) -> Path | None:
 def choose_config(
     variant: Variant, granularity: str, text: str, split: str, name: str
 ) -> DatasetConfig:
-    """Fills in the variant's defaults for what was not chosen. Raises UsageError.
+    """Fills in the variant's defaults for unset options. Raises UsageError.
 
-    A split whose name ends with `-as-of` is the one without, its questions asked as of their time.
+    In a split with the suffix `-as-of` each question sees only the documents dated before it.
     """
 
     def choose(what: str, chosen: str, known: tuple[str, ...]) -> str:
@@ -262,7 +262,7 @@ def open_folder(name: str, folder: Path) -> Dataset | None:
 
 
 def open_prepared(name: str, fingerprint: str) -> Dataset | None:
-    """The prepared dataset with this content, whatever files it was made from; None: not here."""
+    """The prepared dataset with this content, from any source files; None if there is none."""
     adapter, _, full = find(name)
     for folder in prepared_folders(full):
         manifest = _trusted(folder, adapter)
@@ -288,9 +288,9 @@ def _prepared(
 
 
 def _opened(folder: Path, manifest: Manifest) -> Dataset | None:
-    """The dataset that `manifest` speaks of; None if another process is putting a new one there.
+    """The dataset of `manifest`; None if another process is replacing it.
 
-    Who gets None goes on to wait for that process's lock.
+    After None the caller waits for that process's lock.
     """
     try:
         dataset = Dataset(folder)

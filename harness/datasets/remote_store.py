@@ -1,8 +1,8 @@
-"""What machines share: prepared datasets and indexes, in a folder or an object store.
+"""Shares prepared datasets and indexes between machines, in a folder or an object store.
 
-HARNESS_SHARED names it as pyarrow's file systems read it: a folder, `s3://bucket/prefix`,
-`gs://...`, `abfs://...`. What a machine lacks it takes from there; nothing is taken that is not
-whole: the file that tells what belongs to it is put there last.
+HARNESS_SHARED is a location for pyarrow's file systems: a folder, `s3://bucket/prefix`, `gs://...`
+or `abfs://...`. A machine downloads what it lacks. The file that lists the others is uploaded last,
+so incomplete uploads are never used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Shared:
         from pyarrow import fs
 
         self._uri = uri
-        # Passwords may stand in an address; they are not for messages.
+        # An address may contain a password, which must not appear in messages.
         self.shown = re.sub(r"//.*@", "//", uri.partition("?")[0])
         try:
             self._files, self._root = fs.FileSystem.from_uri(uri)
@@ -92,7 +92,7 @@ class Shared:
             )
 
     def remove(self, name: str, last: str) -> None:
-        """Take back that a folder there is whole, so that it is put there anew."""
+        """Mark a shared folder as incomplete, so that it is uploaded again."""
         with self._reached(), suppress(FileNotFoundError):  # another machine was sooner
             self._files.delete_file(f"{self._root}/{name}/{last}")
 

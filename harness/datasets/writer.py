@@ -48,7 +48,7 @@ class DatasetWriter:
     def __init__(self, folder: Path, *, unknown_documents: str = "refuse", bar: Any = None) -> None:
         """`unknown_documents`: `refuse` or `keep` judgements of documents the corpus lacks.
 
-        `bar`, if any, is told how many documents were written (see progress.py).
+        `bar`, if any, shows how many documents were written (see progress.py).
         """
         self._folder = folder
         self._bar = bar
@@ -154,7 +154,7 @@ class DatasetWriter:
         self._document_count = table.rows
 
     def repeated_ids(self) -> set[int]:
-        """Hashes of the document ids that stand more than once so far (see Repeated)."""
+        """Hashes of the document ids that occurred more than once so far (see Repeated)."""
         self._flush_documents()
         return self._document_ids.candidates()
 
@@ -227,11 +227,11 @@ class DatasetWriter:
         self._changes.append((change, where or what))
 
     def origin(self, what: str) -> None:
-        """Record that content came through another package: its name, version, and the id there."""
+        """Record the package that content was loaded with: its name, version, and the id there."""
         self.origins.append(what)
 
     def repair(self, kind: str, what: str) -> None:
-        """Record something mended, kept although odd, or left out. `kind` is a sentence."""
+        """Record something repaired, kept although odd, or dropped. `kind` is a sentence."""
         self._repair_counts[kind] += 1
         examples = self._repairs.setdefault(kind, [])
         if len(examples) < _EXAMPLES:
@@ -345,7 +345,7 @@ class DatasetWriter:
             self._tables[CHANGES_FILE].write_columns(columns)
 
     def _require_unique_ids(self) -> None:
-        """Refuse an id that stands twice in one haystack: a ranking could not tell them apart."""
+        """Reject duplicate ids in one haystack, which a ranking could not distinguish."""
         candidates = self.repeated_ids()
         if not candidates:
             return
@@ -374,7 +374,7 @@ def with_rows_and_ids(table: pa.Table, documents: Path) -> tuple[pa.Table, list[
 
     `table` has the columns of manifest.QRELS with nulls where an id or a row is not known yet;
     `documents` is the finished table of documents. Returns the table and the ids that the corpus
-    does not hold (row -1). Raises UsageError for a judgement that stands twice.
+    does not hold (row -1). Raises UsageError for duplicate judgements.
     """
     by_id = table["document"].is_null().to_numpy()
     rows = pc.fill_null(table["document"], -1).to_numpy().astype(np.int32)
@@ -420,9 +420,9 @@ def _refuse_repeated(table: pa.Table) -> None:
 
 
 class Repeated:
-    """Finds values that stand more than once in a long stream, at eight bytes a value.
+    """Finds values that occur more than once in a long stream, using eight bytes per value.
 
-    Only hashes are kept. Equal hashes make candidates; the caller, who has the values, checks them.
+    Only hashes are stored. Equal hashes are candidates; the caller compares the values.
     """
 
     def __init__(self) -> None:
@@ -433,6 +433,6 @@ class Repeated:
         self._hashes.extend(map(hash, values))
 
     def candidates(self) -> set[int]:
-        """Hashes (of this process) that came more than once; empty when all values differ."""
+        """Hashes (of this process) that occurred more than once; empty when all values differ."""
         hashes = np.sort(np.frombuffer(self._hashes, np.int64))
         return set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())

@@ -49,7 +49,7 @@ class AnswerSettings(Record, omit_defaults=False):
 
 
 class RunReference(Record):
-    """The run whose results were shown: its name, and the sha256 of its rankings."""
+    """The run that supplied the results: its name, and the sha256 of its rankings."""
 
     name: str
     rankings_sha256: str
@@ -66,8 +66,8 @@ class AnswerCounts(Record):
 
 
 class CallUsage(Record):
-    """What calls of a model used; `new_calls` were not in the cache of replies. `usd` is None where
-    some did not say what they used, or there is no price."""
+    """Usage of a model's API; `new_calls` were not in the response cache. `usd` is None if any call
+    reported no usage, or no price is known."""
 
     calls: int
     new_calls: int

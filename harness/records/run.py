@@ -35,9 +35,9 @@ class DatasetRef(Record):
 
 
 class RetrieverRecord(Record):
-    """The system of a run: `params` with defaults, `files` of its own code with their sha256.
+    """The system of a run: `params` including defaults, and the sha256 of its source `files`.
 
-    `ids`: whether it returns handles of documents or the dataset's ids.
+    `ids`: whether it returns document handles or the dataset's ids.
     """
 
     name: str
@@ -87,7 +87,7 @@ class QueryCounts(Record):
 
 
 class EmptyHaystacks(Record):
-    """Haystacks of which every query was answered with nothing: `n` of `total`, and examples."""
+    """Haystacks in which every query got an empty result: `n` of `total`, and examples."""
 
     n: int
     total: int
@@ -186,7 +186,7 @@ class PeakMemory(Record):
 
 
 class Measured(Record):
-    """Times, usage and memory of a run; None where nobody measured."""
+    """Times, usage and memory of a run; None if not measured."""
 
     seconds: PhaseSeconds = PhaseSeconds()
     index: IndexTimes | None = None
@@ -243,12 +243,12 @@ class ImportedFile(Record, tag="rankings", tag_field="kind"):
 
 
 class PublishedFile(Record, tag="published", tag_field="kind"):
-    """A file of published rankings: its format, the ranking that was taken, and its records.
+    """A file of published rankings: its format, the ranking that was imported, and its records.
 
-    `cut`: documents taken of each ranking; None: all. Of its `records`, `broken` cannot be read,
-    `unknown` match no query and `ambiguous` several, `silent` name nothing, `duplicates` are of a
-    query that has one, and `conflicts` of these say something else. `asked` of `queries`, in
-    `haystacks_asked` of `haystacks`.
+    `cut`: documents imported from each ranking; None: all. Of its `records`, `broken` are
+    unreadable, `unknown` match no query, `ambiguous` match several, `silent` contain no document,
+    `duplicates` repeat a query, and `conflicts` are duplicates with a different ranking. The file
+    covers `asked` of `queries`, in `haystacks_asked` of `haystacks`.
     """
 
     file: str
@@ -274,12 +274,12 @@ class PublishedFile(Record, tag="published", tag_field="kind"):
 
 @dataclass
 class LogCounts:
-    """Counts of what was read, by kind.
+    """Counts of log lines, by kind.
 
-    `other`: lines that `where` skips, and spans that are no retrievals. `unreadable`: lines that
-    are no JSON or hold a wrong value; `first_error` names the first of them. `without_result`:
-    requests that do not say what was returned. `torn`: last lines that a writer did not finish,
-    which is no fault.
+    `other`: lines that `where` skips, and spans that are not retrievals. `unreadable`: lines with
+    invalid JSON or a wrong value; `first_error` describes the first one. `without_result`:
+    requests without a list of results. `torn`: incomplete last lines of a file that is still
+    being written, which is not an error.
     """
 
     requests: int = 0
@@ -327,13 +327,13 @@ ImportSource = ImportedFile | PublishedFile | ImportedLog
 
 
 class RunRecord(ChecksummedRecord):
-    """run.json: the dataset, the system, its settings, and how the run went.
+    """run.json: the dataset, the system, its settings, and measurements of the run.
 
     `command` repeats the run. `imported_from` is set for rankings that the harness did not compute,
-    `submitted` for those of a submission. `resumed_queries` were answered before an interruption;
-    `cut_off_attempts` ended in the midst of a step, whose cost is not in `measured`;
-    `cached_haystacks` were indexed by an earlier run, which has their times. `reported` is what the
-    system says of itself, an item a process. `run` names the folder that a kept copy is of.
+    `submitted` for those of a submission. `resumed_queries` were answered before an interruption.
+    `cut_off_attempts` ended during a step; the cost of that step is missing from `measured`.
+    `cached_haystacks` were indexed by an earlier run, which has their times. `reported` holds the
+    system's own report, one item per process. `run` names the original folder of an archived copy.
     """
 
     run_version: Literal[1]

@@ -28,10 +28,10 @@ _PARTING = re.compile(r"[%|\s\x00-\x20]")
 class IntervalBasis(Record):
     """How an interval was computed.
 
-    `method` is a key of `statistics.intervals.METHOD_NAMES`. `clusters` independent units
-    (`cluster_by`: haystacks or queries) were observed, which carry as much information as
-    `effective_clusters` of equal size. `approximate` says why the true coverage may differ from 95%
-    by more than two points; empty where it does not.
+    `method` is a key of `stats.intervals.METHOD_NAMES`. `clusters` is the number of independent
+    units (`cluster_by`: haystacks or queries); they carry as much information as
+    `effective_clusters` of equal size. `approximate` explains why the true coverage may differ from
+    95% by more than two percentage points; it is empty if it should not.
     """
 
     method: str
@@ -114,12 +114,11 @@ Counts = list[int | None] | int
 
 
 class SliceColumns(Record):
-    """The metrics of one slice as columns, whose entries belong to `metrics` (those of the protocol
-    where it is left out).
+    """The metrics of one slice as columns, aligned with `metrics` (default: the protocol's).
 
-    A column is one value where all entries are equal, and left out where it holds nothing. `basis`
-    and `macro_haystack_basis` are positions in the protocol's `interval_bases`. `metric_n` is there
-    where not all metrics are over `n` queries.
+    A column with equal entries is stored as a single value, an empty column is omitted. `basis`
+    and `macro_haystack_basis` are positions in the protocol's `interval_bases`. `metric_n` is set
+    if some metrics are not over all `n` queries.
     """
 
     n: int
@@ -213,7 +212,7 @@ class ProtocolResult(Record, dict=True):
 
     @property
     def missing(self) -> str:
-        """What a query without a ranking counts: `zero`, or `skip` (left out)."""
+        """How queries without a ranking are scored: as `zero`, or not at all (`skip`)."""
         found = re.search(r"\|missing:(\w+)", self.signature)
         return found[1] if found else "-"
 
@@ -245,7 +244,7 @@ class ReturnedStats(Record):
 
 
 class RequestedScores(Record):
-    """What the scoring was asked for beyond its defaults."""
+    """Requested options of the scoring that differ from the defaults."""
 
     protocols: list[str]
     metrics: list[str]
@@ -332,7 +331,7 @@ class RiskPoint(Record):
 
 
 class ConfidenceResult(Record):
-    """How well confidence tells answerable queries from others, over `n` queries."""
+    """How well confidence separates answerable from unanswerable queries, over `n` queries."""
 
     n: int
     auroc: float
@@ -426,7 +425,7 @@ class Estimate(Record):
 
 
 class SemanticVersusIds(Record):
-    """A metric by similarity of texts beside the metric by ids, over the queries that have both."""
+    """A metric by text similarity and the same metric by ids, over the queries that have both."""
 
     by_ids: str
     n: int
@@ -445,7 +444,7 @@ class SemanticSource(Record):
 
 
 class SemanticResult(Record):
-    """Accuracy by similarity of texts; `results` is laid out as a protocol's."""
+    """Accuracy by text similarity; `results` has the layout of a protocol's results."""
 
     description: str
     checked_against_ids: bool

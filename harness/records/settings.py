@@ -1,6 +1,6 @@
-"""One definition of a setting: its field says how it is named, described and bounded everywhere.
+"""Defines each setting once, as a dataclass field with its name, description and bounds.
 
-Command-line options, TOML keys, the check of values and the reference pages are made of it.
+Command-line options, TOML keys, validation and the reference pages are generated from it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,10 @@ _METADATA = "setting"
 class Setting:
     """A setting of a dataclass. `type` is that of the field: bool, int, float, str or list[str].
 
-    `kind` says what a value is where the type does not: a `time` (30, "2m"), a `path`, `names` with
-    commas between them, `prices`. `repeat`: the option may be given several times, where a file has
-    one value. `least`: the smallest number allowed; `above_zero`: the unit of a number that must be
-    above 0. `reference`: the text of the reference page, where the help is too short for it;
-    `in_file`: whether it is a key of TOML files.
+    `kind` refines the type: a `time` (30, "2m"), a `path`, comma-separated `names`, or `prices`.
+    `repeat`: the option may be repeated on the command line. `least`: the smallest number allowed;
+    `above_zero`: the unit of a number that must be positive. `reference`: the text of the reference
+    page, if longer than the help; `in_file`: whether it is a key of TOML files.
     """
 
     name: str

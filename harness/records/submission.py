@@ -21,9 +21,9 @@ class SubmittedDataset(Record, forbid_unknown_fields=False):
 
 
 class Submission(Record):
-    """What a submission says of itself, in one form.
+    """The metadata of a submission.
 
-    `executed`: the harness ran the system, rather than import its rankings.
+    `executed`: the harness ran the system itself, rather than importing its rankings.
     """
 
     system: str
