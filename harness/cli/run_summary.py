@@ -159,9 +159,21 @@ def _main_table(protocol: ProtocolResult, columns: list[str]) -> str:
         text += f"\nintervals are approximate: {interval.approximate}"
     return (
         text
+        + _worse_than_random(shown[0], results[shown[0]])
         + _answered_only(results, shown)
         + ties_line(shown[0], results[shown[0]], 0.01)
         + excluded_line(protocol)
+    )
+
+
+def _worse_than_random(metric: str, result: MetricResult) -> str:
+    """Warns where the whole interval is below the random baseline, as with distances as scores."""
+    interval, random = result.interval, result.random_baseline
+    if interval is None or random is None or interval.high >= random:
+        return ""
+    return (
+        f"\n{metric} is significantly worse than a random order: if the scores are distances, "
+        "return their negatives, as higher scores must be better"
     )
 
 

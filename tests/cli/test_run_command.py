@@ -89,6 +89,31 @@ def test_failed_queries_are_counted_and_the_status_says_so(
     assert float(rows["answered only"][1]) > float(rows["all"][1])
 
 
+DISTANCES = """
+class Distances:
+    def index(self, corpus):
+        texts = zip(corpus.handles, corpus.contents)
+        self.words = {handle: set(text.lower().split()) for handle, text in texts}
+
+    def search(self, queries, k):
+        asked = [set(query.text.lower().split()) for query in queries]
+        return [{h: SIGN * -self.jaccard(h, one) for h in self.words} for one in asked]
+
+    def jaccard(self, handle, words):
+        return len(self.words[handle] & words) / len(self.words[handle] | words)
+"""
+
+
+@pytest.mark.parametrize(("sign", "warned"), [(1, True), (-1, False)])
+def test_distances_without_an_order_are_said_to_be_worse_than_random(
+    harness: Callable[..., Any], tmp_path: Path, sign: int, warned: bool
+) -> None:
+    (tmp_path / "dist.py").write_text(DISTANCES.replace("SIGN", str(sign)))
+    said = harness(*SAMPLE, "--retriever", f"{tmp_path}/dist.py:Distances")
+    assert said.status == 0, said.err
+    assert ("recall@10 is significantly worse than a random order" in said.out) == warned
+
+
 def test_strict_and_a_retriever_that_never_answers_end_with_status_1(
     harness: Callable[..., Any], sample: Dataset, tmp_path: Path
 ) -> None:
