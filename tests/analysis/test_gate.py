@@ -385,7 +385,7 @@ def test_the_pre_commit_example_lets_a_good_retriever_in_and_keeps_a_bad_one_out
 def test_the_workflow_example_runs_step_by_step(project: Path) -> None:
     workflow = yaml.safe_load((EXAMPLES / "ci" / "github-workflow.yml").read_text())
     steps = [s["run"] for s in workflow["jobs"]["gate"]["steps"] if "run" in s]
-    assert steps[0] == "pip install memory-retrieval-harness"  # here it is installed already
+    assert steps[0].startswith("pip install ")  # here it is installed already
     for step in steps[1:]:
         done = call(["bash", "-ec", step], project)
         assert done.returncode == 0, done.stdout + done.stderr
