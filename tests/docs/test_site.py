@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
+from importlib import import_module
 
+import pytest
 from docs_blocks import PAGES, ROOT, read
 from docs_commands import parsed, the_parser
 
@@ -75,3 +78,13 @@ def _help(words: list[str]) -> str:
             break
         one = choices[word]
     return one.format_help()
+
+
+def test_the_table_of_test_kinds_has_every_marker(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(ROOT / "docs" / "machinery")
+    table = import_module("testing_pages").kinds()
+    pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    markers = {text.split(":")[0] for text in pyproject["tool"]["pytest"]["ini_options"]["markers"]}
+    rows = dict(re.findall(r"^\| ([\w ]+) \|.*\| ([\d,]+) \|$", table, re.M))
+    assert markers - {"extensions"} <= rows.keys()
+    assert "0" not in rows.values()
