@@ -69,8 +69,11 @@ def _section(one: argparse.ArgumentParser, level: int) -> Iterator[str]:
         yield from (text(one.epilog), "")
     if arguments:
         yield from (f"{'#' * level} Arguments and options", "")
-        for action in arguments:
-            yield from _argument(one, action)
+        for title, group in _groups(one, arguments):
+            if title:
+                yield from (f"{'#' * (level + 1)} {title.capitalize()}", "")
+            for action in group:
+                yield from _argument(one, action)
     if below:
         said = _help(one)
         yield from (f"{'#' * level} Commands", "")
@@ -91,6 +94,16 @@ def _arguments(one: argparse.ArgumentParser) -> Iterator[argparse.Action]:
     ]
     yield from (action for action in own if not action.option_strings)
     yield from (action for action in own if action.option_strings)
+
+
+def _groups(
+    one: argparse.ArgumentParser, arguments: list[argparse.Action]
+) -> Iterator[tuple[str, list[argparse.Action]]]:
+    """The arguments without a group of their own, and those of each group with its title."""
+    own = {group.title: group._group_actions for group in one._action_groups[2:]}
+    grouped = [action for actions in own.values() for action in actions]
+    yield "", [action for action in arguments if action not in grouped]
+    yield from ((str(title), actions) for title, actions in own.items())
 
 
 def _usage(one: argparse.ArgumentParser, below: dict[str, argparse.ArgumentParser]) -> str:

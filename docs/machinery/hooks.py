@@ -45,6 +45,7 @@ _GENERATED = re.compile(r"^<!-- generated: ([a-z-]+)((?: [\w./-]+)*) -->$", re.M
 _FENCED = re.compile(
     r"(^(?P<indent> *)(?P<fence>`{3,}|~{3,}).*?^(?P=indent)(?P=fence) *$)", re.M | re.S
 )
+_OUTPUT = re.compile(r"\A( *(?:`{3,}|~{3,}))text *$", re.M)
 _COMMENT = re.compile(r"<!--.*?-->\n?", re.S)
 _LOADED = re.compile(
     r"""<(?:script|img|iframe|source|video|audio|embed)\b[^>]*?\bsrc=["']?((?:https?:)?//[^"'\s>]+)"""
@@ -54,12 +55,14 @@ _LOADED = re.compile(
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Generated parts in, comments out (but not from code blocks)."""
+    """Fills in generated parts; removes comments outside code, and copy buttons of output."""
     filled = _GENERATED.sub(lambda found: PARTS[found[1]](*found[2].split()), markdown)
     parts = _FENCED.split(filled)
     # re.split gives text, then the block and its two named groups, over and over.
     for i in range(0, len(parts), 4):
         parts[i] = _COMMENT.sub("", parts[i])
+    for i in range(1, len(parts), 4):
+        parts[i] = _OUTPUT.sub(r"\1{ .text .no-copy }", parts[i])
     return "".join(part for i, part in enumerate(parts) if i % 4 < 2)
 
 

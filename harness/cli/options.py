@@ -37,7 +37,7 @@ def number(text: str) -> float:
 
 
 def add_options(
-    parser: argparse.ArgumentParser,
+    parser: argparse._ActionsContainer,
     *groups: type,
     only: Container[str] = (),
     defaults: bool = False,

@@ -30,7 +30,7 @@ class PerformedCheck(OutputPart):
     message: str
 
 
-def add_output(parser: argparse.ArgumentParser) -> None:
+def add_output(parser: argparse._ActionsContainer) -> None:
     """`--json` and `--quiet`, which every command has."""
     parser.add_argument("--json", action="store_true", help="print one JSON object on one line")
     parser.add_argument(

@@ -20,13 +20,30 @@ if TYPE_CHECKING:
     from harness.records.run import RunRecord
 
 
+_GROUPS = {
+    "dataset": "dataset source granularity text split as_of rebuild limit seed plugin",
+    "system": "retriever k batch_size workers concurrency backend ray_options isolate "
+    "require_cached_index match_f1 match_semantic",
+    "limits": "timeout query_timeout index_timeout retries prices max_usd strict allow_empty",
+    "scoring": "protocol ks metrics ties missing answers",
+    "output": "out name submitted_by resume overwrite claims full",
+}
+"""Settings under each heading of the help."""
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
-    add_options(parser, *SETTINGS)
-    parser.add_argument(
-        "--param", action="append", default=[], metavar="KEY=VALUE", help="for its constructor"
+    """Add the command's options, in groups."""
+    groups = {title: parser.add_argument_group(title) for title in _GROUPS}
+    for title, names in _GROUPS.items():
+        add_options(groups[title], *SETTINGS, only=names.split())
+    groups["system"].add_argument(
+        "--param",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="parameter of the retriever's constructor; repeatable",
     )
-    parser.add_argument(
+    groups["output"].add_argument(
         "--config",
         nargs="?",
         const="",
@@ -34,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="any of these options; lists of runs; a file, or the name of a config that comes with "
         "the harness (--config alone lists those)",
     )
-    add_output(parser)
+    add_output(groups["output"])
     parser.set_defaults(params={}, nightly=False, published=False)
 
 

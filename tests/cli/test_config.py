@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -12,8 +13,11 @@ import pytest
 from output import protocols
 from places import ROOT
 
+from harness.cli import run
 from harness.cli.parser import build_parser
+from harness.cli.run_single import SETTINGS
 from harness.datasets.registry import choose_config, find
+from harness.records.settings import settings_of
 from harness.retrievers.registry import RetrieverSpec
 from harness.scoring.metrics import parse_metrics
 
@@ -150,3 +154,12 @@ def test_every_shipped_config_names_what_there_is(
 
 def test_there_are_configs() -> None:
     assert len(CONFIGS) >= 5
+
+
+def test_every_option_of_run_is_in_a_group_of_the_help() -> None:
+    parser = argparse.ArgumentParser()
+    run.add_arguments(parser)
+    grouped = {
+        action.dest for group in parser._action_groups[2:] for action in group._group_actions
+    }
+    assert grouped == {*settings_of(*SETTINGS), "param", "config", "json", "quiet"}
