@@ -28,7 +28,6 @@ _GROUPS = {
     "scoring": "protocol ks metrics ties missing answers",
     "output": "out name submitted_by resume overwrite claims full",
 }
-"""Settings under each heading of the help."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -37,11 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for title, names in _GROUPS.items():
         add_options(groups[title], *SETTINGS, only=names.split())
     groups["system"].add_argument(
-        "--param",
-        action="append",
-        default=[],
-        metavar="KEY=VALUE",
-        help="parameter of the retriever's constructor; repeatable",
+        "--param", action="append", default=[], metavar="KEY=VALUE", help="constructor parameter"
     )
     groups["output"].add_argument(
         "--config",
