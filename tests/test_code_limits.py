@@ -14,7 +14,7 @@ HARNESS = ROOT / "harness"
 LINES = {
     "adapters": 5_870,
     "harness/analysis": 7_300,
-    "harness/cli": 5_250,
+    "harness/cli": 5_265,  # with the groups of the options of run
     "harness/datasets": 3_695,
     "harness/extensions/answers": 5_770,
     "harness/extensions/cluster": 800,
