@@ -53,7 +53,7 @@ class Claim(Record):
     granularity: Annotated[Text, Meta(description="What a document is: turn, session.")]
     measure: Annotated[Text, Meta(description="As its authors name it.")]
     value: Share
-    n: Annotated[Count | None, Meta(description="Questions; left out if unknown.")] = None
+    n: Annotated[Count | None, Meta(description="Number of questions; omitted if unknown.")] = None
     protocol: Annotated[Text, Meta(description="What it is, as far as it is known.")]
     comparable: Annotated[
         bool, Meta(description="Whether our numbers on that dataset mean the same.")
@@ -99,7 +99,7 @@ def read_claims(path: Path) -> list[Claim]:
         if claim.rescored is not None and claim.file is None:
             raise UsageError(f"{where}: rescored is what a file gives; name the file")
         if claim.id in found:
-            raise UsageError(f"{where}: the id stands twice; give each claim its own")
+            raise UsageError(f"{where}: the id occurs twice; give each claim its own")
         found[claim.id] = claim
     return list(found.values())
 

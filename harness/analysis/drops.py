@@ -79,7 +79,7 @@ class Drop:
         if self.detectable <= 1:
             return f"could have shown {self.detectable:.4f}"
         same = abs(self.fell) <= EQUAL
-        return "the same in both" if same else "how little it could have shown is not known"
+        return "the same in both" if same else "the detectable drop is not known"
 
     @property
     def remedy(self) -> str:

@@ -259,7 +259,7 @@ def grid(axes: Sequence[str]) -> list[Setting]:
         if not equals or not name or not values:
             raise UsageError(f"--grid takes name=value,value,..., not {axis!r}")
         if name in parsed:
-            raise UsageError(f"--grid {name} stands there twice")
+            raise UsageError(f"--grid {name} is given twice")
         parsed[name] = _values(values)
     return [dict(zip(parsed, chosen, strict=True)) for chosen in product(*parsed.values())]
 

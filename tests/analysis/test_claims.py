@@ -70,7 +70,7 @@ def test_the_projects_own_claims_follow_the_schema_and_say_what_they_are() -> No
         ("comparable = false", 'comparable = "no"', "comparable: expected bool, got str"),
         ('reproducible = "no"', "reproducible = true", "what is reproducible has a file"),
         ("[[claims]]", "[claims]", "must be tables"),
-        (ROW, ROW + ROW, "claim 2 (a): the id stands twice"),
+        (ROW, ROW + ROW, "claim 2 (a): the id occurs twice"),
         ('"https://example.org"', '""', "source: expected str matching regex"),
         ('reproducible = "no"', 'reproducible = ""', "reproducible: expected str matching regex"),
         (

@@ -65,7 +65,7 @@ def test_causes_by_ability_places_worst_queries_and_examples_are_printed(
     assert head[5:] == [*ABILITIES, "all", "share"]
     assert ["missed", *by_ability(missed), "100%"] in table
     near = sum(piece.rank <= 20 for piece in missed)
-    assert f"where they stood: {near} at rank 11-20" in said.out
+    assert f"places of missed evidence: {near} at rank 11-20" in said.out
     assert said.out.count("\nexample: ") == 3
     assert "signature of recall@10, all: recall@10|protocol:memory/1|" in said.out
 

@@ -75,7 +75,7 @@ def read_errata(path: Path, dataset: Dataset) -> Errata:
         if query is None:
             raise UsageError(f"{where}: {dataset.name} has no query {one.query!r}")
         if query in found.entries:
-            raise UsageError(f"{where}: the query {one.query!r} stands twice; keep one entry")
+            raise UsageError(f"{where}: the query {one.query!r} occurs twice; keep one entry")
         haystack = int(dataset.query_haystack[query])
         if haystack not in places:
             rows = dataset.haystack_rows(haystack)
@@ -84,7 +84,7 @@ def read_errata(path: Path, dataset: Dataset) -> Errata:
         if lost := [name for name in one.evidence or () if name not in places[haystack]]:
             raise UsageError(
                 f"{where}: the haystack of {one.query!r} has no document {lost[0]!r} at "
-                f"granularity {dataset.manifest.granularity}; correct it, or say null for unknown"
+                f"granularity {dataset.manifest.granularity}; correct it, or use null for unknown"
             )
         found.entries[query] = one
         found.documents[query] = (
@@ -120,11 +120,11 @@ def _erratum(record: Any, where: str) -> Erratum:
     if not isinstance(record, dict) or not {"query", "evidence"} <= record.keys():
         raise UsageError(f"{where}: expected {expected}")
     query, evidence = record["query"], record["evidence"]
-    kind, note = record.get("kind") or "not said", record.get("note") or ""
+    kind, note = record.get("kind") or "not given", record.get("note") or ""
     if not _texts([query, kind, note]) or not (evidence is None or _texts(evidence)):
         raise UsageError(f"{where}: expected {expected}")
     if evidence == []:
-        raise UsageError(f"{where}: no evidence; say null where nobody knows it")
+        raise UsageError(f"{where}: no evidence; use null for unknown evidence")
     return Erratum(query, kind, None if evidence is None else tuple(evidence), note)
 
 
@@ -155,7 +155,7 @@ def _from_audit(records: Sequence[Any], dataset: Dataset, path: Path) -> list[Er
     unit = dataset.manifest.granularity
     if dataset.name != "locomo" or unit == "observation":
         raise UsageError(
-            f"{path}: is an audit of LoCoMo's turns, which says nothing of {dataset.name} by {unit}"
+            f"{path}: is an audit of LoCoMo's turns, which does not fit {dataset.name} by {unit}"
         )
     texts = dict(zip(dataset.query_ids, dataset.query_table["text"].to_pylist(), strict=True))
     found = []

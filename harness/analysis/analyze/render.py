@@ -181,7 +181,7 @@ def _places(analysis: Analysis) -> str:
         stood.append(f"{n:,} not returned although there was room")
     if n := places[Place.NOT_INGESTED]:
         stood.append(f"{n:,} not in the haystack")
-    lines = ["where they stood: " + ", ".join(stood)]
+    lines = ["places of missed evidence: " + ", ".join(stood)]
     beside, session = sum(p.beside for p in missed), sum(p.session for p in missed)
     if session:
         lines.append(
@@ -198,7 +198,7 @@ def _both_keys(both: BothKeys, k: int) -> str:
     said = f"errata {both.file} (#{both.sha256[:8]}) name {both.named} of these queries: {kinds}"
     what = (
         f"evidence of {both.corrected} corrected, of {both.confirmed} confirmed, of {both.unknown} "
-        "unknown and left out of the corrected key"
+        "unknown and excluded from the corrected key"
     )
     rows = []
     keys = (both.by_original, both.by_corrected)

@@ -144,7 +144,7 @@ def _board(path: Path, short: ShortBoard) -> Board:
     file = path.parent / short.file
     if not file.is_file():
         raise UsageError(
-            f"{file}: is missing; {path.name} is a summary, so the folder beside it belongs to it"
+            f"{file}: is missing; {path.name} is a summary, and needs its folder of boards"
         )
     board = read_json_record(file, Board)
     if board_id(board) != short.id or board.runs != [entry.run for entry in short.entries]:

@@ -137,9 +137,7 @@ class Provenance(Record):
         dict[str, str] | None, Meta(description="sha256 of the code files that were named.")
     ] = None
     imported_from: ImportSource | None = None
-    submitted: Annotated[
-        bool, Meta(description="Taken in from elsewhere and scored here from its rankings.")
-    ] = False
+    submitted: Annotated[bool, Meta(description="Imported, and scored from its rankings.")] = False
 
 
 class Entry(Record):
@@ -289,7 +287,7 @@ class ShortBoard(Record):
     metrics: Annotated[list[str], Meta(description="The first one orders the entries.")]
     answers: list[AnswersGroup] = field(default_factory=list)
     claims: Annotated[
-        list[Claim], Meta(description="What authors say of their systems; never ranked.")
+        list[Claim], Meta(description="Claims of authors about their systems; never ranked.")
     ] = field(default_factory=list)
     entries: Annotated[list[ShortEntry], Meta(min_length=1)]
 

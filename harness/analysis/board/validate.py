@@ -56,7 +56,7 @@ def check_asked(path: Path, dataset: Dataset) -> set[str]:
         raise UsageError(f"{path}: not a readable Parquet file ({error})") from None
     for name, (kind, fits) in _KINDS.items():
         if table.column_names.count(name) != 1:
-            raise UsageError(f"{path}: has no one column {name!r}, as a run's has; mend it")
+            raise UsageError(f"{path}: must have one column {name!r}; correct it")
         column = table[name]
         if not any(fit(column.type) for fit in fits):
             raise UsageError(f"{path}: {name!r} must be {kind}, not {column.type}")
@@ -80,6 +80,6 @@ def check_answered(made: Path, asked: set[str], path: Path) -> None:
     more = [q for q, n in zip(found.query_ids, sizes, strict=True) if n and q not in asked]
     if more:
         raise UsageError(
-            f"{path}: {counted(len(more), 'queries')} have a ranking, {more[0]} first, and are not "
-            "among those that it says were asked; leave it out if all were"
+            f"{path}: {counted(len(more), 'queries')} with a ranking are missing, {more[0]} first; "
+            "add them, or omit the file if all queries were asked"
         )

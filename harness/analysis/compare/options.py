@@ -32,7 +32,7 @@ class Options:
     level: float = 0.95
     power: float = 0.8
     tests: tuple[str, ...] = setting(
-        (), "t and wilcoxon, beside the test that is corrected", metavar="T,T", kind="names"
+        (), "additional tests without correction: t, wilcoxon", metavar="T,T", kind="names"
     )
     equivalence: float | None = setting(
         None, "test for a difference below MARGIN", metavar="MARGIN"

@@ -95,7 +95,7 @@ def _head(group: Group, metrics: Sequence[str]) -> str:
 def _table(group: Group, table: Table, style: str, metrics: Sequence[str]) -> str:
     cells = [cell for cell in table.cells if cell.metric in (metrics or SHOWN)]
     left_out = "".join(
-        f"\nleft out: {metric}: {why}"
+        f"\nexcluded: {metric}: {why}"
         for metric, why in table.left_out.items()
         if metric in (metrics or SHOWN)
     )
@@ -249,17 +249,16 @@ def foot(table: Table, cells: Sequence[Cell]) -> str:
         power = cells[0].pairs[0].found.power.power
         lines.append(f"p: {how} over {table.cluster_by}{corrected}")
         lines.append(
-            "*: a difference is shown. Without it none was shown, which is not the same as none: "
-            f"`detectable` is the smallest that this test could have shown at {power:.0%} power"
-            f"{', beside the others' * several} (-: none could, none differ, or it is not known); "
-            "effect size is Cohen's d_z"
+            "*: a difference is shown; without a star none is, but there may be one. detectable: "
+            f"the smallest difference that this test shows with {power:.0%} power (-: none, or not "
+            "known). effect size: Cohen's d_z"
         )
         lines += _what_each_answers(table, cells)
         if cells[0].pairs[0].others or cells[0].pairs[0].equivalence:
             lines.append("the p of other tests are not corrected")
         queries_in_haystacks = table.cluster_by == "haystacks" and table.average == "queries"
         if "wilcoxon" in cells[0].pairs[0].others and queries_in_haystacks:
-            lines.append("p (wilcoxon): takes queries for independent, which they are not here")
+            lines.append("p (wilcoxon): treats queries as independent, which they are not here")
         if cells[0].pairs[0].equivalence:
             lines += _what_equivalence_is(table, [pair for cell in cells for pair in cell.pairs])
     return "\n".join(lines)
@@ -267,14 +266,11 @@ def foot(table: Table, cells: Sequence[Cell]) -> str:
 
 def _what_equivalence_is(table: Table, pairs: Sequence[Pair]) -> list[str]:
     found = [pair.equivalence for pair in pairs if pair.equivalence]
-    lines = ["within: two one-sided t tests that the difference is smaller than that"]
+    lines = ["within: two one-sided t tests that the difference is below the margin"]
     if any(one.equivalent and not one.p < one.alpha for one in found):
-        lines[0] += "; or at most so many differ"
+        lines[0] += ", or an upper bound of the share of queries that differ"
     if any(one.here and not one.equivalent for one in found):
-        lines[0] += (
-            f"; shown here: at most so many differ in these very {table.cluster_by}, which says "
-            "nothing of others"
-        )
+        lines[0] += f"; shown here: for these {table.cluster_by} only, by the share that differs"
     notes = [one.note for one in found if not one.equivalent]
     return lines + [f"   cannot tell: {note}" for note in _merged(notes, table.cluster_by)]
 
@@ -289,7 +285,7 @@ def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
     lines = []
     if hopeless:
         lines.append(
-            f"no difference can be shown here, however large: too few {table.cluster_by} differ "
+            f"no difference of any size can be shown here: too few {table.cluster_by} differ "
             f"for {counted(table.tests, 'tests')}"
         )
     ends = [(pair.found.difference, pair.shown) for pair in pairs]
@@ -297,15 +293,15 @@ def _what_each_answers(table: Table, cells: Sequence[Cell]) -> list[str]:
         why = "is for that difference alone, while p is corrected for all tests of this table"
         if table.tests == 1:
             why = f"is by {METHOD_NAMES[pairs[0].found.difference.method]}, p by {table.test}"
-        lines.append(f"where an interval leaves 0 out and yet nothing is shown: the interval {why}")
+        lines.append(f"an interval that excludes 0 without a star: the interval {why}")
     if table.cluster_by == "haystacks" and (hopeless or not any(pair.shown for pair in pairs)):
-        more = "more haystacks would show more"
+        more = "for more power, use more haystacks"
         if table.average == "queries":
             questions = counted(max(cell.means[0].n for cell in cells), "questions")
             clusters = counted(table.clusters, table.cluster_by)
             more += (
-                f". `--cluster-by queries` tests {questions} instead of {clusters}: right only "
-                "for these very haystacks, and if questions to one of them are independent"
+                f". `--cluster-by queries` tests {questions} instead of {clusters}: valid only for "
+                "these haystacks, and if questions about one of them are independent"
             )
         lines.append(more)
     return lines

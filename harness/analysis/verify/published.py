@@ -288,7 +288,7 @@ def _content(folder: Folder, inputs: Inputs) -> FolderCheck:
     if folder.report.dataset.published_files and not manifest.published:
         found = "published_files is true in scores.json, but these are not the published files"
         return FolderCheck("dataset", False, found)
-    found = f"{manifest.name}, content as its fingerprint {manifest.fingerprint[:8]} says"
+    found = f"{manifest.name}, content matches its fingerprint {manifest.fingerprint[:8]}"
     return FolderCheck("dataset", content.ok, found if content.ok else content.message)
 
 
@@ -319,4 +319,4 @@ def _signatures(folder: Folder, inputs: Inputs) -> FolderCheck:
             if said.get(name) != value:
                 found = f"{name} is {said.get(name)}, not {value}, in {signature}"
                 return FolderCheck("signatures", False, found)
-    return FolderCheck("signatures", True, f"all {len(signatures)} say what the folder says")
+    return FolderCheck("signatures", True, f"all {len(signatures)} match the folder")

@@ -143,7 +143,7 @@ def test_the_audit_speaks_of_sessions_too_and_not_of_other_files(
     for query, erratum in errata.entries.items():
         named = {turn.partition(":")[0].replace("D", "S") for turn in turns[query].evidence or ()}
         assert set(erratum.evidence or ()) == named
-    with pytest.raises(UsageError, match="says nothing of sample by turn"):
+    with pytest.raises(UsageError, match="does not fit sample by turn"):
         read_errata(audit, open_dataset("sample"))
     observations = open_dataset("locomo", source=source, granularity="observation")
     with pytest.raises(UsageError, match="observation"):

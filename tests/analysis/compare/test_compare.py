@@ -134,7 +134,7 @@ def test_the_foot_of_a_single_test_speaks_of_no_correction(pair: tuple[Path, Pat
     unshown = replace(first, pairs=(replace(first.pairs[0], p=0.06, shown=False),))
     said = foot(replace(table, tests=1), [unshown])
     assert "p: sign flips over queries\n" in said
-    assert "nothing is shown: the interval is by t, p by sign flips" in said
+    assert "without a star: the interval is by t, p by sign flips" in said
     assert "corrected" not in said
     assert "beside" not in said
     assert "p is corrected for all tests of this table" in foot(table, [unshown])
@@ -211,7 +211,7 @@ def test_runs_of_two_depths_compare_by_the_metrics_that_depth_cannot_change(benc
     assert f"k 20 / 100; {remedy}; " in str(refused.value)
     both = compare([shallow, deep], Options(metrics=("mrr", "mrr@10"), protocols=("trec",)))
     assert {c.metric for t in both.groups[0].tables for c in t.cells} == {"mrr@10"}
-    assert f"left out: mrr: depth could change it: {remedy}" in render(
+    assert f"excluded: mrr: depth could change it: {remedy}" in render(
         both, "terminal", ("mrr", "mrr@10")
     )
 

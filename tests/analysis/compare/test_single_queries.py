@@ -114,7 +114,7 @@ def test_what_cannot_be_shown_is_said_and_no_spread_is_no_certainty(
     assert main(["compare", *few, "--average", "haystacks", "--tests", "wilcoxon"]) == 0
     said = capsys.readouterr().out
     assert "--cluster-by queries" not in said
-    assert "takes queries for independent" not in said
+    assert "treats queries as independent" not in said
     assert "approximate where only 3 haystacks" in said
     names = [str(pair[0]), str(same)]
     assert main(["compare", *names, "--equivalence", "0.1", "--tests", "t"]) == 0
