@@ -114,7 +114,14 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
     from importlib import import_module
 
-    value = getattr(import_module(_HOME[name]), name)
+    try:
+        value = getattr(import_module(_HOME[name]), name)
+    except ModuleNotFoundError as error:
+        missing = str(error.name)
+        if not missing.startswith("harness.extensions"):
+            raise
+        why = f"harness.{name} needs {missing}, which is not installed"
+        raise ImportError(f"{why}: reinstall memory-retrieval-harness", name=missing) from None
     globals()[name] = value
     return value
 

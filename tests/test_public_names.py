@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from polling import HANGS
 
 import harness
+from harness.cli.options import require_provider
 from harness.datasets.reader import Dataset
 from harness.errors import UsageError
 from harness.records.scores import MetricResult, ProtocolResult, SliceResult
@@ -150,3 +151,21 @@ def test_a_mean_over_nothing_is_nan(scores: Scores) -> None:
     assert math.isnan(empty["recall@10"])
     assert empty.result("recall@10").value is None
     assert "recall@10 -" in repr(empty)
+
+
+def test_a_name_of_a_missing_extension_says_what_is_missing() -> None:
+    code = (
+        "import sys; sys.modules['harness.extensions.online'] = None\n"
+        "from harness import evaluate\n"
+        "try:\n    from harness import ABTest\n"
+        "except ImportError as error:\n    print(error)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=HANGS
+    )
+    assert done.stdout.startswith("harness.ABTest needs harness.extensions.online")
+
+
+def test_an_option_of_a_missing_extension_is_refused_before_anything_runs() -> None:
+    with pytest.raises(UsageError, match="--answers needs an extension that is not installed"):
+        require_provider("--answers", "absent")

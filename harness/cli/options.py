@@ -144,11 +144,23 @@ def matching(options: argparse.Namespace) -> Any:
     """`Matching` from `MatchingOptions`; None where none is given."""
     if options.match_f1 is None and options.match_semantic is None:
         return None
+    if options.match_semantic is not None:
+        require_provider("--match-semantic", "text_vectors")
     from harness.scoring.matching.matcher import Matching
 
     if options.match_f1 is None:
         return Matching(semantic=options.match_semantic)
     return Matching(options.match_f1, options.match_semantic)
+
+
+def require_provider(option: str, name: str) -> None:
+    """Raise UsageError if no installed package provides what an option needs; imports nothing."""
+    from harness.io.plugins import PROVIDERS, find
+
+    if find(PROVIDERS, name) is None:
+        raise UsageError(
+            f"{option} needs an extension that is not installed: no package provides {name!r}"
+        )
 
 
 class ProjectFile(Record):
@@ -335,6 +347,8 @@ def scoring_choices(options: argparse.Namespace) -> Any:
 
     if getattr(options, "full", False) and (options.json or options.quiet):
         raise UsageError("--full prints tables, and --json and --quiet do not; leave one out")
+    if options.answers:
+        require_provider("--answers", "scoring_answers")
     options.protocol = [protocol(name).name for name in options.protocol or ()]
     ties = None
     if options.ties is not None:

@@ -13,12 +13,13 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.machinery import ModuleSpec, PathFinder
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import EntryPoint
 from importlib.util import find_spec
 from typing import Any, NoReturn
 
 import harness
 from harness.errors import UsageError, near
+from harness.io import plugins
 
 
 def build_parser(name: str = "", *, load_all: bool = False) -> argparse.ArgumentParser:
@@ -135,7 +136,7 @@ _FIRST = (
 class InstalledCommand:
     """A command that is installed; nothing of it is imported until `load`.
 
-    `entry_points` are two or more where several packages declare the name.
+    `entry_points` are two or more where several other packages declare the name.
     """
 
     name: str
@@ -160,20 +161,16 @@ class InstalledCommand:
         """
         if twice := self._declared_twice():
             raise UsageError(f"command {self.name!r}: {twice}; uninstall one of them")
-        from harness.io.plugins import failure, load
-
         (entry,) = self.entry_points
-        loaded = load(entry, "command")
+        loaded = plugins.load(entry, "command")
         if not callable(getattr(loaded, "add_arguments", None)):
-            raise failure(entry, "command", f"{entry.value} has no add_arguments(parser)")
+            raise plugins.failure(entry, "command", f"{entry.value} has no add_arguments(parser)")
         return loaded
 
     def _declared_twice(self) -> str:
         if len(self.entry_points) == 1:
             return ""
-        from harness.io.plugins import package_of
-
-        packages = " and ".join(map(package_of, self.entry_points))
+        packages = " and ".join(map(plugins.package_of, self.entry_points))
         return f"two packages declare it, {packages}"
 
 
@@ -182,13 +179,11 @@ def find_commands() -> dict[str, InstalledCommand]:
 
     Raises UsageError where there is none, because the harness itself is not installed.
     """
-    entries: dict[str, list[EntryPoint]] = {}
-    for entry in entry_points(group=GROUP):
-        entries.setdefault(entry.name, []).append(entry)
+    entries = {name: plugins.candidates(GROUP, name) for name in plugins.names(GROUP)}
     if not entries:
         raise UsageError("no commands: install the harness (pip install -e .)")
     names = [*(name for name in _FIRST if name in entries), *sorted({*entries} - {*_FIRST})]
-    return {name: InstalledCommand(name, tuple(entries[name])) for name in names}
+    return {name: InstalledCommand(name, entries[name]) for name in names}
 
 
 def _docstring(module: str) -> str:

@@ -24,7 +24,7 @@ from harness.cli.options import (
 )
 from harness.errors import UsageError
 from harness.records.settings import Setting, setting, settings_of
-from harness.runs.settings import Settings
+from harness.runs.settings import PROCESSES, Settings
 
 if TYPE_CHECKING:
     from harness.records.run import RunRecord
@@ -100,6 +100,7 @@ def check(options: argparse.Namespace) -> None:
     if options.timeout is not None:
         _seconds(options.timeout)
     _settings(options)
+    matching(options)
 
 
 def _seconds(text: str, option: str = "timeout") -> float:
@@ -154,7 +155,7 @@ def run_one(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
         from harness.cli.published import run_published
 
         return run_published(options)
-    work = _run_on_cluster if options.backend == "ray" else _run_here
+    work = _run_here if options.backend in (None, PROCESSES) else _run_on_backend
     if options.timeout is None and work is _run_here:
         return work(options)
     from harness.cli.timeout import in_time
@@ -162,10 +163,10 @@ def run_one(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
     return in_time(options, work, apart=True)
 
 
-def _run_on_cluster(
+def _run_on_backend(
     options: argparse.Namespace,
 ) -> tuple[Path, ScoreReport, RunRecord]:
-    # In a process of its own: what Ray prints of deaths is not to stand in what the command prints.
+    # In a process of its own: what a cluster prints must not mix with the output of the command.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return _run_here(options)
 

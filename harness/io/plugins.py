@@ -1,8 +1,7 @@
 """Code of the user's own and of other packages: files loaded once a process, entry points.
 
-Our own extensions are entry points too (pyproject.toml), so that the core imports none of them, and
-another package adds a retriever, a command or a run format exactly as they do: `names(group)`,
-`find(group, name)` and `load(entry, kind)`.
+Our own extensions are entry points too (pyproject.toml): the core imports none of them, and other
+packages add a retriever, a command or a run format exactly as they do.
 """
 
 from __future__ import annotations
@@ -137,12 +136,18 @@ def find(group: str, name: str) -> EntryPoint | None:
 
     Raises UsageError where two other packages add the same name.
     """
-    entries = {entry.value: entry for entry in entry_points(group=group, name=name)}
-    ours = [entry for entry in entries.values() if is_ours(entry)]
-    if not ours and len(entries) > 1:
-        packages = " and ".join(sorted(map(package_of, entries.values())))
+    entries = candidates(group, name)
+    if len(entries) > 1:
+        packages = " and ".join(sorted(map(package_of, entries)))
         raise UsageError(f"{group}: {name!r} is declared by {packages}; uninstall one of them")
-    return next(iter(ours or entries.values()), None)
+    return entries[0] if entries else None
+
+
+def candidates(group: str, name: str) -> tuple[EntryPoint, ...]:
+    """Return ours of that name alone where there is one, else those of all packages."""
+    entries = {entry.value: entry for entry in entry_points(group=group, name=name)}
+    ours = tuple(entry for entry in entries.values() if is_ours(entry))
+    return ours[:1] or tuple(entries.values())
 
 
 def names(group: str) -> list[str]:
@@ -177,10 +182,7 @@ def load_all(group: str, kind: str) -> list[Any]:
 
 
 def provided(name: str) -> Any:
-    """Return what an extension provides under a name, such as a function of vectors of texts.
-
-    Raises UsageError where no installed package provides it.
-    """
+    """Return what an extension provides under a name. Raises UsageError if none is installed."""
     found = provided_or_none(name)
     if found is None:
         raise UsageError(f"no installed package provides {name!r} (entry point group {PROVIDERS})")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,7 +15,7 @@ from msgspec.structs import replace
 from harness.analysis.scored_run import Block, ScoredRun
 from harness.datasets.reader import Dataset
 from harness.errors import HarnessError
-from harness.io.plugins import FAILURES, failure, load, raised_at
+from harness.io.plugins import FAILURES, failure, find, load, names, raised_at
 from harness.reports.records import DocumentColumns, ReportSection
 from harness.runfiles.rankings import Rankings
 from harness.runs.folder.rankings import read_run_rankings
@@ -255,10 +254,13 @@ class ReportContext:
 def added_sections(context: ReportContext) -> list[ReportSection]:
     """Return the sections that installed packages add, by name.
 
-    Raises PluginError, which names the package, where one of them fails.
+    Raises PluginError, which names the package, where one of them fails, and UsageError where two
+    packages add the same name.
     """
     found = []
-    for entry in sorted(entry_points(group=GROUP), key=lambda entry: entry.name):
+    for name in sorted(names(GROUP)):
+        if (entry := find(GROUP, name)) is None:
+            continue
         build = load(entry, "report section")
         try:
             section = build(context)

@@ -64,18 +64,19 @@ class Settings:
     seed: int = setting(0, "of sampling, handles and seeded retrievers (0)", least=0)
     workers: int | None = setting(
         None,
-        "processes, over haystacks (1); on ray also shards of one large haystack",
+        "processes, over haystacks (1); on a cluster also shards of one large haystack",
         metavar="N",
         least=1,
     )
     backend: str = setting(
         PROCESSES,
-        "processes (of this machine; default) or ray (a cluster)",
+        "processes of this machine (default), or what an extension adds",
         metavar="NAME",
-        reference="`processes` of this machine, or `ray` ([a cluster](../../how-to/cluster.md))",
+        reference="`processes` of this machine, or what an extension adds "
+        "([a cluster](../../how-to/cluster.md))",
     )
-    ray_options: Mapping[str, object] = setting(
-        help="what Ray is to give each worker: num_cpus=2, num_gpus=1, memory=8e9, ...",
+    backend_options: Mapping[str, object] = setting(
+        help="options for --backend: num_gpus=1 on a Ray cluster",
         factory=dict,
         metavar="KEY=VALUE",
         kind="pairs",
@@ -159,9 +160,9 @@ class Settings:
         checked_prices(self.prices, "prices")
 
     def _check_backend(self) -> None:
-        if self.ray_options and self.backend != "ray":
-            raise UsageError("--ray-options are for --backend ray")
         if self.backend == PROCESSES:
+            if self.backend_options:
+                raise UsageError("--backend-options need --backend, such as a cluster")
             return
         if self.isolate:
             raise UsageError(

@@ -184,8 +184,11 @@ WRONG: list[tuple[list[Any], str]] = [
     ([*BM25, "--config", "absent.toml"], "--config absent.toml: no such file"),
     (["run", "--dataset", "labelled", "--retriever", "bm25"], "add --source PATH"),
     ([*BM25, "--backend", "moon"], ", not 'moon'"),
-    ([*BM25, "--ray-options", "num_cpus=2"], "--ray-options are for --backend ray"),
-    ([*BM25, "--backend", "ray", "--ray-options", "num_cpus"], "--ray-options takes key=value"),
+    ([*BM25, "--backend-options", "num_cpus=2"], "--backend-options need --backend"),
+    (
+        [*BM25, "--backend", "ray", "--backend-options", "num_cpus"],
+        "--backend-options takes key=value",
+    ),
     ([*BM25, "--backend", "ray", "--isolate"], "leave out --backend ray"),
     ([*BM25, "--verbose"], "harness run: unknown: --verbose"),
     (["rnu"], "unknown command 'rnu'; did you mean run"),

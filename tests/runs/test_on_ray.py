@@ -335,7 +335,7 @@ def test_a_node_without_a_file_of_ours_takes_all_from_an_object_store(
         stderr=subprocess.DEVNULL,
         start_new_session=True,
     )
-    needs_it = {"ray_options": {"num_cpus": 1}}  # the head has none
+    needs_it = {"backend_options": {"num_cpus": 1}}  # the head has none
     try:
         found = run(scifact, "bm25", on_ray(2, **needs_it), out=tmp_path / "ray")
     finally:
@@ -348,9 +348,9 @@ def test_a_node_without_a_file_of_ours_takes_all_from_an_object_store(
 @pytest.mark.parametrize(
     ("options", "address", "said"),
     [
-        ({"nonsense": 1}, "", "--ray-options: Invalid option keyword nonsense for actors."),
-        ({"max_concurrency": 4}, "", "--ray-options: max_concurrency is of no use here"),
-        ({"runtime_env": "here"}, "", "--ray-options: runtime_env is a table"),
+        ({"nonsense": 1}, "", "--backend-options: Invalid option keyword nonsense for actors."),
+        ({"max_concurrency": 4}, "", "--backend-options: max_concurrency is of no use here"),
+        ({"runtime_env": "here"}, "", "--backend-options: runtime_env is a table"),
         ({}, "127.0.0.1:9", "nobody listens at RAY_ADDRESS=127.0.0.1:9"),
     ],
 )
@@ -364,7 +364,7 @@ def test_wrong_use_is_one_line(
 ) -> None:
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(UsageError, match=said):
-        run(scifact, "bm25", on_ray(2, ray_options=options), out=tmp_path)
+        run(scifact, "bm25", on_ray(2, backend_options=options), out=tmp_path)
 
 
 def test_a_cluster_that_died_here_is_not_waited_for(

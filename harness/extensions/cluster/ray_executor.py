@@ -69,7 +69,7 @@ def ray_cluster(workload: Workload) -> Iterator[Execution]:
     location, builds = DatasetLocation.of(dataset), workload.builds
     haystacks = {item.haystack for item in workload.items}
     in_shards = len(haystacks) == 1 and can_be_cut(workload.built)
-    with connected_cluster(settings.ray_options, SHARD if in_shards else TASK) as ray:
+    with connected_cluster(settings.backend_options, SHARD if in_shards else TASK) as ray:
         location.put()
         n = settings.workers or ray.processors
         if not in_shards:
@@ -113,7 +113,9 @@ def connected_cluster(options: Mapping[str, object], of: Remote) -> Iterator[Clu
 
     environment = options.get("runtime_env", {})
     if not isinstance(environment, dict):
-        raise UsageError('--ray-options: runtime_env is a table: runtime_env={"working_dir": "."}')
+        raise UsageError(
+            '--backend-options: runtime_env is a table: runtime_env={"working_dir": "."}'
+        )
     mine = not ray.is_initialized()
     # A program that is already connected has a runtime_env, which applies to each worker.
     own = {name: value for name, value in options.items() if not (mine and name == "runtime_env")}
@@ -148,7 +150,7 @@ class Cluster:
         import ray
 
         if refused := _NOT_OURS.intersection(options):
-            raise UsageError(f"--ray-options: {min(refused)} is not supported here; remove it")
+            raise UsageError(f"--backend-options: {min(refused)} is not supported here; remove it")
         self._options = options
         self._holds = of.holds
         self._told_of_room = False
@@ -159,7 +161,8 @@ class Cluster:
             said = _message(error).partition(" Valid ones are")[0]
             kind = type(made)
             raise UsageError(
-                f"--ray-options: {said} They are those of {kind.__module__}.{kind.__name__}.options"
+                f"--backend-options: {said} They are those of "
+                f"{kind.__module__}.{kind.__name__}.options"
             ) from None
 
     @property
