@@ -158,9 +158,7 @@ def require_provider(option: str, name: str) -> None:
     from harness.io.plugins import PROVIDERS, find
 
     if find(PROVIDERS, name) is None:
-        raise UsageError(
-            f"{option} needs an extension that is not installed: no package provides {name!r}"
-        )
+        raise UsageError(f"{option} needs an extension that is not installed ({name})")
 
 
 class ProjectFile(Record):
@@ -271,10 +269,7 @@ def add_results(parser: argparse.ArgumentParser) -> None:
 
 
 def run_folder(options: argparse.Namespace, given: str, what: str = "run folder") -> Path:
-    """The run folder that a path, a name or a unique beginning stands for.
-
-    Raises UsageError, which says that there is no such `what` either.
-    """
+    """Find a run folder by path, name or unique prefix. Raises UsageError if there is none."""
     from harness.runs.folder.listing import find_run
 
     return find_run(given, Path(options.results), what)
@@ -337,10 +332,7 @@ def fitting_dataset(options: argparse.Namespace) -> Any:
 
 
 def scoring_choices(options: argparse.Namespace) -> Any:
-    """`Choices` from `ScoringOptions`. Raises UsageError.
-
-    Every fitting protocol is scored and kept, whichever is shown: a folder's scores stay whole.
-    """
+    """Return `Choices` from `ScoringOptions`; every fitting protocol is scored, shown or not."""
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import Choices, protocol
     from harness.scoring.ranks import Ties

@@ -163,9 +163,7 @@ def run_one(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
     return in_time(options, work, apart=True)
 
 
-def _run_on_backend(
-    options: argparse.Namespace,
-) -> tuple[Path, ScoreReport, RunRecord]:
+def _run_on_backend(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
     # In a process of its own: what a cluster prints must not mix with the output of the command.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return _run_here(options)
