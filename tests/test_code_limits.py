@@ -29,7 +29,7 @@ LINES = {
     "harness/reports": 2_315,
     "harness/retrievers": 5_290,
     "harness/runfiles": 2_550,
-    "harness/runs": 5_966,
+    "harness/runs": 5_956,
     "harness/scoring": 6_375,
     "harness/stats": 3_165,
     "harness/testing": 1_770,

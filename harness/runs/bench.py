@@ -43,12 +43,12 @@ _LONGEST_TRACE = 40_000  # characters
 
 
 class InlineCalls:
-    """Makes calls in the caller's thread, without a limit; `CallThread` is the other way."""
+    """Makes calls in the current thread, without a time limit; see `CallThread`."""
 
     stuck = False
 
     def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
-        """Return what it returns. Raises what it raises."""
+        """Call `work` and return its result."""
         return work()
 
 
@@ -64,16 +64,15 @@ class ToldError(Exception):
 
 
 def trace() -> str:
-    """Return the trace of the error that is being handled, as text that files can hold, and without
-    the secrets that a service or a package may have put into it."""
+    """Return the traceback of the current exception as valid text, with secrets masked."""
     error = sys.exception()
     said = error.trace if isinstance(error, ToldError) else traceback.format_exc()
     return shortened(masked(well_formed(said)), _LONGEST_TRACE)
 
 
 def close_quietly(retriever: Retriever) -> None:
-    """Close it; all its answers are there by then, so that a failure to is said and no more.
-    Raises ResponseMismatchError where they may be those to other questions."""
+    """Close a retriever; a failure is logged, since all its results are there.
+    Raises ResponseMismatchError if responses may belong to other queries."""
     try:
         close(retriever)
     except ResponseMismatchError:
@@ -83,8 +82,7 @@ def close_quietly(retriever: Retriever) -> None:
 
 
 def plain_report(report: Callable[[], Any]) -> Params:
-    """Return what the system says of itself as plain JSON values without secrets, or the trace of
-    its failure to."""
+    """Return a system's report as JSON values without secrets, or the traceback of its failure."""
     import orjson
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
@@ -96,19 +94,19 @@ def plain_report(report: Callable[[], Any]) -> Params:
 
 
 SECONDS_A_REPORT = 1.0
-"""Between two reports of a system that has used nothing meanwhile."""
+"""Seconds between two reports of a system that has used nothing."""
 
 SECONDS_A_STEP = 0.02
-"""Of work, which a killed run loses at worst, beside the call that is under way."""
+"""Seconds of work that a killed run loses at most, besides the current call."""
 
 _SECONDS_TO_SAY = 2.0
-"""In which a retriever that hangs may say what it has used."""
+"""Seconds in which a retriever that hangs may report its usage."""
 
 
 class ProcessRetriever:
-    """A retriever in a process of its own, which counts anew in each.
+    """A retriever in a separate process, which counts its usage from 0.
 
-    `process` is the number of the last one; `seconds` what its last call took in there.
+    `process` is the number of the last process; `seconds` the time of its last call there.
     """
 
     process = 0
@@ -121,7 +119,7 @@ class ProcessRetriever:
 
 @dataclass
 class Bench:
-    """What a worker builds once in its process, and the haystack that is indexed now."""
+    """The state of a worker: what it builds once, and the haystack that is indexed."""
 
     dataset: Dataset
     retriever: Retriever
@@ -137,12 +135,11 @@ class Bench:
 
     @property
     def stuck(self) -> bool:
-        """Whether a call has not come back."""
+        """Whether a call has not returned."""
         return self.call.stuck or any(one.stuck for one in self.late)
 
     def put_report(self, result: WorkResult) -> None:
-        """Put into the result what the retriever says of itself so far, where it says anything at
-        once."""
+        """Add the retriever's report to the result, if it reports without delay."""
         report = getattr(self.retriever, "report", None)
         if not callable(report):
             return
@@ -156,8 +153,7 @@ class Bench:
             self.put(CallThread()(asked, _SECONDS_TO_SAY), result)
 
     def put(self, said: Params, result: WorkResult) -> None:
-        """Put into the result what the retriever says of itself, and what it has used since the
-        result before."""
+        """Add a report to the result, and the usage since the previous result."""
         process, counts = number_of(self.retriever), counts_in(said)
         if self.counted_of != process:  # an isolated one begins anew in each process
             self.counted_of, self.counted = process, {}
@@ -171,7 +167,7 @@ class Bench:
 
 
 class Watch:
-    """Says now and then how much of a haystack is taken in, and what that has cost so far."""
+    """Reports the progress of indexing a haystack, and its cost so far."""
 
     def __init__(
         self, bench: Bench, result: WorkResult, tell: Callable[[WorkResult], None] | None
@@ -182,7 +178,7 @@ class Watch:
         self.stopped: HarnessError | None = None
 
     def taken_in(self, documents: int) -> None:
-        """Count so many more documents. Raises what who is told raises."""
+        """Count documents that were ingested. Raises what `tell` raises."""
         self._n += documents
         now = monotonic()
         if self._tell is None or now - self._looked < SECONDS_A_STEP:
@@ -206,7 +202,7 @@ class Watch:
 
 
 def used_something(result: WorkResult) -> bool:
-    """Test whether a result says that something was used."""
+    """Test whether a result has any usage."""
     return any((result.ingestion_usage or {}).values()) or any((result.usage or {}).values())
 
 
@@ -214,8 +210,7 @@ _numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
 def number_of(retriever: Retriever) -> int:
-    """Return a number that no other retriever has, of another process or of an earlier run
-    neither."""
+    """Return a number of the retriever that is unique across processes and runs."""
     try:
         number = _numbers.setdefault(retriever, int.from_bytes(os.urandom(5)))
     except TypeError:  # it cannot be referred to weakly, or is not hashable
@@ -225,14 +220,14 @@ def number_of(retriever: Retriever) -> int:
 
 
 def name_of(retriever: Retriever) -> str:
-    """Return what errors call it."""
+    """Return the name of the retriever in messages."""
     if isinstance(retriever, ProcessRetriever):
         return retriever.name.rpartition(":")[2]
     return type(retriever).__qualname__
 
 
 def seconds_of(retriever: Retriever, clock: Clock) -> float:
-    """Return what a call took; of an isolated one without starting and sending."""
+    """Return the seconds of a call; without start and transfer for an isolated retriever."""
     if isinstance(retriever, ProcessRetriever) and retriever.seconds is not None:
         return retriever.seconds
     return clock.seconds

@@ -27,10 +27,9 @@ from harness.runs.results import QueryResult, ResultHit
 def to_query_result(
     bench: Bench, query: int, found: Any, seconds: float, k: int, exclude_self: bool
 ) -> QueryResult:
-    """Return what a retriever gave for a query, as at most k rows of the documents or texts, or as
-    its error.
+    """Convert the output for a query to at most k document rows or texts, or to an error.
 
-    `exclude_self`: the document that is the query itself is left out.
+    `exclude_self`: the document that is the query itself is excluded.
     """
     answer = QueryResult(query, seconds=seconds)
     own = int(bench.dataset.rows_with_query_id[query]) if exclude_self else None
@@ -73,14 +72,14 @@ def _put_documents(
 
 
 def _put_hits(bench: Bench, answer: QueryResult, result: Result, k: int, own: int | None) -> None:
-    """Put the texts of a system of its own; documents are looked for after the run."""
+    """Add returned texts; they are resolved to documents after the run."""
     hits = hits_in_order(result.hits or (), result.ranked_by)
     answer.beyond_k = max(0, len(hits) - k)
     answer.hits = [_hit(bench, hit, own) for hit in hits[:k]]
 
 
 def _mask(bench: Bench, answer: QueryResult) -> None:
-    """Mask secrets in the texts of a system that repeats what it was sent, since runs hold them."""
+    """Mask secrets in returned texts, unless the dataset contains them."""
     hits = answer.hits or []
     texts = [*(hit.text for hit in hits), answer.answer or ""]
     if any(texts):

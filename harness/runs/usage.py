@@ -1,7 +1,7 @@
-"""What a system or a model has used, what that costs by prices, and a limit of what may be spent.
+"""Usage of systems and models, its cost, and the spending limit of a run.
 
 Counts are numbers by name: `calls`, `prompt_tokens`, `completion_tokens`, `embedded_tokens`, `usd`.
-What a model was asked for is `prompt_tokens@MODEL`; what is in `usd` already is `prompt_tokens@`.
+Counts of a model are `prompt_tokens@MODEL`; those that `usd` includes already are `prompt_tokens@`.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from harness.records.run import Usage
 from harness.runs.results import WorkItem, WorkResult
 
 USED = ("calls", "prompt_tokens", "completion_tokens", "embedded_tokens")
-"""What is used and may have a price."""
+"""Counts that can have a price."""
 
 SILENT = "calls_without_usage"
-"""How many calls did not say what they used: what they cost is not known."""
+"""Number of calls without reported usage, whose cost is unknown."""
 
 COUNTS = (*USED, SILENT, "usd")
 """What a system's `report()` may count since its start; see Capabilities."""
@@ -32,7 +32,7 @@ TOKENS_A_PRICE = 1_000_000
 
 
 def counts_in(report: Any) -> Counts:
-    """Return the counts in a report, of systems that stand inside another too."""
+    """Return the counts in a report, nested systems included."""
     if isinstance(report, list):
         return add_counts(map(counts_in, report))
     if not isinstance(report, Mapping):
@@ -63,7 +63,7 @@ def add_counts(parts: Iterable[Counts]) -> Counts:
 
 
 def usage_delta(after: Counts, before: Counts) -> Counts:
-    """Return by how much counts rose; one that fell has started anew."""
+    """Return the increase of each count; a count that fell was reset to 0."""
     was = {name: before.get(name, 0) for name in after}
     return {name: n - was[name] if n >= was[name] else n for name, n in after.items()}
 
@@ -75,9 +75,9 @@ def counts_by_name(counts: Counts) -> Counts:
 
 
 def cost_usd(counts: Counts, prices: Prices) -> float | None:
-    """Return US dollars: what the system says, and the priced rest.
+    """Return the cost in US dollars: reported dollars, and priced counts; calls need no price.
 
-    None where nothing says, calls did not, or tokens of some model have no price; calls need none.
+    None if no cost is known, if calls have no usage, or if tokens of a model have no price.
     """
     found, known = counts.get("usd", 0.0), "usd" in counts
     for name, n in counts.items():
@@ -93,7 +93,7 @@ def format_usd(dollars: float) -> str:
 
 
 def unpriced(counts: Counts, prices: Prices) -> str:
-    """Say what was used at an unknown price, as `prompt_tokens of MODEL have no price`, or ""."""
+    """Describe usage without a known price: `prompt_tokens of MODEL have no price`, or ""."""
     for name, n in counts.items():
         if n and name == SILENT:
             return f"{n:,.0f} calls did not report what they used"
@@ -135,8 +135,7 @@ def usage_record(counts: Counts, prices: Prices) -> Usage | None:
 
 
 def checked_prices(table: Any, where: str) -> Prices:
-    """Return a table of prices. Raises UsageError for what is none; `where` says which table it
-    is."""
+    """Return a table of prices. Raises UsageError, which names `where`, for an invalid one."""
     if not isinstance(table, Mapping):
         raise UsageError(f"{where} must be a table of models")
     for model, prices in table.items():
@@ -168,8 +167,8 @@ class Budget:
         self.spent = 0.0
 
     def require(self, upcoming: float, unknown: float) -> None:
-        """Raises BudgetExceededError if `upcoming` US dollars more would exceed the limit, where
-        `unknown` may have been spent beside what is known."""
+        """Raises BudgetExceededError if `upcoming` US dollars would exceed the limit, given that
+        `unknown` more may have been spent already."""
         if self.exceeded_by(upcoming + unknown):
             raise self.error(upcoming, unknown)
 

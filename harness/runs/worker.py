@@ -89,7 +89,7 @@ class Worker:
     def __call__(self, item: WorkItem) -> Iterator[WorkResult]:
         """Index the item's haystack unless it is indexed already, then search.
 
-        What is answered is given as soon as that is worth it; `begun` is what is not given yet.
+        Yields partial results every few moments; `begun` holds what has not been yielded.
         """
         result = self.begun = WorkResult(item.number, item.haystack, [])
         bench = self._bench
@@ -119,7 +119,7 @@ class Worker:
         yield result
 
     def _part(self, result: WorkResult) -> Generator[WorkResult, None, WorkResult]:
-        """Yield what there is of an item; returns an empty result for what follows."""
+        """Yield the partial result of an item, and return an empty one for the rest."""
         result.complete, self.begun = False, None
         yield result
         self.begun = WorkResult(result.item, result.haystack, [], process=result.process)
@@ -137,7 +137,7 @@ class Worker:
         return first
 
     def interrupted(self) -> WorkResult | None:
-        """Returns what there is of an item in whose midst an exception came, and what it used."""
+        """Return the partial result and the usage of an item that an exception interrupted."""
         begun, bench, self.begun = self.begun, self._bench, None
         if begun is None or bench is None:
             return None
@@ -155,7 +155,7 @@ class Worker:
         yield from side_by_side(partial(self._search, bench), parts, self._options.concurrency)
 
     def _built(self) -> Bench:
-        """Build what items are run with, where its calls will be made."""
+        """Build the retriever in the thread that will make its calls."""
         caller, built = self._caller(), self.builds
         if isinstance(built, RetrieverSpec):
             built = caller(partial(built.build, self._options.seed))
@@ -165,7 +165,7 @@ class Worker:
         return bench
 
     def _caller(self) -> InlineCalls | CallThread:
-        """Return what makes calls: where they have limits, a thread of their own."""
+        """Return the caller: inline, or a separate thread if calls have time limits."""
         if not self._limits.in_time:
             return InlineCalls()
         from harness.runs.timeouts import CallThread
@@ -173,11 +173,7 @@ class Worker:
         return CallThread()
 
     def _is_lost(self, bench: Bench, item: WorkItem) -> bool:
-        """Return whether a call has not come back, and another retriever can be built for what
-        follows.
-
-        Of a haystack as of several times the next one follows, and is not told anew.
-        """
+        """Test whether a call is stuck and the retriever can be rebuilt for this item."""
         follows = item.chain is not None and item.chain == bench.chain
         return bench.stuck and isinstance(self.builds, RetrieverSpec) and not follows
 
@@ -187,7 +183,7 @@ class Worker:
             self._bench.haystack = self._bench.chain = None
 
     def close(self) -> None:
-        """Tell a retriever that was built here that no more will be asked."""
+        """Close the retriever if this worker built it."""
         bench, self._bench = self._bench, None
         if bench is not None and isinstance(self.builds, RetrieverSpec) and not bench.stuck:
             bench.call(partial(close_quietly, bench.retriever))
@@ -195,7 +191,7 @@ class Worker:
     def _index(self, bench: Bench, item: WorkItem, result: WorkResult) -> None:
         goes_on = item.chain is not None and bench.chain == item.chain
         if goes_on and bench.index_error is not None:
-            return  # it knows a part of what came before, and nobody knows which
+            return  # it ingested an unknown part of the earlier documents
         before_it = bench.view.corpus if goes_on else None
         bench.haystack, bench.index_error, bench.chain = item.haystack, None, None
         bench.view = BlindedCorpus(bench.dataset, item.haystack, self._options.seed)
@@ -218,9 +214,9 @@ class Worker:
         except CallTimeoutError as error:
             bench.index_error = self._late(bench, "index", error)
         except FAILURES:
-            # The retriever is somebody else's code: its failure is a result of the run.
+            # The retriever is third-party code: its failure is a result of the run.
             bench.index_error = "index failed:\n" + trace()
-        if watch.stopped is not None:  # and somebody went on nevertheless
+        if watch.stopped is not None:  # the retriever swallowed the exception
             raise watch.stopped
         if not result.cached:  # else who paid for it has its time and cost
             result.index_seconds = seconds_of(bench.retriever, clock.stop())
@@ -228,9 +224,9 @@ class Worker:
         bench.indexing = False
 
     def _wait_for_late(self, bench: Bench) -> None:
-        """Let searches that were late come back before another haystack is taken in.
+        """Wait for searches that timed out before the next haystack is indexed.
 
-        Raises CallTimeoutError where one does not.
+        Raises CallTimeoutError if one does not return.
         """
         for one in bench.late:
             one.wait()
@@ -239,7 +235,7 @@ class Worker:
             raise CallTimeoutError("a call before it took too long, and has not come back")
 
     def _tell(self, bench: Bench, before: Corpus | None, *, require_cached: bool) -> bool:
-        """Tell a memory what it was not told yet; as of the time of a question nothing is kept."""
+        """Ingest the new documents into a memory; indexes of splits over time are not cached."""
         if require_cached:
             raise RunError(
                 "--require-cached-index: a split as of the time of questions has no index"
@@ -293,7 +289,7 @@ class Worker:
         ]
 
     def _late(self, bench: Bench, called: str, error: BaseException) -> str:
-        """Return what is said of a call that took too long; an isolated process is ended for it."""
+        """Return the message for a call that timed out; an isolated process is ended."""
         if isinstance(bench.retriever, ProcessRetriever):
             bench.retriever.close()
         option = "--index-timeout" if called == "index" else "--query-timeout"
@@ -301,8 +297,7 @@ class Worker:
 
 
 def _may_help(error: Exception) -> bool:
-    """Return whether to ask again may help: not where the answer or the request is wrong, nor
-    late."""
+    """Test whether a retry may help: not after wrong output, wrong use or a timeout."""
     return not isinstance(
         error, HarnessError | NotAnAnswerError | WrongNumberError | CallTimeoutError
     )
