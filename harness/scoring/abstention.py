@@ -1,11 +1,10 @@
-"""Queries without an answer: recall says nothing there, so they have metrics of their own.
+"""Computes metrics of abstention on unanswerable queries, where recall is undefined.
 
-A system may return nothing, say that there is no answer, or give a confidence (its own, or else its
-top score). The confidence is cut at a threshold that is chosen on other queries than it is judged
-on, and on other haystacks where there are several, since scores may have a level of their own in
-each: from two to nine haystacks each is a fold, ten or more are dealt to five folds, and the
-queries of a single one are, at random, so that each fold gets its share of those without an answer.
-A fold's threshold is the one of best F1 on the others.
+A system may return nothing, abstain explicitly, or give a confidence (its own, or else its top
+score). The threshold of the confidence is cross-validated: chosen for the best F1 on the other
+folds. Folds are made of haystacks, as the level of scores may differ between haystacks: two to nine
+haystacks are one fold each, ten or more are distributed over five. The queries of a single haystack
+are split into five folds at random, stratified by whether they have an answer.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ def run_abstention(
     """Computes the abstention metrics of a run, over unanswerable queries and `counted` ones (n,)
     that have evidence; None unless both are there."""
     without, failed = dataset.abilities == str(Ability.ABSTENTION), answered.failed
-    # A run file cannot tell silence from a query that was left out: those are not judged here.
+    # A run file does not distinguish an empty answer from a missing query: skip these.
     known = ranked.answered | answered.replied | failed
     mine = (answered.asked & without | counted & ranked.has_relevant) & known
     cutoff = min(10, depth)
@@ -99,13 +98,12 @@ def abstention(
 ) -> AbstentionResult | None:
     """All abstention metrics over n queries; None when one of the two kinds is missing.
 
-    The texts of the result, which say what was compared, are left empty.
+    The descriptive texts of the result are left empty.
 
-    `silent`: the system returned nothing or said that there is no answer. `confidence`: NaN where
-    there is none; silence counts as the lowest. `wrong`: 1 - hit@k where there is an answer, 1
-    where there is none (whatever is returned there is a false positive). Queries that `failed` are
-    not silent: an error is never credited as an abstention. They have no confidence, so the metrics
-    of confidence are over the others.
+    `silent`: the system returned nothing or abstained. `confidence`: NaN if there is none; silence
+    counts as the lowest. `wrong`: 1 - hit@k for answerable queries, 1 for unanswerable ones (any
+    result is a false positive). Queries that `failed` are not silent: an error is never credited
+    as an abstention. They have no confidence, so the metrics of confidence exclude them.
     """
     n_without = int(unanswerable.sum())
     if n_without == 0 or n_without == len(unanswerable):
@@ -181,7 +179,7 @@ def precision_recall_f1(abstained: Flags, unanswerable: Flags) -> PrecisionRecal
 def auroc(answerable: Values, unanswerable: Values) -> float:
     """P(confidence with an answer > confidence without one), ties half (Mann-Whitney U).
 
-    SciPy's mannwhitneyu would add its p, which nobody asks for, and a second to import scipy.stats.
+    SciPy's mannwhitneyu would add an unused p-value and a second for importing scipy.stats.
     """
     ordered = np.sort(unanswerable)
     below = np.searchsorted(ordered, answerable, "left")

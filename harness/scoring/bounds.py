@@ -1,17 +1,17 @@
-"""What other orders would score: random ones, the best, those of ties, those of deeper rankings.
+"""Computes reference values: random baselines, upper bounds, tie ranges and sensitivity to depth.
 
-A random ranking orders the N documents of the haystack uniformly; each metric has its own formula.
+A random ranking orders the N documents of the haystack uniformly; each metric has a formula for it.
 
 Where a document carries several pieces of evidence, or a piece has several documents, the best top
 k for recall is a maximum coverage problem: k documents that carry the most pieces together. It is
-NP-hard in general and small here, as it falls apart into documents that share no piece. Each part
-is solved by going through what 1, 2, 3... of its documents can carry; a part with too much to go
-through gets a lower bound (greedy) and an upper one, which is then given and called a bound.
+NP-hard in general but small here, as it splits into components of documents that share pieces. Each
+component is solved by enumerating what 1, 2, 3... of its documents can carry; for too large ones
+the upper bound is reported (a greedy solution gives the lower one).
 
-A ranking with as many results as were asked for was cut off there. Its top k is what it would be
-in a deeper one for every k down to the cut; where equal scores are ordered by id, only down to the
-last group of equals, as others of that score may have been cut off. A ranking of fewer results, or
-of the whole haystack, is all that the system had.
+A ranking with as many results as requested was truncated. A deeper one would have the same top k
+for every k up to the truncation or, if ties are ordered by id, up to the last group of ties, as
+documents with the same score may have been cut off. A ranking of fewer results, or of the whole
+haystack, is complete.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def random_baseline(metric: Metric, ranked: Ranked, present: Flags, size: Ints) 
 
     `present` (m,): the judged document is in the haystack; `size` (n,): documents in it. None where
     the metric has no formula, or it would take too long: whole rankings of haystacks above
-    _LARGEST, and queries whose evidence lies in too many sets of documents.
+    _LARGEST, and queries with evidence in too many sets of documents.
     """
     definition, ranked = metric.definition, metric.with_relevance(ranked)
     if ranked.shares_evidence:
@@ -204,8 +204,8 @@ class Cover(NamedTuple):
 
 
 def _parts(sets: Iterable[int]) -> list[list[int]]:
-    """Sets of bits, apart where they share none; those inside another of their part are left out,
-    as nothing is lost by taking the larger."""
+    """Splits bit sets into connected components, and drops the subsets of other sets, as the larger
+    set is always at least as good."""
     parts: list[tuple[int, list[int]]] = []
     for one in sets:
         joined, members = one, [one]
@@ -268,10 +268,10 @@ def ideal(ranked: Ranked, present: Flags, least: int = 1) -> Ranked:
 
 
 class TieOrders:
-    """Other orders of the tied documents of a run, as rankings of their own.
+    """Alternative orders of the tied documents of a run, as separate rankings.
 
-    Only queries in which a judged document shares its score are looked at; judgements with pieces
-    are not (`any` is False then).
+    Only queries with a tied judged document are considered, and no judgements with pieces (`any` is
+    False then).
     """
 
     def __init__(self, ranked: Ranked) -> None:
@@ -350,11 +350,11 @@ def stable_depth(
     depth: int,
     ties: Ties,
 ) -> Ints:
-    """The rank of each query, (n,), down to which deeper rankings would be the same.
+    """The rank up to which a deeper ranking of each query would be the same, shape (n,).
 
-    NOT_RETRIEVED where they would hold no more. `rankings` are best first; `sizes` (n,): documents
-    in the haystack; `results` (n,): how many there were, where those are not documents; `depth`:
-    how many were asked for.
+    NOT_RETRIEVED if the ranking is complete. `rankings` are best first; `sizes` (n,): documents
+    in the haystack; `results` (n,): the number of results, if they are not documents; `depth`: the
+    number requested.
     """
     returned, equal = np.zeros(len(query_ids), np.int64), np.zeros(len(query_ids), np.int64)
     known = {name: at for at, name in enumerate(rankings.query_ids)}
@@ -362,7 +362,7 @@ def stable_depth(
     if len(rankings):
         returned[at >= 0] = np.diff(rankings.starts)[at[at >= 0]]
         equal[at >= 0] = _last_equals(rankings, ties)[at[at >= 0]]
-    # A result may bring no new document, or several, of which the last were cut off.
+    # A result may resolve to no new document, or to several, the last of them cut off.
     most = returned if results is None else np.maximum(returned, results)
     whole = (returned >= sizes) | (most < depth) | (returned == 0)
     return np.where(whole, NOT_RETRIEVED, returned - equal)

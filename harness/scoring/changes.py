@@ -1,14 +1,14 @@
-"""What no longer holds, was to be forgotten, or was not yet said: is it returned? Lower is better.
+"""Measures how often outdated, forgotten and future documents are returned. Lower is better.
 
 Over the default answer key of a dataset with changes (schema.Change). A question is asked after a
-change if it has no time, or one that is not before the change's. Of such a question
+change if it has no time, or one that is not before the change's. For such a question
 
-* a document is *outdated* if an update has replaced it by then and it is judged with grade 0: one
-  that is relevant is what the question asks for ("where did she live before?"). Where the answer
-  key alone tells of updates (`key-update`), what they replaced may be evidence beside what replaced
-  it: of a knowledge-update question it is outdated nevertheless;
-* a document is *forgotten* if it was to be forgotten by then and is judged, whatever its grade;
-* a document is of the *future* if it was said after the question was asked.
+* a document is *outdated* if an update has replaced it and its grade is 0: a relevant one is what
+  the question asks for ("where did she live before?"). If updates are known from the answer key
+  only (`key-update`), the old document may be evidence together with the new one; for a
+  knowledge-update question it is outdated nevertheless;
+* a document is *forgotten* if it should have been deleted and is judged, with any grade;
+* a document is in the *future* if it is later than the question.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def after_changes(
     """Shares of the questions `asked`, (n,), with such a document in the top k.
 
     outdated_returned@k, forgotten_returned@k, future_returned@k: over the questions that have such
-    documents. outdated_above@k: an outdated document is in the top k, and none of those that
-    replaced it stands above it. None without such questions. `random_baseline` has what random
-    orders would score, by the same names; `signature` is the template of theirs.
+    documents. outdated_above@k: an outdated document is in the top k, ranked above all documents
+    that replaced it. None without such questions. `random_baseline` has the expected values of
+    random orders, with the same keys; `signature` is the signature template.
     """
     if not dataset.has_changes:
         return None
@@ -144,7 +144,7 @@ def _cases(dataset: Dataset, resolved: Resolved, asked: Flags) -> Iterator[_Case
 
 
 def _both(change: ChangedRow, judged: Mapping[int, int]) -> bool:
-    """Whether what was replaced is evidence beside what replaced it."""
+    """Whether the replaced document is evidence together with the new one."""
     return all(judged.get(row, -1) > 0 for row in (change.row, change.by_row) if row is not None)
 
 
@@ -180,7 +180,7 @@ class _Grades:
 
 
 class _SaidTimes:
-    """When the documents of a haystack were said there."""
+    """Dates of the documents in a haystack."""
 
     def __init__(self, dataset: Dataset, haystack: int) -> None:
         rows = dataset.haystack_rows(haystack)
@@ -190,7 +190,7 @@ class _SaidTimes:
         self._in_time = np.sort(stamps[~np.isnan(stamps)])
 
     def after(self, when: int | None, rows: np.ndarray, ranks: Ints) -> _Group:
-        """Of the documents said after a question: how many, and the first returned one's rank."""
+        """Returns the number of documents later than a question, and the best rank of one."""
         later = 0 if when is None else int((self._in_time > when).sum())
         if when is None or not later:
             return _Group(0, NOT_RETRIEVED)

@@ -55,8 +55,7 @@ class Evaluation:
     `means` and `per_query` have the metrics' names as keys; arrays have shape (n,) and align with
     `query_ids`, the judged queries that count. A mean over no query is None. `missing_queries`: how
     many judged queries the run does not have; `unknown_queries`: how many of the run's queries have
-    no judgement; `repeated_documents`: how many documents stood in their ranking already and were
-    left out.
+    no judgement; `repeated_documents`: how many duplicates were removed from rankings.
     """
 
     means: dict[str, float | None]
@@ -68,7 +67,7 @@ class Evaluation:
     repeated_documents: int
 
     def __getitem__(self, metric: str) -> float:
-        """A mean. Raises UsageError, with the near names, for a metric that was not asked for."""
+        """Returns a mean. Raises UsageError, with similar names, for an unknown metric."""
         if metric not in self.means:
             raise UsageError(f"no metric {metric!r} here{near(metric, list(self.means))}")
         value = self.means[metric]
@@ -95,9 +94,9 @@ def evaluate(
     Arrow or Hugging Face with columns as query_id, doc_id and score or grade.
 
     `metrics` are texts as `Metric.parse` reads them, in a list or with commas. A query with nothing
-    relevant counts 0, as in trec_eval. `missing` says what a judged query counts that the run does
-    not have, or has None for: `zero` (trec_eval -c), or `skip` (left out, as pytrec_eval does). A
-    document that stands twice in a ranking counts where it stands first.
+    relevant counts 0, as in trec_eval. `missing`: judged queries that the run does not have, or has
+    None for, count 0 (`zero`, as trec_eval -c) or are excluded (`skip`, as pytrec_eval does). Of a
+    duplicate document in a ranking the first occurrence counts.
 
     Raises UsageError for what cannot be read, dictionaries of another form, ids that are no text
     (1 and "1" are not the same), scores that are NaN or that `float` does not read, grades that are
@@ -171,8 +170,8 @@ def _part(judged: QrelsIndex, rankings: Rankings, ties: Ties) -> _Part:
 
 
 def _by_block(judged: QrelsIndex, path: Path, ties: Ties) -> list[_Part] | None:
-    """The parts of a TREC run file; None where it must be read whole: a query's lines stand apart,
-    or a score is NaN."""
+    """The parts of a TREC run file; None if it must be read whole: the lines of a query are not
+    contiguous, or a score is NaN."""
 
     def work(rankings: Rankings) -> _Part | None:
         if rankings.score is None or np.isnan(rankings.score).any():
@@ -239,7 +238,7 @@ def from_dict(qrels: QrelsDict) -> Qrels:
 
 
 def _odd(qrels: QrelsDict) -> str:
-    """The first grade that is none, and where it stands."""
+    """The first invalid grade, and its position."""
     for query, judged in qrels.items():
         for document, grade in judged.items():
             try:
@@ -255,9 +254,9 @@ def read_qrels(source: str | Path | Frame) -> Qrels:
     """A TREC qrels file (`query 0 document grade`), BEIR's (`query document score`, with header),
     one of {query, document, grade} in any form that runs come in, or a frame.
 
-    In TREC's, lines that begin with # are comments, as for trec_eval 10. A grade is 1 where there
-    is no such column. Raises UsageError with the line for anything else, and for a pair that stands
-    twice with different grades.
+    In TREC files, lines that begin with # are comments, as for trec_eval 10. Without a column of
+    grades they are 1. Raises UsageError with the line for anything else, and for a duplicate pair
+    with different grades.
     """
     if not isinstance(source, str | os.PathLike):
         return _of_columns(of_frame(source, QRELS, "the judgements"))
@@ -421,7 +420,7 @@ def _scores(
 def _equals_ahead(
     found: Mapping[str, float], query: str, document: str, width: type[np.floating[Any]], ties: Ties
 ) -> int:
-    """How many documents of the same score stand above `document`."""
+    """How many documents with the same score are ranked above `document`."""
     at = width(found[document])
     equals = [d for d, score in found.items() if width(score) == at]
     require_ids(equals, _DOCUMENT.format(query))

@@ -75,8 +75,8 @@ def judge_agreement(
     """Compares a judge with human labels; None if they have no answer in common.
 
     `judged` and `human` have 0 or 1 by answer and NaN where there is no verdict; of repeated
-    judgements the majority counts. `clusters` label answers that are not independent, and
-    `cluster_by` says what they are: haystacks or queries.
+    judgements the majority counts. `clusters` label answers that are not independent; `cluster_by`
+    is their kind: haystacks or queries.
     """
     verdict = np.where(judged == 0.5, np.nan, np.round(judged))
     both = ~np.isnan(verdict) & ~np.isnan(human)

@@ -25,9 +25,9 @@ def knowledge_update(
 
     update_recall@k: a gold document of the latest date is in the top k. stale_only_rate@k: an older
     gold document is, and none of the latest date. update_ranked_first: the first gold document
-    of the latest date was returned and stands above every older one. None without such queries.
-    `random_baseline` has what random orders would score, `depth` documents deep, by the same names;
-    `signature` is the template of theirs.
+    of the latest date was returned and ranked above every older one. None without such queries.
+    `random_baseline` has the expected values of random orders at depth `depth`, with the same keys;
+    `signature` is the signature template.
     """
     judged = dataset.qrels()
     update = dataset.abilities == str(Ability.KNOWLEDGE_UPDATE)
@@ -76,7 +76,7 @@ def _first(ranked: Ranked, rows: np.ndarray) -> np.ndarray:
 
 
 def _timestamps(dataset: Dataset, judged: DatasetQrels, wanted: np.ndarray) -> np.ndarray:
-    """When each judged document was said in its query's haystack; NaN where nobody knows."""
+    """Dates of the judged documents in the query's haystack; NaN if unknown."""
     stamps = np.full(len(judged.query), np.nan)
     haystack = dataset.query_haystack[judged.query]
     for one in np.unique(haystack[wanted]):

@@ -1,8 +1,8 @@
-"""Named protocols, as data, and what a scoring is asked for.
+"""Named scoring protocols, as data, and the options of a scoring.
 
-A protocol says which queries count, by which answer key, order and metrics. Two numbers compare
-only when they come from the same protocol. `version` is raised whenever a protocol would give
-another number for the same rankings.
+A protocol defines the queries, the answer key, the order of ties and the metrics. Two numbers are
+comparable only under the same protocol. `version` is raised whenever a protocol would give another
+number for the same rankings.
 """
 
 from __future__ import annotations
@@ -174,9 +174,10 @@ def fitting(
     names: Sequence[str] = (),
     where: str = "this dataset at this granularity",
 ) -> list[Protocol]:
-    """Protocols whose answer key a dataset has; of `names`, if any. `where` is what errors call it.
+    """Selects the protocols that a dataset has the answer key for; only `names`, if given.
 
-    Raises UsageError for a name that is not known and for a protocol that does not fit.
+    `where` names the dataset in errors. Raises UsageError for unknown names and for protocols that
+    do not fit.
     """
     known = [p for p in PROTOCOLS.values() if p.key in keys]
     chosen = [protocol(name) for name in names]
@@ -216,8 +217,10 @@ class Choices:
         )
 
     def wider(self, earlier: RequestedScores) -> Choices:
-        """These choices and those that an earlier scoring was asked for (its `record`): scoring
-        again takes nothing away. Order of ties and missing queries are as asked for now."""
+        """Adds the choices of an earlier scoring, so that scoring again removes no results.
+
+        The order of ties and the rule for missing queries stay as they are.
+        """
         known = earlier.protocols
         return replace(
             self,

@@ -60,7 +60,7 @@ class Qrels:
     def first_of_document(self) -> npt.NDArray[np.bool_]:
         """True for one judgement of each document of a query: the first of its highest grade.
 
-        A document stands more than once where it carries several pieces of evidence.
+        A document has several rows if it carries several pieces of evidence.
         """
         first = np.zeros(len(self.query), bool)
         pairs = self.query.astype(np.int64) << 32 | self.document_code
@@ -89,13 +89,13 @@ def from_dataset(dataset: Dataset, key: str = "default") -> Qrels:
 
 @dataclass(frozen=True)
 class Ranked:
-    """Where the judged documents of n queries stand.
+    """The ranks of the judged documents of n queries.
 
     Shapes: `returned` and `answered` (n,): documents returned for a query, and whether the run has
     the query at all. The rest (m,), one a judgement, sorted by query: `rank` from 1, or
     NOT_RETRIEVED; `document` numbers the documents, and `first_of_document` is True for one
-    judgement of each, of its highest grade; `above` and `tied` describe the group of equal scores
-    it stands in: how many stand strictly above it, and how many are in it (0 where not retrieved).
+    judgement of each, of its highest grade; `above` and `tied` describe its group of equal scores:
+    how many documents have a higher score, and the size of the group (0 if not retrieved).
     """
 
     returned: Ints
@@ -138,10 +138,10 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Ranks:
-    """Where judged documents stand in some rankings: what `Ranked` is put together from.
+    """The ranks of judged documents in a part of the rankings; `Ranked` is combined from these.
 
-    Shapes (q,): `query`, those of the rankings that are judged, and `returned`. Shapes (f,), one a
-    judgement whose document was found: `judgement`, its row, and `rank`, `above`, `tied`.
+    Shapes (q,): `query`, the judged queries of the part, and `returned`. Shapes (f,), one per
+    judgement with a retrieved document: `judgement`, its row, and `rank`, `above`, `tied`.
     """
 
     query: Ints
@@ -183,7 +183,7 @@ class QrelsIndex:
         return Ranks(query, np.diff(starts)[ours], judgement, rank, above, tied)
 
     def _found(self, pairs: RankedPairs, ours: Ints, query: Ints) -> tuple[Ints, Ints]:
-        """(row of the rankings, judgement) of each judged document that stands there."""
+        """(row of the rankings, judgement) of each judged document in the rankings."""
         counts = np.diff(self._starts)[query]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         judgement = np.repeat(self._starts[query], counts) + within
@@ -192,7 +192,7 @@ class QrelsIndex:
             self._qrels.document.take(integers(judgement)),
             self._hashes[judgement],
         )
-        # A document that was returned twice counts where it stands first.
+        # Of a document that was returned twice the first occurrence counts.
         once = np.flatnonzero(np.diff(which, prepend=-1) != 0)
         return row[once], judgement[which[once]]
 
@@ -227,7 +227,7 @@ def rank_judged(rankings: Rankings, qrels: Qrels, ties: Ties = Ties.TREC) -> Ran
     """Ranks of all judged documents in the rankings.
 
     Queries that only the rankings have are ignored; queries that only the qrels have are not
-    `answered`. A document returned twice counts where it stands first; see rankings.duplicates.
+    `answered`. Of duplicate documents the first one counts; see rankings.duplicates.
     """
     rankings = best_first(rankings)
     pairs = RankedPairs(rankings.query, rankings.document)
@@ -259,7 +259,7 @@ def of_width(score: npt.NDArray[np.float64], ties: Ties) -> npt.NDArray[Any]:
 def _tie_groups(
     query: npt.NDArray[np.int32], score: npt.NDArray[np.float64], row: Ints
 ) -> tuple[Ints, Ints]:
-    """First row and size of the run of equal scores that each row stands in."""
+    """First row and size of the group of equal scores of each row."""
     last = np.flatnonzero((score[1:] != score[:-1]) | (query[1:] != query[:-1]))
     ends = np.append(last, len(score) - 1)
     group = np.searchsorted(ends, row)
@@ -268,7 +268,7 @@ def _tie_groups(
 
 
 def _tie_ranks(rankings: Rankings, row: Ints, first: Ints, size: Ints, above: Ints) -> Ints:
-    """Ranks inside groups of equal scores: 1 + those above + those tied whose id is greater."""
+    """Ranks inside groups of equal scores: 1 + those above + tied ones with a greater id."""
     starts, which = np.unique(first, return_inverse=True)
     sizes = np.zeros(len(starts), np.int64)
     sizes[which] = size

@@ -14,7 +14,7 @@ from harness.runfiles.rankings import Rankings, best_first, duplicates, without
 from harness.scoring.arrays import Flags, Ints
 
 _DIGITS = 9  # of ids that are looked up as numbers
-_SPREAD = 4  # numbers a document, of which a table is made
+_SPREAD = 4  # entries per document, up to which a table is built
 
 
 @dataclass(frozen=True)
@@ -38,10 +38,10 @@ class Resolved:
 
 
 def cleaned(rankings: Rankings, dataset: Dataset) -> tuple[Rankings, int]:
-    """The rankings best first, each document once, and how many stood in their ranking already.
+    """The rankings best first without duplicate documents, and the number of duplicates.
 
-    Where the dataset says so (Variant.exclude_self), documents whose id is the query's are left out
-    too, so that it does not matter who ranked.
+    If the dataset requires it (Variant.exclude_self), documents with the id of the query are
+    removed too, for imported rankings as well.
     """
     rankings = best_first(rankings)
     again = duplicates(rankings)
@@ -143,8 +143,8 @@ def haystack_sizes(dataset: Dataset) -> Ints:
 
 
 def held(dataset: Dataset, query: npt.NDArray[np.int32], document: npt.NDArray[np.int32]) -> Flags:
-    """Whether a ranking can hold each document, (m,): the haystack of its query does, and it is not
-    the query's own where that is left out."""
+    """Whether a ranking can hold each document, (m,): it is in the haystack of its query, and not
+    excluded as the query's own document."""
     there = document >= 0
     haystack = dataset.query_haystack[query]
     order = np.argsort(haystack, kind="stable")

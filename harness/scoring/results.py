@@ -1,9 +1,8 @@
 """Results of a protocol: values by query, and a mean with its interval for each slice and metric.
 
-A value is the mean over queries. Where haystacks are the clusters it stands beside the mean over
-haystacks, in which each counts once: another question, with another answer where haystacks differ
-in size. A warning names metrics that cannot tell systems apart, or not be known, on this dataset
-and run.
+A value is the mean over queries. If haystacks are the clusters, the mean over haystacks, each with
+equal weight, is reported too; it differs if haystacks differ in size. Warnings name metrics that
+cannot distinguish systems, or cannot be determined, on this dataset and run.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ def slices(dataset: Dataset) -> dict[str, Flags]:
     """Masks over the dataset's queries, by name; only those that hold a query.
 
     `all` is every scored query, `answerable` all but abstention; then each ability, and each of the
-    dataset's own categories as `category:...` (where they say more than the abilities).
+    dataset's own categories as `category:...` (unless they equal the abilities).
     """
     n = dataset.n_queries
     masks: dict[str, Flags] = {"all": np.ones(n, bool)}
@@ -63,19 +62,19 @@ def slices(dataset: Dataset) -> dict[str, Flags]:
 
 @dataclass(frozen=True)
 class QueryStatus:
-    """What is known of a run beside its rankings; every array has shape (queries,).
+    """The status of each query in a run; every array has shape (queries,).
 
-    `asked`: the run was to answer the query. `replied`: it is known to have answered, be it with
-    nothing; a run file cannot tell an empty answer from a query that was left out. `failed`: it
-    raised an error there, so it has found nothing and counts 0. `confidence`: the system's
-    own, NaN where it gave none. `abstained`: it said that there is no answer.
+    `asked`: the query was part of the run. `replied`: it is known to have been answered, possibly
+    with nothing; a run file does not distinguish an empty answer from a missing query. `failed`:
+    it raised an error and counts 0. `confidence`: the system's own, NaN if it gave none.
+    `abstained`: the system declined to answer.
 
-    Of systems that return texts of their own: `unmeasurable`, no text of the answer could be
-    resolved to a document; `places_unresolved`, how many places of rankings hold such a text;
-    `tokens`, what each returned row costs in a prompt, by query and rank, in place of its document;
-    `match`, how texts were resolved, for the signature; `texts`, those of each query, best first.
+    For systems that return texts: `unmeasurable`, no text of the answer could be resolved to a
+    document; `places_unresolved`, the number of such texts in rankings; `tokens`, the prompt cost
+    of each returned text, by query and rank, instead of its document's; `match`, how texts were
+    resolved, for the signature; `texts` of each query, best first.
 
-    `repeated` documents were left out of rankings that are shorter by them.
+    `repeated`: the number of duplicate documents removed from rankings.
     """
 
     asked: Flags
@@ -127,8 +126,7 @@ class Column:
     short to know the value. `random` and `maximum` are None where there is no such level; `best`,
     `worst` and `expected` are what other orders of equal scores would give, None where ties change
     nothing. `exact`: where the maximum can be reached. `random_method` says how the random baseline
-    was estimated, where it is not exact. `depth_sensitive`: where deeper rankings could give
-    another value.
+    was estimated, if it is not exact. `depth_sensitive`: a deeper ranking could change the value.
     """
 
     metric: Metric | str
@@ -215,8 +213,8 @@ def document_columns(
     sizes: Ints,
     stable: Ints | None = None,
 ) -> list[Column]:
-    """Every metric on documents; `present` (m,) and `sizes` (n,) as in `random_baseline`, `stable`
-    (n,) as in `stable_depth`; without it nothing is said of what depth changes."""
+    """Computes every metric on documents; `present` (m,) and `sizes` (n,) as in `random_baseline`,
+    `stable` (n,) as in `stable_depth`; without it `depth_sensitive` is not determined."""
     orders, upper_bounds = TieOrders(ranked), UpperBounds(ranked, present)
     sized = sizes.max(initial=0) < UNKNOWN_SIZE
     columns = []
@@ -267,7 +265,7 @@ def query_table(
 
 
 class MetricWarnings:
-    """Gathers the metrics that say little over all protocols of a run; a line a kind and level."""
+    """Collects uninformative metrics over all protocols of a run; one line per kind and level."""
 
     def __init__(self, depth: int, sizes: Ints) -> None:
         """`depth`: documents a ranking could hold; `sizes` (queries,): those of the haystack."""
@@ -323,13 +321,13 @@ _NOUNS = re.compile(r"\b(?:cluster|observation)(s?)\b")
 
 
 def named(text: str, over: str) -> str:
-    """What `statistics` says of clusters and observations, said of `over`: haystacks or queries."""
+    """Rewords a note of `stats` on clusters and observations for `over`: haystacks or queries."""
     return _NOUNS.sub(lambda found: over if found[1] else one_of(over), text)
 
 
 def independent(dataset: Dataset) -> npt.NDArray[np.int32] | None:
-    """The haystack of each query where several queries share one of several; None: each query is
-    independent of the others. As of whatever time, it is the same haystack."""
+    """The haystack of each query if several queries share one of several; None: queries are
+    independent. As-of splits of a haystack are one cluster."""
     shares = dataset.query_shares
     return shares if 1 < len(np.unique(shares)) < dataset.n_queries else None
 
@@ -351,7 +349,7 @@ def with_intervals(
 def with_macro_category(slices: Mapping[str, Results]) -> dict[str, Results]:
     """Returns the results with, in those of `all`, the mean in which each category counts once.
 
-    It is left out where the value of a category is not known, and for fewer than two categories.
+    It is omitted if a category has no value, and for fewer than two categories.
     """
     categories = [results for name, results in slices.items() if name.startswith("category:")]
     if len(categories) < 2:
@@ -453,8 +451,8 @@ def count_returned(
     """Returns the statistics of n rankings; None for no rankings.
 
     Shapes (n,): `returned`, documents in a ranking; `sizes`, documents it could hold of its
-    haystack; `own`, whether the query is a document there, which is left out and may have taken
-    one place of the `depth` that was requested.
+    haystack; `own`, whether the query is a document there, which is excluded and may have taken
+    one place of the requested `depth`.
     """
     if not len(returned):
         return None

@@ -77,7 +77,7 @@ def score(
     `depth` is how many documents a ranking could hold (by default the most that one does). Raises
     UsageError for rankings that cannot be read, and for unknown protocols or ones that do not fit.
 
-    A query that failed has found nothing: it counts 0 in every mean, whatever ranking there is.
+    A failed query counts 0 in every mean, even if it has a ranking.
     """
     choices = choices or Choices()
     if choices.missing not in ("zero", "skip"):
@@ -152,7 +152,7 @@ class _Scorer:
         self._metric_warnings = MetricWarnings(depth, self._sizes)
 
     def apply(self, protocol: Protocol) -> None:
-        """Score under one protocol: documents, and sessions where it says so."""
+        """Score under one protocol: documents, and sessions if it has session metrics."""
         dataset = self._dataset
         judged = dataset.qrels(protocol.key)
         ties = protocol.ties
@@ -255,8 +255,8 @@ class _Scorer:
         return [m for m in metrics if m.k is None or m.k <= reach]
 
     def _cutoffs(self, protocol: Protocol, largest: int) -> Sequence[int]:
-        """Cut-offs: the protocol's fixed ones, or its default ones below the largest haystack, as
-        a cut-off that takes everything says nothing, and the chosen ones."""
+        """Cutoffs: the protocol's fixed ones, or the chosen ones and the defaults that are
+        smaller than the largest haystack (at its full size a cutoff is uninformative)."""
         if protocol.fixed_ks:
             if self._choices.ks or self._choices.metrics:
                 self._warn(f"{protocol.name}: metrics and cut-offs are part of it and stay as are")
@@ -275,7 +275,7 @@ class _Scorer:
         return stable_depth(self._rankings, ids, sizes, results, self._depth, ties)
 
     def _largest_cutoff(self) -> float:
-        """The largest cut-off that the rankings can tell about."""
+        """The largest cutoff that the depth of the rankings allows."""
         return np.inf if self._depth >= self._sizes.max(initial=0) else self._depth
 
     def _add(self, protocol: Protocol, level: str, ties: Ties, columns: list[Column]) -> None:

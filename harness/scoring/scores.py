@@ -181,9 +181,9 @@ def range_over_judges(protocols: Sequence[ProtocolResult]) -> tuple[float, float
 def main_metrics(
     metrics: Collection[str], asked: Sequence[str] = (), main: Sequence[str] = MAIN
 ) -> list[str]:
-    """Returns the main metrics among those of a slice, then those that were asked for by name.
+    """Returns the main metrics of a slice, then the requested ones.
 
-    Where there is none at 10, for the list has other cut-offs, the deepest of each family.
+    Without a cutoff of 10 in the list, the deepest of each family is taken.
     """
     found = []
     for name in main:
@@ -200,10 +200,10 @@ def main_metrics(
 
 
 def depth_message(returned: ReturnedStats | None, depth: int, *, requested: bool) -> str:
-    """Says how deep rankings are: `100 documents deep` where all were returned that could be.
+    """Describes the depth of the rankings: `100 documents deep` if none is shorter.
 
-    `requested`: `depth` is what the system was asked for. Of rankings that were imported nobody
-    knows that, and `depth` is the most that one could hold.
+    `requested`: `depth` is the requested depth. For imported rankings it is unknown, and `depth`
+    is the largest depth of any of them.
     """
     if returned is None:
         return f"at most {depth} documents deep"

@@ -1,14 +1,14 @@
-"""Turn rankings scored at session level, by LongMemEval's rule (evaluate_retrieval_turn2session).
+"""Scores turn rankings at session level as LongMemEval does (evaluate_retrieval_turn2session).
 
 Strip turns to their sessions and grow an effective k from k until the top holds k distinct sessions
 or the ranking ends; then score at that effective k over turn positions.
 
-The random baseline is exact, but for nDCG, which is simulated. A random order of the turns meets
-the sessions in the order of their first turns. Give every turn a moment, uniform on 0 to 1: by the
-moment 1 - u a session of n turns is met with probability 1 - u^n, each session independently of the
-others, so that how many are met by then is a sum of independent indicators. What is wanted is an
-integral over u of a polynomial: that a session is met at 1 - u, times that fewer than k others are
-by then. Gauss-Legendre quadrature gives it to rounding.
+The random baseline is exact, except for nDCG, which is simulated. A random order of the turns meets
+the sessions in the order of their first turns. Give each turn a random time, uniform on 0 to 1: at
+time 1 - u a session of n turns has been met with probability 1 - u^n, independently of the other
+sessions, so the number of sessions met is a sum of independent indicators. The baseline is an
+integral over u of a polynomial: the density of meeting a session at 1 - u, times the probability
+that fewer than k others have been met. Gauss-Legendre quadrature is exact up to rounding.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SessionLevel:
     ) -> None:
         """`resolved` and `ranked` are in one order; `depth`: documents that a ranking could hold.
 
-        `renamed`: turns of a session that are not gold are a session of their own (`noans_`).
+        `renamed`: turns of a session that are not gold form a separate session (`noans_`).
         """
         self._ranked = ranked
         # Shorter than it could be: the system had no more to give, and the ranking is all of it.
@@ -103,8 +103,8 @@ class SessionLevel:
 
 
 def sessions_of(dataset: Dataset, rows: npt.NDArray[np.int32], beyond: int = 0) -> Ints:
-    """A code for the session of each document row; what has no session, or is no document (-1),
-    is a session of its own. Codes of the latter leave `beyond` free."""
+    """A code for the session of each document row. Documents without a session and unknown
+    ones (-1) each get a separate code; those of the latter start after `beyond` unused ones."""
     codes = dataset.session_codes.astype(np.int64)
     named = int(codes.max(initial=-1)) + 1
     codes = np.where(codes >= 0, codes, named + np.arange(len(codes)))
@@ -190,7 +190,7 @@ class SessionBaseline:
         codes, turns = self._sessions[haystack]
         rows = self._rows(query)
         there = rows[self._present[rows]]
-        # A turn may stand in several judgements.
+        # A turn may have several judgements.
         _, first = np.unique(self._judged.document[there], return_index=True)
         gold, marked = np.unique(self._of_judgement[there[first]], return_counts=True)
         at = np.searchsorted(codes, gold)
@@ -318,8 +318,8 @@ def met(gold: Sequence[int], others: Sequence[int], pieces: int, cutoffs: Sequen
 def _quadrature(turns: int) -> tuple[Values, Values]:
     """Nodes on 0 to 1 and their weights, for polynomials of degree below `turns`.
 
-    Half as many nodes would do for every such polynomial; these, whose weight lies near 1 and which
-    are smooth there, need far fewer: with twice as many the last digits alone change.
+    In general half as many nodes as turns are needed. These polynomials are smooth, with their
+    weight near 1, and need far fewer: twice as many would change only the last digits.
     """
     return _gauss(min(turns // 2 + 1, 128 + 2 * isqrt(turns)))
 

@@ -1,4 +1,4 @@
-"""Takes a signature apart, and says what its parts, its metric and its protocol mean."""
+"""Parses a signature, and explains its parts, its metric and its protocol."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def explain(signature: Signature) -> list[tuple[str, str, str]]:
 
 
 def formula_of(signature: Signature) -> str:
-    """Says what the metric computes. Raises UsageError for one that nobody knows."""
+    """Returns the formula of the metric. Raises UsageError for an unknown one."""
     from harness.scoring.metrics.described import DESCRIBED, OF_ANSWERS
 
     name = signature.metric.partition("@")[0]
@@ -82,7 +82,7 @@ def formula_of(signature: Signature) -> str:
 
 
 def rules_of(signature: Signature) -> str:
-    """Says what the protocol is about."""
+    """Describes the protocol."""
     name = signature.protocol.partition("/")[0]
     if name in PROTOCOLS:
         return PROTOCOLS[name].about

@@ -58,5 +58,5 @@ class Signature:
 
 
 def digest(ids: Sequence[str]) -> str:
-    """Eight hexadecimal digits that stand for these ids, in this order."""
+    """An 8-digit hexadecimal hash of the ids in this order."""
     return hashlib.sha256("\n".join(ids).encode()).hexdigest()[:8]

@@ -257,7 +257,7 @@ def recall_random_baseline(
     return found
 
 
-_END = -2  # stands behind the last document of an order
+_END = -2  # marks the end of an order
 
 
 @dataclass(frozen=True)
@@ -302,9 +302,9 @@ class Orders:
     def of_one(self, documents: Mapping[int, int]) -> dict[int, Values]:
         """P(a document is in the prefix of each budget), (budgets,), by document; of their costs.
 
-        It stands below each m of the n - 1 others alike, so that it is the share of all m < n, up
-        to the depth, of whom the first m others leave room for it. Only what those cost is drawn:
-        in an order that holds the document itself, what comes behind it moves up by one.
+        All numbers m < n of other documents above it are equally likely. The probability is the
+        share of m, up to the depth, for which the first m others leave room for it. Only their
+        costs are random: in an order with the document itself, those below it move up by one.
         """
         cost = np.array([*documents.values()], np.int64)
         place = np.full((ORDERS, len(documents)), self.row.shape[1])
@@ -339,8 +339,8 @@ class Orders:
         """P(one of `documents`, of these costs, is in the prefix of each budget); (budgets,).
 
         The first of r has m others above it with probability C(n - r, m) / C(n, m) times
-        r / (n - m), is each of the r alike, and is in the prefix when it and those m cost no more
-        than the budget. `own`: a document that is left out of the haystack, or -1.
+        r / (n - m), is equally likely any of the r, and is in the prefix if it and those m cost no
+        more than the budget. `own`: a document that is excluded from the haystack, or -1.
         """
         if not documents:
             return np.zeros(len(self.budgets))
@@ -362,6 +362,6 @@ class Orders:
 
     @cached_property
     def _sorted(self) -> tuple[npt.NDArray[np.int32], Ints]:
-        """All rows ascending, and where each stands in `row`, counted through."""
+        """All rows in ascending order, and their flat positions in `row`."""
         flat = np.argsort(self.row, axis=None)
         return self.row.ravel()[flat], flat

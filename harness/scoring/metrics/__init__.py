@@ -1,9 +1,8 @@
 """Metrics: values that parse from and print to the text people type, and their definitions.
 
-Each metric is one `MetricDefinition`, in `counted` or `ranked`, or of an installed package, which
-adds it by the entry point group `harness.metrics`, under the metric's name. It is loaded when a
-metric is asked for that is not known here. `described` has the descriptions of metrics that are not
-of rankings alone.
+Each metric is one `MetricDefinition`, in `counted` or `ranked`, or in an installed package, which
+registers it in the entry point group `harness.metrics` under the metric's name. These are loaded
+for names that are unknown here. `described` describes the metrics that need more than rankings.
 """
 
 from __future__ import annotations

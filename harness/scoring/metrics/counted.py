@@ -1,4 +1,4 @@
-"""Metrics that count what stands in the top k: of the evidence, of relevant and judged documents.
+"""Metrics that count evidence, relevant documents and judged documents in the top k.
 
 Recall, hit and recall_all (how much, whether any, and whether all of the evidence was found) are
 quoted under one name in the field ("R@k") and differ by tens of points; here each has its own. They

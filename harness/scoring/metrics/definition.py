@@ -1,9 +1,9 @@
-"""What a metric is: one record with its functions, and with what is said of it.
+"""Defines a metric as one record with its functions and its description.
 
 The table of metrics in the documentation, the glossary of the pages, `harness explain` and the
-property tests are made from these records. Below them stand probabilities
-of random orders: how many relevant documents are in the top k. Not by SciPy's hypergeom: in a
-haystack of 8.8 million it is off by 7e-10, products by 1e-15, and faster.
+property tests are generated from these records. The functions below give probabilities of how many
+relevant documents are in the top k of a random order. SciPy's hypergeom is slower and, for 8.8
+million documents, less accurate (7e-10, products 1e-15).
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 
 @dataclass(frozen=True)
 class MetricDescription:
-    """What is said of a metric.
+    """The description of a metric.
 
-    `about` is one sentence for readers of a page, in which `k` stands for the cutoff. `formula` and
-    `source` are for those who compute it themselves; `elsewhere` has the names of other tools.
+    `about` is one sentence for readers of a page, where `k` is the cutoff. `formula` and `source`
+    are for reimplementing it; `elsewhere` has its names in other tools.
     `section` is the heading of its table in the documentation, `unit` the range of its values.
     """
 
@@ -46,8 +46,8 @@ class MetricDescription:
 class RandomOrders:
     """Random orders of the N documents of each query's haystack; every array has shape (n,).
 
-    `size` is N. Of the `total` relevant documents the haystack holds `inside`, whose judgements are
-    `rows`, (inside,). `cutoff` is as asked for, `top` the same but at most N.
+    `size` is N. The haystack holds `inside` of the `total` relevant documents; `rows`, (inside,),
+    are their judgements. `cutoff` is as requested, `top` the same but at most N.
     """
 
     ranked: Ranked
@@ -114,7 +114,7 @@ class TieGroups:
 
 @dataclass(frozen=True, kw_only=True)
 class MetricDefinition(MetricDescription):
-    """A metric of rankings: its functions, and how it is asked for.
+    """A metric of rankings: its functions and the syntax of its name.
 
     `function` gives one value from 0 to 1 a query, NaN where the query has nothing relevant, from
     the ranks of its judged documents and a cutoff for each query. `random_baseline` is the expected

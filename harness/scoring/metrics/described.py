@@ -1,7 +1,7 @@
-"""Descriptions of metrics that are not of rankings alone: of sections of a report, and of answers.
+"""Describes the metrics that need more than rankings: those of report sections and of answers.
 
-They are computed by those sections (`knowledge_update`, `changes`, `abstention`, `tokens`) and by
-the extension `answers`; what is said of them stands here, once.
+They are computed by these sections (`knowledge_update`, `changes`, `abstention`, `tokens`) and by
+the extension `answers`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ def _section(
 ) -> tuple[MetricDescription, ...]:
     """Metrics of one heading; each is its name, `about`, formula, source and `elsewhere`.
 
-    Without a formula `about` is all that there is to say.
+    A metric without a formula is fully defined by `about`.
     """
     return tuple(
         replace(MetricDescription(name, about, *(rest or (about,))), section=heading, unit=unit)
