@@ -190,7 +190,7 @@ class Http(wire.WireRetriever):
             if not self._reached:
                 raise RunError(
                     f"retriever 'http': nothing answers at {place}: {_reason(error)}; "
-                    "start the service, or mend the url"
+                    "start the service, or correct the url"
                 ) from None
             # What is gone is not asked again, with all retries, for every question of a haystack.
             gone = isinstance(error, urllib3.exceptions.NewConnectionError)

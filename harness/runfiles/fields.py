@@ -17,14 +17,14 @@ from functools import cached_property
 _NEAR = 0.8
 """What part of the letters of two names must be the same for one to be a slip of the other."""
 _SHORTEST = 3
-"""Below so many letters everything is alike."""
+"""The fewest letters of a name that is compared with others."""
 _LONGEST = 1000
-"""No field's name has more letters: what has is no header."""
+"""The most letters of a field's name; a line with a longer one is not a header."""
 _SAID = 20
 """How many of a record's fields are named in an error."""
 
 _LEFTOVER = re.compile(r"|__index_level_\d+__|Unnamed: \d+(\.\d+)*")
-"""What pandas calls an index that it wrote as a column."""
+"""Names that pandas gives to an index when it writes it as a column."""
 _PYTERRIER = ("docid", "docno")
 """A document's row in its index, and its id."""
 _DISTANCE = re.compile(r".*distances?|dists?|l2")
@@ -38,18 +38,18 @@ _log = logging.getLogger(__name__)
 
 
 class FieldError(ValueError):
-    """The fields of a record are not what they must be; the message says which, not where."""
+    """Raised for wrong fields of a record; the message names the field, not the file."""
 
 
 @dataclass(frozen=True)
 class Fields:
     """The fields of one kind of record.
 
-    `names`: of each field, what it may be called, its own name first. `needed` must be there.
-    `passed`: known, and of no use here. `numbers`: without one of these fields no other may hold
-    numbers, since it could be the one that counts; `numbers_advice` is
-    what the error advises about `{name}`. `bare`: names that are of a text where a column
-    of ids stands beside it, as `query` beside `query_id`.
+    `names`: the accepted names of each field, its own first. `needed`: required fields.
+    `passed`: known fields that are not used. `numbers`: if none of these fields is present, other
+    columns of numbers are refused, since one could be meant; `numbers_advice` is the advice about
+    such a column, `{name}`. `bare`: names that mean a text if there is also a column of ids, as
+    `query` with `query_id`.
     """
 
     names: Mapping[str, tuple[str, ...]]
@@ -65,21 +65,21 @@ class Fields:
     def read(
         self, given: Sequence[str], ignored: Collection[str] = (), remedy: str = ""
     ) -> dict[str, str]:
-        """Which of the `given` names stands for each field: {field: name as given}.
+        """Maps each field to its name among the `given` ones: {field: name as given}.
 
-        Those `ignored` are passed over. `remedy` is what else an unknown field's error advises.
-        Raises FieldError for a name that stands twice, two that mean the same, a needed field that
-        is missing, and an unknown one that is nearly the name of a missing field.
+        Skips those `ignored`; `remedy` is added to the error about an unknown field. Raises
+        FieldError for a repeated name, two names of one field, a missing required field, and an
+        unknown name that is similar to that of a missing field.
         """
         found: dict[str, str] = {}
         times = Counter(given)
         for name in given:
             if len(name) > _LONGEST:
                 raise FieldError(
-                    f"{name[:40]!r}... is no name of a field, of {len(name):,} letters"
+                    f"{name[:40]!r}... has {len(name):,} letters, so it is not a field's name"
                 )
             if times[name] > 1 and not _LEFTOVER.fullmatch(name):
-                raise FieldError(f"{name!r} stands {times[name]} times; keep one")
+                raise FieldError(f"{name!r} occurs {times[name]} times; keep one")
             if name in ignored or (field := self.field(name)) is None:
                 continue
             if field not in found or self._gives_way(found[field], name):
@@ -98,7 +98,7 @@ class Fields:
         return found
 
     def unread(self, given: Iterable[str], ignored: Collection[str] = ()) -> list[str]:
-        """The names that stand for nothing here, and are not known to be of no use."""
+        """Returns the unknown names: neither of a field, nor known to be unused."""
         return [
             name
             for name in given
@@ -107,7 +107,7 @@ class Fields:
         ]
 
     def refuse_numbers(self, found: Collection[str], numbers: Iterable[str]) -> None:
-        """Raises FieldError for unread columns of `numbers` where no field says what they say."""
+        """Raises FieldError for unread columns of `numbers` if none of the fields is present."""
         if not self.numbers or set(self.numbers) & set(found):
             return
         for name in numbers:
@@ -119,7 +119,7 @@ class Fields:
             raise FieldError(f"{name!r} holds numbers, and there is no {wanted}: {advice}")
 
     def scored_by(self, column: str) -> Fields:
-        """The fields of rows whose score is called `column`. Raises FieldError for a known name."""
+        """Returns the fields with `column` as the score. Raises FieldError for a known name."""
         score = self.numbers[0]
         meant = self.field(column)
         if meant not in (None, score) or _DISTANCE.fullmatch(plain(column)):
@@ -128,21 +128,21 @@ class Fields:
         return replace(self, names=names, needed=(*self.needed, score))
 
     def _gives_way(self, name: str, other: str) -> bool:
-        """Whether a column is none of ids, since the other one of the same meaning is."""
+        """Tests whether a column is not the one of ids, because the other one is."""
         pair = plain(name), plain(other)
         return (pair[0] in self.bare and pair[1] not in self.bare) or pair == _PYTERRIER
 
     def field(self, name: str) -> str | None:
-        """The field that a name stands for."""
+        """Returns the field that a name means."""
         return self._field.get(plain(name))
 
     def resembles(self, cells: Sequence[str]) -> bool:
-        """Whether the cells of a line look like names, though what is needed is not all there."""
+        """Tests whether cells look like names, even if required ones are missing."""
         known = [self.field(cell) is not None for cell in cells if len(cell) <= _LONGEST]
         return any(known[:1]) or sum(known) > 1
 
     def heads(self, cells: Sequence[str]) -> bool:
-        """Whether the cells of a line are names, as in a header: all that is needed is there."""
+        """Tests whether cells are a header, with all required names."""
         return set(self.needed) <= {self.field(cell) for cell in cells if len(cell) <= _LONGEST}
 
     @cached_property
@@ -189,9 +189,9 @@ def grade_of(value: object) -> int:
     if found is None and _WHOLE.fullmatch(text):
         found = int(text.partition(".")[0][:_DIGITS])
     if found is None:
-        raise FieldError(f"the grade {text!r:.60} is not an integer; mend the line")
+        raise FieldError(f"the grade {text!r:.60} is not an integer; correct the line")
     if abs(found) >= 1 << 31:
-        raise FieldError(f"the grade {text:.40} is beyond 32 bits; mend the line")
+        raise FieldError(f"the grade {text:.40} is beyond 32 bits; correct the line")
     return found
 
 

@@ -82,7 +82,7 @@ def checked_rankings(
         bad = np.flatnonzero(np.isnan(score))
         raise UsageError(
             f"{where}: {len(bad)} scores are NaN, first for query {query_ids[query[bad[0]]]!r}; "
-            "a NaN has no place in an order, so mend the system that wrote it"
+            "a NaN has no place in an order, so correct the system that wrote it"
         )
     return grouped_rankings(query_ids, query, document, score)
 

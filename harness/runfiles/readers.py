@@ -113,7 +113,7 @@ def _read_trec(path: Path, *, ranks: bool) -> Rankings:
     if np.isnan(scores).any():
         raise UsageError(
             f"{path}, line {nan_line(path)}: the score is NaN, which has no place in an order; "
-            "mend the system that wrote it"
+            "correct the system that wrote it"
         )
     return checked_rankings(names, query, table["document"], scores, str(path))
 
@@ -193,20 +193,20 @@ def _ordered(
 ) -> Rankings:
     """Rankings of rows in any order; without scores the ranks order them, if there are any.
 
-    Raises UsageError for NaN, and for a rank that is no number or stands twice in a query.
+    Raises UsageError for NaN, and for a rank that is not a number or occurs twice in a query.
     """
     if score is None and rank is not None:
         if len(odd := np.flatnonzero(~np.isfinite(rank))):
             raise UsageError(
-                f"{where}: the rank {rank[odd[0]]:g} of query {query_ids[query[odd[0]]]!r} is no "
-                "place; mend it, or give scores"
+                f"{where}: the rank {rank[odd[0]]:g} of query {query_ids[query[odd[0]]]!r} is not "
+                "a rank; correct it, or give scores"
             )
         order = np.lexsort((rank, query))
         query, rank, document = query[order], rank[order], take(document, order)
         again = np.flatnonzero((query[1:] == query[:-1]) & ~(rank[1:] > rank[:-1]))
         if len(again):
             raise UsageError(
-                f"{where}: the rank {rank[again[0]]:g} stands twice for query "
-                f"{query_ids[query[again[0]]]!r}, so it is no order; mend it, or give scores"
+                f"{where}: the rank {rank[again[0]]:g} occurs twice for query "
+                f"{query_ids[query[again[0]]]!r}, so the order is unknown; correct it or add scores"
             )
     return checked_rankings(query_ids, query, document, score, where)

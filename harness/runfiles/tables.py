@@ -362,7 +362,7 @@ def _broken(path: Path, data: bytes, width: int, delimiter: str, error: str) -> 
     except UnicodeDecodeError:
         return UsageError(f"{path}, line {_not_utf8(data)}: not UTF-8")
     except csv.Error as broken:
-        return UsageError(f"{path}, after line {number}: {broken}; mend the quotes")
+        return UsageError(f"{path}, after line {number}: {broken}; correct the quotes")
     if long := next((n for n, line in enumerate(data.split(b"\n"), 1) if len(line) > _ROW), 0):
         return UsageError(f"{path}, line {long}: a row of more than {_ROW} bytes is none of ids")
     return UsageError(f"{path}: cannot be read ({' '.join(error.split())})")

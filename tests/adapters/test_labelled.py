@@ -381,7 +381,7 @@ CSV = {
         ({**CSV, "judgements.csv": "query,document,grad\nq1,d1,0\n"},
          "judgements.csv:1: unknown field 'grad'; did you mean grade?"),
         ({**CSV, "judgements.csv": "query,document,grade,grade\nq1,d1,0,1\n"},
-         "judgements.csv:1: 'grade' stands 2 times; keep one"),
+         "judgements.csv:1: 'grade' occurs 2 times; keep one"),
         ({**CSV, "judgements.csv": "query,document,grade,Relevance\nq1,d1,0,1\n"},
          "judgements.csv:1: 'grade' and 'Relevance' both mean grade; take one out"),
         ({**CSV, "judgements.csv": "query,document,grade\nq1,d1,\n"},

@@ -92,7 +92,7 @@ def test_ranks_order_what_has_no_scores_and_a_misspelt_rank_is_refused(tmp_path:
 @pytest.mark.parametrize("rank", ["nan", "inf", "-inf"])
 def test_a_rank_that_is_no_number_is_refused(tmp_path: Path, rank: str) -> None:
     (tmp_path / "a.csv").write_text(f"query,document,rank\nq,a,1\nq,b,{rank}\n")
-    with pytest.raises(UsageError, match=f"the rank {rank} of query 'q' is no place"):
+    with pytest.raises(UsageError, match=f"the rank {rank} of query 'q' is not a rank"):
         read_rankings(tmp_path / "a.csv")
 
 

@@ -108,7 +108,7 @@ def as_dict(rankings: Rankings) -> dict[str, list[tuple[str, float | None]]]:
         (
             "a.csv",
             b"qid,docid,score,score\nq,d,1,2\n",
-            ", line 1: 'score' stands 2 times; keep one",
+            ", line 1: 'score' occurs 2 times; keep one",
         ),
         ("a.csv", b"qid,docid,score,sim\nq,d,1,2\n", "line 1: 'score' and 'sim' both mean score"),
         ("a.csv", b"qid,docid,SCOER\nq,d,1\n", "unknown field 'SCOER'; did you mean score?"),
@@ -119,7 +119,7 @@ def as_dict(rankings: Rankings) -> dict[str, list[tuple[str, float | None]]]:
         ("a.csv", b"qid;docid;score\nq;d;0,5\n", ", line 2: the score '0,5' is not a number"),
         ("a.csv", b"qid,docid,score\nq,d\xff,1\n", ", line 2: not UTF-8"),
         ("a.csv", b"qid,docid,score\nq,d,nan\n", "NaN, first for query 'q'"),
-        ("a.csv", b"qid,docid,rank\nq,d,1\nq,e,1\n", ": the rank 1 stands twice for query 'q'"),
+        ("a.csv", b"qid,docid,rank\nq,d,1\nq,e,1\n", ": the rank 1 occurs twice for query 'q'"),
         ("a.csv.gz", GOOD, ": cannot be read ("),
         ("a.tsv", b"query_id\tdoc_id\tscore\nq\td\thigh\n", ", line 2: the score 'high' is not"),
         ("a.parquet", b"", ": not a readable Parquet file"),
