@@ -100,7 +100,7 @@ def test_the_answer_key_itself_is_never_changed(
     [
         ({"query": "q9", "evidence": None}, "entry 2: labelled has no query 'q9'"),
         ({"query": "q0", "evidence": ["z"]}, "entry 2: the haystack of 'q0' has no document 'z'"),
-        ({"query": "q2", "evidence": None}, "entry 2: the query 'q2' stands twice"),
+        ({"query": "q2", "evidence": None}, "entry 2: the query 'q2' occurs twice"),
         ({"query": "q0", "evidence": "a"}, "entry 2: expected"),
         ({"query": "q0", "evidence": []}, "entry 2: no evidence"),
         ({"query": "q0"}, "entry 2: expected"),
