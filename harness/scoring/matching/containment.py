@@ -1,6 +1,6 @@
-"""Texts inside documents, documents inside texts, and texts that span several documents.
+"""Finds texts inside documents, documents inside texts, and texts that span several documents.
 
-Found by the runs of words that a text and documents share, long enough to say where it is from.
+It compares runs of words that a text and documents share, long enough to identify the source.
 """
 
 from __future__ import annotations
@@ -149,9 +149,9 @@ class Containment:
         return len(prefix & self._written[piece.document].prefix(piece.first)) if prefix else 0
 
     def _with_neighbours(self, chunk: Chunk, pieces: list[Span]) -> list[Span]:
-        """Also the short documents that stand in the text right beside one that was found.
+        """Adds short documents that directly precede or follow a matched document in the text.
 
-        `Yes!` lies in too many texts to prove anything, except between its own neighbours.
+        `Yes!` occurs in too many texts to be evidence, except next to its own neighbours.
         """
         found = {piece.document: piece for piece in pieces}
         for step in (1, -1):
@@ -165,7 +165,7 @@ class Containment:
         return sorted(found.values(), key=lambda piece: piece.start)
 
     def _beside(self, chunk: Chunk, piece: Span, step: int) -> Span | None:
-        """The next document (or the one before), if the text goes on with the whole of it."""
+        """The next document (or the previous one), if the text continues with all of it."""
         document = piece.document + step
         reaches = piece.first + piece.length == piece.size if step > 0 else piece.first == 0
         if not reaches or not 0 <= document < len(self._words):
@@ -241,9 +241,9 @@ class Runs:
 
 
 class RunIndex:
-    """Finds runs of words that a text and documents have in common, from all runs of four.
+    """Finds the runs of words that a text and documents share, from an index of all runs of four.
 
-    The words of all documents stand end to end; kept is where every run of four of them begins.
+    The words of all documents are concatenated; the index has the start of each run of four.
     """
 
     def __init__(self, documents: Sequence[Int64]) -> None:
@@ -259,8 +259,7 @@ class RunIndex:
     def find(self, text: Int64) -> Runs:
         """All runs of at least four words; words that no document has are -1 in `text`.
 
-        The seeds that stand in the most places are left out where there are too many places, which
-        may cut a run in two.
+        If there are too many places, the most frequent seeds are skipped, which may split a run.
         """
         keys, at = _keys(text)
         low = np.searchsorted(self._keys, keys, side="left")
@@ -309,7 +308,7 @@ def _keys(words: Int64) -> tuple[_Keys, Int64]:
 
 
 def _explained(pieces: Sequence[Span], words: int) -> bool:
-    """Whether the pieces are all there is to a text, none left out and no document cut up."""
+    """Whether the pieces cover the whole text, and each is a whole document."""
     covered = np.zeros(words, bool)
     for piece in pieces:
         covered[piece.start : piece.stop] = True

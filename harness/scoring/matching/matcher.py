@@ -74,7 +74,7 @@ class TextHit:
     """One hit: `query` is a row of the query table, `place` its place in the answer, from 1.
 
     `sources` and `documents` are rows of the document table; `unknown` counts sources that the
-    haystack does not hold. `f1` is the best token F1 with any document, NaN where nobody looked.
+    haystack does not hold. `f1` is the best token F1 with any document, NaN if not computed.
     """
 
     query: int
@@ -108,11 +108,10 @@ def by_query(hits: Sequence[TextHit]) -> Iterator[tuple[int, list[TextHit]]]:
 
 
 def expand(hits: Sequence[TextHit], depth: int) -> tuple[list[_HitRow], int]:
-    """The ranking of documents that one query's hits make, and how many it had beyond k.
+    """The ranking of documents of one query's hits, and how many it had beyond k.
 
-    Every document takes a place of its own, a hit's documents behind each other, so that k
-    documents are k documents for everyone. A hit without a document takes a place too, in which
-    nothing was found. A document that stands higher already is not repeated.
+    Each document of a hit takes its own rank, so that k documents mean the same for all systems. A
+    hit without a document takes a rank too, with nothing found. Duplicates are dropped.
     """
     rows: list[_HitRow] = []
     seen: set[int] = set()
@@ -146,7 +145,7 @@ def hits_record(hits: Sequence[TextHit], beyond: int, matching: MatchingRecord) 
 
 
 def unmeasurable(hits: Sequence[TextHit], n: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Queries, of n, that got hits of which none could be resolved: nothing can be said of them."""
+    """Queries, of n, with hits of which none could be resolved; they are not measurable."""
     lost = np.zeros(n, bool)
     for query, mine in by_query(hits):
         lost[query] = not any(hit.documents for hit in mine)
@@ -224,8 +223,8 @@ class Matcher:
 
     For each text the first of these ways that finds anything: containment (exact, JSON-escaped,
     normalised; one that spans several documents gives all of them), token F1, semantic similarity
-    where it is asked for. The last two give the one best document, with others of equal worth: more
-    would be wrong more often than right (tests/benchmarks/matching.md).
+    if enabled. The last two give the best document only, with ties: more would be wrong more often
+    than right (tests/benchmarks/matching.md).
     """
 
     def __init__(
@@ -235,9 +234,9 @@ class Matcher:
         embed: Embed | None = None,
         speakers: Sequence[str] = (),
     ) -> None:
-        """`texts` are the documents', in the haystack's order; `speakers` the names that may stand
-        in front of what they say. `embed` gives vectors, shape (texts, dimension), and is called
-        only where `settings.semantic` is set; without it that raises UsageError."""
+        """`texts` are the documents', in the haystack's order; `speakers` are names that may begin
+        a line. `embed` returns vectors, shape (texts, dimension), and is called only if
+        `settings.semantic` is set, which raises UsageError without `embed`."""
         self._settings = settings or Matching()
         if self._settings.semantic is not None and embed is None:
             raise UsageError("semantic matching needs an embedding model; none is given")
@@ -321,7 +320,7 @@ def resolve_hits(
 class _WordOverlap:
     """How many words a text and each document share: token F1 from an inverted index.
 
-    For each word the documents that have it stand end to end in one array.
+    The lists of documents of all words are concatenated in one array.
     """
 
     def __init__(self, documents: Sequence[Int64], words: int) -> None:
@@ -346,10 +345,10 @@ class _WordOverlap:
         return 2 * shared / np.maximum(self._sizes + chunk.size, 1)
 
     def rare_f1(self, chunk: Chunk) -> Values:
-        """The same with every word counted by its rarity, log(1 + documents / documents with it).
+        """The same with words weighted by rarity, log(1 + documents / documents with the word).
 
-        It tells which of several documents with many common words is meant: `pottery` says more
-        than `and it was so`. Words that no document has count as if one had them.
+        It selects between documents that share many common words with the text. Words that no
+        document has are weighted as if one had them.
         """
         having, lengths = self._having(chunk)
         rarity = self._rarity[chunk.known]

@@ -1,6 +1,6 @@
 """A text as lines and the numbers of their words, so that case, marks and spaces do not matter.
 
-Dates, roles and names in front of what was said are taken off a line, and kept beside it.
+Dates, roles and speaker names at the start of a line are removed from it and stored separately.
 
 A word is a run of letters and digits, with apostrophes inside it; scripts that are written without
 spaces give a word a character. Words are compared in Unicode's compatibility form (NFKC), lower
@@ -69,20 +69,19 @@ class Way(StrEnum):
 
 
 class TextLine(NamedTuple):
-    """A line without what stood in front of it, and that."""
+    """A line without its prefix, and the prefix."""
 
     prefix: str
     text: str
 
 
 class Prefixes:
-    """What may stand in front of a line: dates, roles, and the given speakers' names.
+    """Matches prefixes of a line: dates, roles, and the given speakers' names.
 
-    Only what is known to be no content is taken off: a date that stands apart (in brackets, after
-    `Date:` or the like, or before a colon or dash), a role of a chat, and a speaker whom the caller
-    names. Any other word before a colon stays (`My favourite: pizza`), and so does everything
-    behind it (`Note: user: hello`).
-    Speakers are told by case (`Will:` is one, `will:` is not), roles are not.
+    Only text that is certainly not content is removed: a separate date (in brackets, after `Date:`
+    or similar, or before a colon or dash), a chat role, and a given speaker's name. Any other word
+    before a colon stays (`My favourite: pizza`), and so does everything after it (`Note: user:
+    hello`). Speakers are case-sensitive (`Will:` is one, `will:` is not), roles are not.
     """
 
     def __init__(self, speakers: Sequence[str] = ()) -> None:
@@ -144,8 +143,7 @@ class WordVocabulary(dict[str, int]):
 def unescaped(text: str) -> str:
     """The text with JSON's escapes resolved, however often it was escaped.
 
-    Documents and chunks both go through this, so a text that holds a backslash of its own
-    (`\\nabla`) loses it on both sides.
+    It is applied to documents and chunks, so a genuine backslash (`\\nabla`) is lost on both sides.
     """
     while "\\" in text:
         resolved = _ESCAPES.sub(lambda found: json.loads(f'"{found[0]}"'), text)
@@ -170,7 +168,7 @@ class Written:
     escaped: bool
 
     def prefix(self, word: int) -> frozenset[str]:
-        """Words of the prefix of the line in which the word of that number stands."""
+        """Words of the prefix of the line that contains the word of that number."""
         line = bisect_right(self.line_starts, word) - 1
         return frozenset(map(plain, WORD.findall(self.lines[line].prefix)))
 
@@ -191,7 +189,7 @@ def cut(text: str, prefixes: Prefixes) -> Written:
 
 
 class Chunk:
-    """A text whose documents are looked for, in the words of a haystack.
+    """A text to be matched, as the numbers of its words in a haystack.
 
     `numbers` are its words, -1 for those that no document has; `known` are the numbers of the
     others, each once; `size` is how many different words it has.
