@@ -48,7 +48,7 @@ class DatasetWriter:
     def __init__(self, folder: Path, *, unknown_documents: str = "refuse", bar: Any = None) -> None:
         """`unknown_documents`: `refuse` or `keep` judgements of documents the corpus lacks.
 
-        `bar`, if any, shows how many documents were written (see progress.py).
+        `bar`, if any, shows how many documents were written.
         """
         self._folder = folder
         self._bar = bar

@@ -93,7 +93,7 @@ Found = (
 """What `search` may return for a question: a Result, ids, hits, (id, score) pairs, {id: score}.
 
 Hits may be dicts with a `text` or `memory`, documents of LangChain, nodes of LlamaIndex; -1 in an
-array of positions is no document. See outputs.py.
+array of positions is no document.
 """
 
 
@@ -131,7 +131,7 @@ class StreamingRetriever(Protocol):
 class PersistentRetriever(Retriever, Protocol):
     """A retriever whose index outlives the process: it has `save` and `load`, or `has_index`.
 
-    The harness keeps the saved folder in its cache (see index_cache.py). `search_params` are the
+    The harness keeps the saved folder in its cache. `search_params` are the
     names of parameters that only `search` depends on; no key depends on them.
     """
 

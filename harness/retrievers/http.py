@@ -37,7 +37,7 @@ _PIECE = 1 << 16
 
 @dataclass(eq=False, repr=False)
 class Http(wire.WireRetriever):
-    """A service in any language: POST url/reset, url/index and url/search, see wire.py.
+    """A service in any language: POST url/reset, url/index and url/search.
 
     Documents come in time order, `documents` a message, one message after the other; questions
     `questions` a message, at most `concurrency` messages at once. Lost connections and statuses
