@@ -1,4 +1,4 @@
-"""Records where a number came from: versions, machine, memory, git, the retriever, its command."""
+"""Records the provenance of a run: versions, machine, memory, git, retriever and command."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def peak_memory(*, workers: bool) -> PeakMemory | None:
     """Return the largest resident size so far, in bytes, of this process, and of the largest of its
     `workers`.
 
-    None where the system does not tell.
+    None if the operating system does not report it.
     """
     try:
         import resource
@@ -94,7 +94,7 @@ def retriever_record(retriever: RetrieverSpec | Retriever) -> RetrieverRecord:
 
 
 def isolated_record(spec: RetrieverSpec, described: RetrieverDescription) -> RetrieverRecord:
-    """Records an isolated retriever, whose code is in the sandbox and describes itself."""
+    """Records an isolated retriever from its own description, since its code is in the sandbox."""
     return RetrieverRecord(
         name=spec.name,
         params=_plain(masked_in({**described.params, **spec.params})),
@@ -218,7 +218,7 @@ def _files(given: Any) -> Iterator[str]:
 
 
 def _plain(params: object) -> Params:
-    """Converts parameters to what JSON has for them, by name, in whatever order they were given."""
+    """Converts parameters to JSON values, sorted by name."""
     import orjson
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SORT_KEYS
@@ -237,8 +237,7 @@ def _defaults(factory: Any) -> Params:
 
 
 def _version(thing: Any, code: Any) -> str | None:
-    """Return what the retriever says, else the version of the package it comes from; None: not
-    known."""
+    """Return the retriever's `version`, else the version of its package; None if unknown."""
     said = getattr(thing, "version", None)
     if isinstance(said, str):
         return said

@@ -60,15 +60,15 @@ def work_items(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> l
 
 
 Tested = str | RetrieverSpec | Retriever | Callable[..., Any]
-"""What a program may put under test: a name, an object or a function of a text."""
+"""What can be run: a name, an object or a function of a text."""
 
 
 class IsolatedSpec(RetrieverSpec):
-    """A retriever in a process of its own, which the provider `isolation` makes."""
+    """A retriever in a separate process, made by the provider `isolation`."""
 
     @property
     def sandbox_name(self) -> str:
-        """What the sandbox is made with."""
+        """Name of the sandbox program."""
         raise NotImplementedError
 
     def record(self) -> RetrieverRecord:
@@ -159,7 +159,7 @@ class RunRequest:
 
     @property
     def builds(self) -> RetrieverSpec | Retriever:
-        """What each process builds a retriever of its own from."""
+        """What each process builds its retriever from."""
         return self.isolation or self.retriever
 
     @property
@@ -179,15 +179,15 @@ class RunRequest:
 
     @property
     def system(self) -> dict[str, object] | None:
-        """What tells the system from others in the cache of indexes; None for an object that a
-        program built and that has no `params`: nobody knows its settings."""
+        """Identity of the system in the index cache; None for an object without `params`, whose
+        settings are unknown."""
         known = self.is_named or hasattr(self.built, "params")
         return known_by(self.about, self.built) if known else None
 
 
 def resolve(retriever: Tested) -> RetrieverSpec | Retriever:
-    """Return what is run, of whatever a program names or brings. Raises UsageError for what is no
-    retriever, and for a parameter that is a secret."""
+    """Convert a name, an object or a function to a retriever. Raises UsageError for anything else,
+    and for a parameter that is a secret."""
     if isinstance(retriever, str):
         return RetrieverSpec(retriever)
     if isinstance(retriever, RetrieverSpec):
