@@ -31,7 +31,7 @@ def test_a_line_that_a_crash_cut_off_is_dropped_with_a_word(tmp_path: Path, half
     assert read_history(path)[1] == len(half)
     assert path.read_bytes() == whole + half, "reading changes nothing"
     with open_history(tmp_path) as (history, said):
-        assert "cut off by a crash" in said
+        assert "truncated by a crash" in said
         history.append(history.lines[0])
     assert len(read_history(path)[0]) == 3
     assert path.read_bytes().startswith(whole)
@@ -53,7 +53,7 @@ def test_a_line_that_a_crash_cut_off_is_dropped_with_a_word(tmp_path: Path, half
         (
             b'{"version":1,"night":"yesterday","list_size":1,"finished":"x","dataset":"a",'
             b'"system":"b","state":"failed","error":"RunError"}',
-            "line 2: night: not a time with its zone",
+            "line 2: night: not a time with a time zone",
         ),
     ],
 )
@@ -69,7 +69,7 @@ def test_a_damaged_line_is_named(tmp_path: Path, line: bytes, said: str) -> None
 def test_a_second_writer_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
     with (
         open_history(tmp_path),
-        pytest.raises(UsageError, match="another list is being run"),
+        pytest.raises(UsageError, match="another list is writing"),
         open_history(tmp_path),
     ):
         pass

@@ -360,7 +360,7 @@ def test_a_line_that_was_cut_off_is_dropped_with_a_word(
     with (place / "runs" / "history.jsonl").open("ab") as file:
         file.write(b'{"version":1,"night":"20')
     told = harness(*SLOW_NIGHT)
-    assert (told.status, "cut off by a crash" in told.err) == (0, True)
+    assert (told.status, "truncated by a crash" in told.err) == (0, True)
     assert len(history(place)) == 6
 
 
@@ -369,7 +369,7 @@ def test_two_lists_at_once_are_refused(place: Path, harness: Callable[..., Any])
     with FileLock(place / "runs" / ".history.jsonl.lock"):
         told = harness(*SLOW_NIGHT)
     assert (told.status, told.err.count("\n")) == (2, 1)
-    assert "another list is being run into this history" in told.err
+    assert "another list is writing to this history" in told.err
 
 
 def test_code_that_cannot_be_imported_costs_its_own_runs(
@@ -410,7 +410,7 @@ def test_the_history_can_stand_elsewhere_or_nowhere(
         ),
         ("[nightly]\nhistory = true", "[nightly]: history: invalid enum value True"),
         ("[[nightly]]\nalpha = 0.1", "[nightly]: expected object, got list"),
-        ("[nightly]\nhistory = false\nmax_drop = 0.1", "history = false keeps nothing"),
+        ("[nightly]\nhistory = false\nmax_drop = 0.1", "history = false disables the comparison"),
         ("[[datasets]]\ndataset = 'sample'\nonly = ['labelled']", "only in [[datasets]]"),
         ("[[datasets]]\ndataset = 'sample'\nretriever = 'bm25'", "retriever in [[datasets]]"),
         ("[[retrievers]]\nretriever = 'bm25'\ndataset = 'sample'", "dataset in [[retrievers]]"),

@@ -167,7 +167,7 @@ def card(checkout: Path, run: Path) -> None:
     [
         (wrong, "submissions/wrong/scores.json: claims recall@10 0.990000"),
         (unknown, "1 query that sample does not have"),
-        (again, "submissions/zeroth: is the run of submissions/first again"),
+        (again, "submissions/zeroth: repeats the run submissions/first"),
         (card, "submissions/card/run.json: submitted_by: expected str, got list"),
     ],
 )

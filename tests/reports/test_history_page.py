@@ -94,7 +94,7 @@ def test_the_page_holds_all_that_it_needs_and_asks_nobody(told: Path) -> None:
         (["history.jsonl", "history.jsonl"], "a history stands alone"),
         (["history.jsonl", "--out", "."], "is a folder; name a file"),
         (["none.jsonl"], "no such run folder or history"),
-        (["empty.jsonl"], "holds no run yet"),
+        (["empty.jsonl"], "no runs yet"),
         (["words.txt"], "is a file; a report takes run folders"),
     ],
 )

@@ -89,19 +89,19 @@ def test_a_site_is_replaced_whole_and_nothing_else_is(
     assert (site / ".git" / "HEAD").is_file()
     monkeypatch.chdir(site)
     said = harness("board", "publish", ".", "--results", results)
-    assert (said.status, "is where you stand" in said.err) == (2, True)
+    assert (said.status, "is the current folder" in said.err) == (2, True)
     monkeypatch.chdir(tmp_path)
     mine = tmp_path / "mine"
     mine.mkdir()
     (mine / "thesis.txt").write_text("all of it")
     said = harness("board", "publish", mine, "--results", results)
-    assert (said.status, "holds something else" in said.err) == (2, True)
+    assert (said.status, "contains other files" in said.err) == (2, True)
     assert (mine / "thesis.txt").read_text() == "all of it"
     said = harness("board", "publish", tmp_path / "a", "--results", results, "--docs", mine)
     assert (said.status, "has no index.html" in said.err) == (2, True)
     inside = docs / "board"
     said = harness("board", "publish", inside, "--results", results, "--docs", docs)
-    assert (said.status, "is to be copied into it" in said.err) == (2, True)
+    assert (said.status, "which is copied into it" in said.err) == (2, True)
     assert sorted(path.name for path in docs.iterdir()) == ["how-to", "index.html"]
 
 
@@ -110,7 +110,7 @@ def test_the_page_of_what_is_not_there_has_no_way_that_is_right_at_one_depth_alo
 ) -> None:
     assert harness("board", "publish", "site", "--results", results).status == 0
     missing = (tmp_path / "site" / "404.html").read_text()
-    assert "There is no such page." in missing
+    assert "Page not found." in missing
     assert "<a " not in missing
 
 

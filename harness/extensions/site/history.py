@@ -1,11 +1,11 @@
-"""history.jsonl, one line a run, and what the tests of one night show together.
+"""History of nightly runs in history.jsonl, one line per run, and the tests of one night.
 
-The file is only ever appended to, and holds ids and numbers, no text of a dataset. Its lines are
+The file is append-only and contains ids and numbers, but no text of a dataset. Its lines are
 `ScoredLine` or `FailedLine`, by their `state`.
 
-The lines hold p as it is, not corrected, since what a test shows depends on all tests of its night:
-`verdicts` corrects. A line that a crash cut off is the last one; it is dropped, and removed when
-the next one is written.
+The lines have uncorrected p-values, because the correction depends on all tests of a night:
+`verdicts` applies it. A line truncated by a crash is the last one; it is ignored, and removed at
+the next write.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from harness.stats.proportions import holm
 VERSION: Final = 1
 NAME = "history.jsonl"
 Series = tuple[str, str]
-"""Dataset and system, as a list calls them."""
+"""Dataset and system, by their names in the list."""
 
 REMEDY = "name another folder with history = ... in the [nightly] table"
-"""What to do where the folder of a history cannot be written."""
+"""Advice if the folder of a history is not writable."""
 
 
 class HistoryQueries(Record):
-    """Counts of queries; of the unmeasurable no returned text was resolved."""
+    """Counts of queries; for an unmeasurable query no returned text was resolved."""
 
     asked: int
     failed: int
@@ -45,7 +45,7 @@ class HistoryQueries(Record):
 
 
 class LineDataset(Record):
-    """The data of a run; the first digits of the fingerprint."""
+    """Data of a run; the first digits of the fingerprint."""
 
     name: str
     granularity: str
@@ -55,7 +55,7 @@ class LineDataset(Record):
 
 
 class HistoryVersions(Record):
-    """Versions of retriever, revision and harness; git commit, and whether there were changes."""
+    """Versions of retriever, revision and harness; git commit, and if it had changes."""
 
     retriever: str | None = None
     revision: str | None = None
@@ -64,7 +64,7 @@ class HistoryVersions(Record):
 
 
 class ShortMean(Record):
-    """A mean over n queries and its 95% interval, to six digits."""
+    """A mean over n queries and its 95% interval, with six decimals."""
 
     value: float | None
     n: int
@@ -73,7 +73,7 @@ class ShortMean(Record):
 
 
 class IntervalNote(Record):
-    """What the intervals take for independent, how many, and why coverage may be off."""
+    """Independent unit of the intervals, its number, and why coverage is approximate."""
 
     cluster_by: str
     clusters: int
@@ -89,11 +89,10 @@ class HistoryTimes(Record):
 
 
 class MetricChange(Record):
-    """A metric now less the last time, over the `n` queries that both have a value for.
+    """Change of a metric since the last time, over the `n` queries with a value in both.
 
-    `before` is the last mean. p is of the test of its line, not corrected; `smallest_p` the least
-    that it could have been (`DifferenceTest`). `wins` queries have a higher value than before,
-    `losses` a lower one.
+    `before` is the last mean. p is that of this test, uncorrected; `smallest_p` is its lower bound
+    (`DifferenceTest`). `wins` queries improved, `losses` got worse.
     """
 
     before: float | None
@@ -108,14 +107,14 @@ class MetricChange(Record):
 
 
 class LineChange(Record):
-    """A comparison with the last run of the series, which was finished `since`.
+    """Comparison with the last run of the series, which finished at `since`.
 
-    `unchanged`: every value of every query is the same. `reasons` say why runs are not comparable.
-    The rest is of compared runs: `alpha` of all tests of the night, `max_drop` by how much a main
-    metric may fall (None: no limit), the `test` (`sign flips`, or `t` below ten haystacks), the
-    independent `clusters`, how intervals were computed and why they are approximate, queries of
-    each run that the other lacks, and results by slice and metric (where the runs are not equally
-    deep, of metrics that depth could not change).
+    `unchanged` is true if every value of every query is equal. `reasons` explain why runs are not
+    comparable. The other fields describe compared runs: `alpha` of all tests of the night,
+    `max_drop` allowed for a main metric (None: no limit), the `test` (`sign flips`, or `t` below
+    ten haystacks), the independent `clusters`, how intervals were computed and why they are
+    approximate, queries missing from either run, and results by slice and metric (if depths differ,
+    only metrics that depth cannot change).
     """
 
     state: Literal["first", "not comparable", "unchanged", "compared"]
@@ -137,7 +136,7 @@ class LineChange(Record):
 
 
 class ChangedSetting(Record):
-    """A setting that is another than the last time."""
+    """A setting with a new value."""
 
     setting: str
     before: str
@@ -145,10 +144,10 @@ class ChangedSetting(Record):
 
 
 class LineHead(Record, tag_field="state"):
-    """What every line has.
+    """Fields of every line.
 
-    `night` is when its list was begun (UTC), `list_size` how many runs the list has. Dataset and
-    system are the names of the list: together the series over time that this is a point of.
+    `night` is the start of the list (UTC), `list_size` its number of runs. Dataset and system are
+    the names in the list, and together identify the series.
     """
 
     version: Literal[1]
@@ -160,7 +159,7 @@ class LineHead(Record, tag_field="state"):
 
     @property
     def series(self) -> Series:
-        """The series over time that this is a point of."""
+        """Returns the series of this line."""
         return self.dataset, self.system
 
 
@@ -191,14 +190,14 @@ Line = ScoredLine | FailedLine
 
 
 def read_history(path: Path) -> tuple[list[Line], int]:
-    """Reads the lines of a history; also returns the bytes of a last line that a crash cut off.
+    """Reads the lines of a history; also returns the bytes of a last line truncated by a crash.
 
-    Raises UsageError, naming file and line, for a file that is not there or holds anything else.
+    Raises UsageError with file and line for a missing or invalid file.
     """
     try:
         data = path.read_bytes()
     except FileNotFoundError:
-        raise UsageError(f"{path}: no such file; a list of runs writes it") from None
+        raise UsageError(f"{path}: no such file; a list of runs creates it") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read ({error.strerror})") from None
     whole = data[: data.rfind(b"\n") + 1]
@@ -208,7 +207,7 @@ def read_history(path: Path) -> tuple[list[Line], int]:
 
 def _line(path: Path, number: int, text: bytes) -> Line:
     where = f"{path}, line {number}"
-    remedy = "read it with the harness that wrote it, or remove the line"
+    remedy = "read it with the harness version that wrote it, or remove the line"
     line: Line = decode(text, Line, where, remedy)  # type: ignore[arg-type]
     for name, value in (("night", line.night), ("finished", line.finished)):
         try:
@@ -216,7 +215,7 @@ def _line(path: Path, number: int, text: bytes) -> Line:
         except ValueError:
             aware = False
         if not aware:
-            raise UsageError(f"{where}: {name}: not a time with its zone; remove the line")
+            raise UsageError(f"{where}: {name}: not a time with a time zone; remove the line")
     return line
 
 
@@ -228,7 +227,7 @@ class History:
         self.lines = lines
 
     def append(self, line: Line) -> None:
-        """Adds one line; it is on the disk when this returns."""
+        """Appends one line and syncs it to disk."""
         with disk_errors(self.path.parent, REMEDY), open(self.path, "ab") as file:
             file.write(encode(line) + b"\n")
             file.flush()
@@ -238,10 +237,10 @@ class History:
 
 @contextmanager
 def open_history(folder: Path) -> Iterator[tuple[History, str]]:
-    """Opens the history of a folder, locked against other lists; also says what a crash cut off.
+    """Opens the history of a folder, locked against other lists; also notes a truncated line.
 
-    Raises UsageError for a folder that cannot be written, a damaged file, and where another list
-    is being run into the same history.
+    Raises UsageError for a folder that is not writable, a damaged file, and if another list is
+    writing to the same history.
     """
     from filelock import FileLock, Timeout
 
@@ -253,7 +252,7 @@ def open_history(folder: Path) -> Iterator[tuple[History, str]]:
             lock.acquire()
         except Timeout:
             raise UsageError(
-                f"{path}: another list is being run into this history; wait for it, or {REMEDY}"
+                f"{path}: another list is writing to this history; wait for it, or {REMEDY}"
             ) from None
     try:
         with disk_errors(folder, REMEDY):
@@ -265,13 +264,13 @@ def open_history(folder: Path) -> Iterator[tuple[History, str]]:
             if torn:
                 os.truncate(path, path.stat().st_size - torn)
                 fsync_path(path)
-                note = f"{path}: its last line was cut off by a crash and is dropped"
+                note = f"{path}: its last line was truncated by a crash and is dropped"
         yield History(path, lines), note
     finally:
         lock.release()
 
 
-# -- What the tests of one night show together -----------------------------------------------------
+# -- Tests of one night -----------------------------------------------------------------------
 
 ROSE, FELL = "rose", "fell"
 NOT_SHOWN, UNCHANGED, OPEN = "no change shown", "unchanged", "open"
@@ -285,7 +284,7 @@ Key = tuple[Series, str, str]
 
 @dataclass(frozen=True)
 class ChangeOutcome:
-    """What the test of one metric shows, and its p after Holm (None where it was not tested)."""
+    """Result of the test of one metric, and its p after Holm (None if it was not tested)."""
 
     outcome: str
     p: float | None = None
@@ -293,7 +292,7 @@ class ChangeOutcome:
 
 @dataclass(frozen=True)
 class ChangeOutcomes:
-    """The verdicts of a night; `tested` is the number of tests that were corrected together."""
+    """Verdicts of a night; `tested` is the number of tests that were corrected together."""
 
     results: dict[Key, ChangeOutcome]
     tested: int
@@ -303,13 +302,13 @@ class ChangeOutcomes:
 def verdicts(lines: Iterable[Line]) -> ChangeOutcomes:
     """Judges every metric of a night that was compared with the last time.
 
-    One family, with Holm's correction: the metrics over all queries. Abilities are not tested: with
-    five of them in the family, ten haystacks could show no drop in any of five metrics. A test that
-    could not have given p <= alpha whatever the signs of its differences is not in the
-    family: its differences are all 0 (`unchanged`), or there are too few independent clusters
-    (`open`). To leave it out takes nothing from the correction, since it can never be a false
-    positive (Tarone, 1990). A t test can be one at any spread, and stays in. A metric that no p
-    could have shown beside that many tests is open too.
+    Metrics over all queries form one family with Holm's correction. Abilities are not tested: with
+    five of them in the family, ten haystacks could not show a drop in any of five metrics. A test
+    that cannot reach p <= alpha for any signs of its differences is excluded from the family:
+    either its differences are all 0 (`unchanged`), or there are too few independent clusters
+    (`open`). Excluding it is valid, because it can never be a false positive (Tarone, 1990). A t
+    test can be one at any spread and stays in. A metric that no p can show in a family of that size
+    is open too.
     """
     found: dict[Key, ChangeOutcome] = {}
     alpha = 0.05
@@ -337,16 +336,16 @@ def verdicts(lines: Iterable[Line]) -> ChangeOutcomes:
 def _outcome(change: MetricChange, p: float, tests: int, alpha: float) -> str:
     if p <= alpha:
         return ROSE if (change.difference or 0) > 0 else FELL
-    # The least of m p values is multiplied by m in Holm's correction.
+    # Holm's correction multiplies the smallest of m p-values by m.
     return OPEN if (change.smallest_p or 0) * tests > alpha else NOT_SHOWN
 
 
 def drops(lines: Iterable[Line], found: ChangeOutcomes) -> list[GateResult]:
-    """Compares each main metric over all queries with the last time; one check a metric.
+    """Compares each main metric over all queries with the last time; one check per metric.
 
-    The rule is the gate's (`harness.analysis.gate.may_pass`), of two-sided tests, with the
-    `max_drop` that the list had when the line was written. Without one, and where a run does not
-    compare with the last time, there is no check.
+    The rule is the gate's (`harness.analysis.gate.may_pass`), with two-sided tests and the
+    `max_drop` of the list when the line was written. Without `max_drop`, and for runs that are not
+    comparable, there is no check.
     """
     checks = []
     for line in lines:
@@ -375,7 +374,7 @@ def drops(lines: Iterable[Line], found: ChangeOutcomes) -> list[GateResult]:
 
 
 def messages(lines: Sequence[Line], found: ChangeOutcomes) -> list[str]:
-    """Says what a night shows over all queries, in a few words each."""
+    """Summarizes a night over all queries, in a few words each."""
     parts = []
     changes = [line.change for line in lines if isinstance(line, ScoredLine)]
     states = [change.state for change in changes]

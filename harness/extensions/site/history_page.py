@@ -1,4 +1,4 @@
-"""A history as one HTML page: series over time. All its numbers are made here."""
+"""Computes and renders a history as one HTML page: series over time."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ _SHORT = tuple(word.partition(":")[0] for word in _SAID)  # as verdicts say it
 
 
 class MetricSeries(Record):
-    """One metric over one slice, a value a run, or one value that all of them have.
+    """Values of one metric over one slice, one per run, or a single value shared by all.
 
-    `verdict` is a position in `HistoryData.verdicts`; `drop` describes a drop that fails the list.
+    `verdict` is an index into `HistoryData.verdicts`; `drop` describes a drop that fails the list.
     """
 
     value: Floats | None
@@ -58,11 +58,11 @@ class MetricSeries(Record):
 
 
 class SystemSeries(Record):
-    """The runs of one system on one dataset over time, as `MetricSeries`.
+    """Runs of one system on one dataset over time, as `MetricSeries`.
 
-    `night` has positions in `HistoryData.nights`, `at` milliseconds since 1970. Runs of the same
-    `part` are joined by a line; a failure and a break begin a new one. `breaks` say why numbers
-    stop being comparable.
+    `night` holds indexes into `HistoryData.nights`, `at` milliseconds since 1970. A line joins runs
+    of the same `part`; a failure and a break start a new one. `breaks` explain why numbers stop
+    being comparable.
     """
 
     dataset: str
@@ -83,7 +83,7 @@ class SystemSeries(Record):
 
 
 class HistoryNight(Record):
-    """A night: when its list was started, and what became of its runs."""
+    """A night: the start of its list, and the outcomes of its runs."""
 
     at: int
     runs: int
@@ -102,7 +102,7 @@ class HistoryDataset(Record):
 
 
 class HistoryData(Record):
-    """A history; `torn`: its last line was cut off."""
+    """A history; `torn` is true if its last line was truncated."""
 
     harness: str
     torn: bool
@@ -113,24 +113,24 @@ class HistoryData(Record):
 
 
 def history_page(path: Path, *, home: str = "") -> bytes:
-    """The page of a history file; `home` is where the board is, for one that is served.
+    """Renders the page of a history file; `home` is the address of the leaderboard, if served.
 
-    Raises UsageError where it is damaged or holds no run.
+    Raises UsageError for a damaged or empty history.
     """
     return page("Nightly history", "history", history_data(path), home=home)
 
 
 def history_data(path: Path) -> HistoryData:
-    """Everything that the page draws. Raises UsageError as `history_page`."""
+    """Returns all data of the page. Raises UsageError as `history_page` does."""
     lines, torn = read_history(path)
     if not lines:
-        raise UsageError(f"{path}: holds no run yet; `harness run --config LIST.toml` adds some")
+        raise UsageError(f"{path}: no runs yet; add some with `harness run --config LIST.toml`")
     return _data(lines, torn)
 
 
 def _data(lines: Sequence[Line], torn: int) -> HistoryData:
     nights: dict[str, dict[Series, Line]] = {}
-    for line in lines:  # the last word of a night on a series is the one that holds
+    for line in lines:  # the last line of a series in a night counts
         nights.setdefault(line.night, {})[line.series] = line
     judged = [verdicts(night.values()) for night in nights.values()]
     series = {line.series: None for line in lines}
@@ -161,7 +161,7 @@ def _night(began: str, night: dict[Series, Line], judged: ChangeOutcomes) -> His
 
 
 def _dataset(name: str, found: Sequence[SystemSeries]) -> HistoryDataset:
-    """Returns what can be chosen for a dataset: metrics, and slices in the usual order."""
+    """Returns the choices for a dataset: metrics, and slices in the usual order."""
     mine = [one.results for one in found if one.dataset == name]
     slices = {part for results in mine for part in results}
     metrics = {m: None for results in mine for part in results.values() for m in part}
@@ -216,18 +216,18 @@ def _about(line: ScoredLine) -> str:
 
 
 def _breaks(line: Line, *, first: bool) -> list[str] | None:
-    """Why the numbers of a run do not follow on those before it."""
+    """Explains why the numbers of a run are not comparable with earlier ones."""
     if isinstance(line, FailedLine):
         return None
     if line.change.state == "not comparable":
         return line.change.reasons
     if line.change.state == "first" and not first:
-        return ["nothing was kept of the last time"]
+        return ["no stored results of the last time"]
     return None
 
 
 def _parts(lines: Sequence[Line]) -> list[int]:
-    """Numbers of the parts that a line falls into; a failed run is in a part of its own."""
+    """Returns the part of each line; a failed run has its own part."""
     parts: list[int] = []
     part = 0
     for at, line in enumerate(lines):
@@ -262,7 +262,7 @@ def _results(
 
 
 def _dropped(line: Line, judged: ChangeOutcomes) -> dict[tuple[str, str], str]:
-    """What is said of each main metric that failed its list, by slice, which is `all`."""
+    """Describes each main metric that failed its list, by slice (`all`)."""
     if isinstance(line, FailedLine):
         return {}
     held = zip(line.change.results.get("all", {}), drops([line], judged), strict=False)
@@ -292,7 +292,7 @@ def _row(
 
 
 def _column(values: list[T]) -> list[T] | T:
-    """Returns a list, or the one value that stands everywhere in it."""
+    """Returns a list, or its only value if all are equal."""
     if not values or any(value != values[0] for value in values):
         return values
     return values[0]

@@ -1,8 +1,8 @@
-"""Boards and reports of a folder of runs over HTTP, to this machine alone, while runs go on.
+"""Serves leaderboards and reports of a folder of runs on this machine, while runs go on.
 
-A request names runs, never a path: names are looked up among the runs that there are, so nothing
-outside the folder can be asked for. The one thing that can be changed is to remove what an
-unfinished run left, by a POST of the page itself (see `local_server`).
+A request contains names of runs, never paths; names are looked up among existing runs, so nothing
+outside the folder is accessible. The only write operation removes the files of an unfinished run,
+by a POST of the page itself (see `local_server`).
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ _HOME = "/"
 _LOOKED_AT = ("run.json", "scores.json")
 Version = tuple[tuple[str, int, int], ...]
 Boards = tuple[list[Board], dict[str, str]]
-"""The boards, and why runs could not be read, by their names."""
+"""Leaderboards, and errors of unreadable runs by name."""
 
 
 class Results:
-    """The runs below a folder while it changes: what is finished, and how far the others are."""
+    """The runs in a folder while it changes: finished ones, and the progress of others."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -58,13 +58,13 @@ class Results:
         self._checkpoints: dict[Path, CheckpointReader] = {}
 
     def runs(self) -> dict[str, Path]:
-        """Finished and scored runs by name. A name that is not in here is no run."""
+        """Returns finished and scored runs by name."""
         return {
             run.name: run for run in finished_runs(self.folder) if (run / "scores.json").is_file()
         }
 
     def version(self) -> Version:
-        """Changes whenever a board would."""
+        """Returns a value that changes with the leaderboards."""
         return tuple(
             (f"{run.name}/{file}", *_stamp(run / file))
             for run in finished_runs(self.folder)
@@ -72,30 +72,30 @@ class Results:
         )
 
     def boards(self) -> Boards:
-        """The boards, none where no run is scored, and which runs are broken."""
+        """Returns the leaderboards, if any run is scored, and unreadable runs."""
         version = self.version()
         if self._built is None or self._built[0] != version:
             boards, broken = gather(self.folder)
             apart = {run.name for run in finished_runs(self.folder)} - {*self.runs()}
             for run in (describe_run(self.folder / name, numbers=False) for name in sorted(apart)):
-                if run.state == "broken":  # not scored, so that no board misses it
+                if run.state == "broken":  # not scored, so no leaderboard misses it
                     broken[run.folder_name] = run.reason
             self._built = (version, (boards, broken))
         return self._built[1]
 
     def unfinished(self) -> list[ListedRun]:
-        """Runs that are not at their end."""
+        """Returns the unfinished runs."""
         return list_unfinished(self.folder, self._checkpoints)
 
     def clear(self, name: str) -> None:
-        """Remove what an unfinished run left.
+        """Removes the files of an unfinished run.
 
-        Raises UsageError where there is no such run any more, or a process is at it.
+        Raises UsageError if the run no longer exists, or a process is using it.
         """
         for run in self.unfinished():
             if run.folder_name == name:
                 return clear(run.folder)
-        raise UsageError(f"{name}: is no unfinished run here any more")
+        raise UsageError(f"{name}: not an unfinished run")
 
 
 def _stamp(path: Path) -> tuple[int, int]:
@@ -106,7 +106,7 @@ def _stamp(path: Path) -> tuple[int, int]:
 
 
 class Pages:
-    """The answer to each address. Pages are made once for every state of the folder."""
+    """Responses by address. Pages are rendered once per state of the folder."""
 
     def __init__(self, results: Path) -> None:
         self._results = Results(results)
@@ -114,8 +114,8 @@ class Pages:
         self._lock = Lock()
 
     def get(self, path: str) -> tuple[str, bytes] | None:
-        """Type and body; None for an address that there is not. Raises UsageError as reports do."""
-        with self._lock:  # one at a time: they share what is read
+        """Returns type and body; None for an unknown address. Raises UsageError."""
+        with self._lock:  # one at a time: they share caches
             if path == "/":
                 built, broken = self._results.boards()
                 return HTML, board_page(built, broken=broken, live=True)
@@ -142,7 +142,7 @@ class Pages:
             return None
 
     def clear(self, body: Any) -> Response:
-        """Remove what the unfinished run left that `body` names; the state after it."""
+        """Removes the unfinished run named in `body`; returns the new state."""
         name = body.get("run") if isinstance(body, dict) else None
         if not isinstance(name, str):
             raise UsageError('{"run": NAME} was expected')
@@ -157,7 +157,7 @@ class Pages:
         return ResultsState(version=version, unfinished=found, history=history)
 
     def _part(self, name: str, *runs: str) -> tuple[str, bytes] | None:
-        """What the page asks for once it is looked at: a board, or two runs of one, compared."""
+        """Returns data loaded on demand: a leaderboard, or a comparison of two runs."""
         built, _ = self._results.boards()
         if not runs:
             found = page_data(built)[1].get(name)
@@ -169,7 +169,7 @@ class Pages:
         return None
 
     def _whole(self, name: str) -> tuple[str, bytes] | None:
-        """A file that leaderboard.json names: a board, or its pairs (null where no two compare)."""
+        """Returns a file listed in leaderboard.json: a leaderboard, or its pairs (null if none)."""
         for board in self._results.boards()[0]:
             if name == board_id(board):
                 return JSON, encode(replace(board, answers=[], claims=[]))
@@ -178,7 +178,7 @@ class Pages:
         return None
 
     def _page(self, *names: str) -> tuple[str, bytes] | None:
-        """A report of one run or two, a table of more; None where one is no run."""
+        """Returns a report of one run or two, or a table of more; None if one is not a run."""
         known = self._results.runs()
         if not all(name in known for name in names):
             return None
@@ -211,16 +211,16 @@ def _progress(run: ListedRun) -> RunProgress:
 
 
 def _last(partial: Path) -> float:
-    """When the last answer was written, or else the plan; now where both are gone."""
+    """Returns the time of the last answer, else that of the plan, else now."""
     store = RunStore.of(partial)
     files = (store.plan, store.checkpoint)
     return max((one.stat().st_mtime for one in files if one.is_file()), default=time.time())
 
 
 def server(results: Path, port: int) -> ThreadingHTTPServer:
-    """A server of the runs below `results` on 127.0.0.1, listening already.
+    """Returns a listening server of the runs below `results` on 127.0.0.1.
 
-    Raises OSError for a port that is taken.
+    Raises OSError if the port is in use.
     """
     pages = Pages(results)
 
@@ -235,7 +235,7 @@ def server(results: Path, port: int) -> ThreadingHTTPServer:
                 return Response(found[1], found[0])
         except HarnessError as error:
             return Response(refusal(str(error), _HOME), HTML, HTTPStatus.CONFLICT)
-        gone = "There is no such page: its run is not here, or not any more."
+        gone = "Page not found: its run does not exist, or no longer exists."
         return Response(refusal(gone, _HOME), HTML, HTTPStatus.NOT_FOUND)
 
     return local_server.server(answer, port)

@@ -27,14 +27,15 @@ from harness.reports.report import report_data, report_page
 from harness.runs.folder.run_folder import dataset_of_run
 
 MARK = ".harness-board"
-"""The file that says that a folder was published by us, and may be replaced."""
+"""File that marks a published folder, which may be replaced."""
 
 _OURS = (
     *("index.html", "404.html", "parts", "leaderboard.json", "leaderboard-files", "reports"),
     *("docs", ".nojekyll", MARK),
 )
-"""What is replaced; anything else in a published folder stays: a CNAME, or the .git of a branch
-that Pages shows."""
+"""Names that are replaced; other files in a published folder stay, such as CNAME, or .git of a
+GitHub Pages branch.
+"""
 
 
 def publish(
@@ -45,24 +46,23 @@ def publish(
     reports: bool = False,
     docs: Path | None = None,
 ) -> tuple[list[Board], dict[str, str]]:
-    """Writes the site of the runs below `results` to `out`, whole.
+    """Writes the complete site of the runs below `results` to `out`.
 
-    Returns the boards, and why runs that are on none cannot be read, by their names: the page says
-    so too. Raises UsageError as `build` does, where `out` holds what is not ours or is the folder
-    that one is in, for `docs` that are no built site or have `out` in them, and for `reports` of a
-    run whose dataset is not here.
+    Returns the leaderboards, and errors of unreadable runs by name, which the page shows too.
+    Raises UsageError as `build` does; if `out` contains other files or is the current folder; if
+    `docs` is not a built site or contains `out`; and for `reports` of a run without its dataset.
     """
-    out = out.resolve()  # what a link leads to is replaced, and not the link
+    out = out.resolve()  # replace the target of a link, not the link
     if out.exists() and not (out / MARK).is_file() and (out.is_file() or any(out.iterdir())):
-        raise UsageError(f"{out}: holds something else; name a new folder, or an empty one")
+        raise UsageError(f"{out}: contains other files; pass a new or empty folder")
     if Path.cwd().is_relative_to(out):
-        raise UsageError(f"{out}: is where you stand, and is replaced whole; name it from above")
+        raise UsageError(f"{out}: is the current folder, which would be replaced; leave it first")
     if docs is not None and not (docs / "index.html").is_file():
-        raise UsageError(f"{docs}: has no index.html; name the folder of a site that is built")
+        raise UsageError(f"{docs}: has no index.html; pass the folder of a built site")
     if docs is not None and out.is_relative_to(docs.resolve()):
-        raise UsageError(f"{out}: is in {docs}, which is to be copied into it; name another folder")
+        raise UsageError(f"{out}: is inside {docs}, which is copied into it; pass another folder")
     boards, broken, pairs = build_boards(results, claims)
-    with disk_errors(out.parent, "name another folder"), folder_aside(out, ours=_OURS) as aside:
+    with disk_errors(out.parent, "pass another folder"), folder_aside(out, ours=_OURS) as aside:
         shown = _reports(results, boards, aside) if reports else {}
         why = {run: text.replace(f"{results}/", f"{results.name}/") for run, text in broken.items()}
         data, parts = page_data(boards, broken=why, reports=shown, results=results.name)
@@ -73,7 +73,7 @@ def publish(
             links.append(("docs/index.html", "Documentation"))
         html = page("Leaderboard", "board", to_plain(replace(data, links=links)), fetches=True)
         write_bytes(aside / "index.html", html)
-        write_bytes(aside / "404.html", refusal("There is no such page."))
+        write_bytes(aside / "404.html", refusal("Page not found."))
         (aside / "leaderboard-files").mkdir()
         write_boards(aside / "leaderboard.json", boards, pairs)
         if docs is not None:
@@ -89,7 +89,7 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _reports(results: Path, boards: Sequence[Board], aside: Path) -> dict[str, str]:
-    """Writes a report of each run, of ids and numbers alone; returns their addresses by run."""
+    """Writes a report of each run, with ids and numbers only; returns their addresses by run."""
     found = {}
     for run in (run for board in boards for run in board.runs):
         dataset = dataset_of_run(results / run)

@@ -47,22 +47,22 @@ def add(
 ) -> Path:
     """Adds a submission; returns its run folder below `results`.
 
-    `others` are the submissions added along with it, by their run folders. Raises UsageError where
-    it is no submission, its dataset is not the one here, its rankings name unknown documents or
-    queries, repeat a document or go deeper than they say, its claimed scores are not those that its
-    rankings give, or it is one of the others again.
+    `others` are the submissions added in the same call, by run folder. Raises UsageError if the
+    folder is not a submission, its dataset differs from the one here, its rankings have unknown
+    documents or queries, duplicate documents or a larger depth than declared, its claimed scores
+    are not those of its rankings, or it repeats one of the others.
     """
     if not folder.is_dir():
         raise UsageError(f"{folder}: no such folder; a submission is a folder with run.json")
     if folder.resolve().parent == results.resolve() and (folder / "scores.json").is_file():
-        raise UsageError(f"{folder}: is on the board of {results} already, as every run there")
+        raise UsageError(f"{folder}: is a run of {results}, so already on its leaderboard")
     submission = read_submission(folder / "run.json")
     check_metadata(folder / "run.json", submission)
     dataset = _dataset(folder, submission, source)
     queries = folder / "queries.parquet"
     asked = check_asked(queries, dataset) if queries.is_file() else None
     results.mkdir(parents=True, exist_ok=True)
-    # Beside the runs, and only then among them: one of the same rankings may be there already.
+    # Check outside the folder of runs first: a run with the same rankings may exist.
     with TemporaryFolder("add", results) as aside:
         rankings = _rankings(folder, dataset, Path(aside))
         made = import_rankings(
@@ -90,19 +90,18 @@ def add(
         write_record(made, record)
         if (same := (others or {}).get(results / made.name)) is not None:
             raise UsageError(
-                f"{folder}: is the run of {same} again, one system with one set of rankings; "
-                "leave one of them out"
+                f"{folder}: repeats the run {same} (same system, same rankings); remove one of them"
             )
         replace_folder(made, results / made.name)
     return results / made.name
 
 
 def _requested(folder: Path) -> Choices:
-    """What the claimed scores were asked for beyond the defaults: metrics, cut-offs, answers."""
+    """Returns what the claimed scores include beyond the defaults: metrics, cut-offs, answers."""
     path = folder / "scores.json"
     if not path.is_file():
         return Choices()
-    claimed = read_json_record(path, ScoreReport, "leave it out")
+    claimed = read_json_record(path, ScoreReport, "remove it")
     return Choices() if claimed.requested is None else Choices().wider(claimed.requested)
 
 
@@ -121,27 +120,27 @@ def _dataset(folder: Path, submission: Submission, source: str | None) -> Datase
     if not dataset.fingerprint.startswith(about.fingerprint):
         raise UsageError(
             f"{folder}: was run on {about.name} {about.fingerprint[:8]}, but here it is "
-            f"{dataset.fingerprint[:8]}: the data differ, so the numbers would not compare"
+            f"{dataset.fingerprint[:8]}: the data differ, so scores are not comparable"
         )
     return dataset
 
 
 def _rankings(folder: Path, dataset: Dataset, aside: Path) -> Path:
-    """The file that is scored: texts before the rankings that somebody made of them."""
+    """Returns the file to score: hits with texts are preferred over rankings made from them."""
     hits = folder / "hits.parquet"
     if hits.is_file():
         return _as_lines(hits, aside / "hits.jsonl")
     found = [folder / name for name in _RANKINGS if (folder / name).is_file()]
     if not found:
-        raise UsageError(f"{folder}: holds no rankings; one of {', '.join(_RANKINGS)} is needed")
+        raise UsageError(f"{folder}: contains no rankings; one of {', '.join(_RANKINGS)} is needed")
     for other in found[1:]:
         if not _same(found[0], other):
-            raise UsageError(f"{folder}: {found[0].name} and {other.name} hold other rankings")
+            raise UsageError(f"{folder}: {found[0].name} and {other.name} differ in their rankings")
     return found[0]
 
 
 def _same(one: Path, other: Path) -> bool:
-    """Whether two files hold the same rankings, whatever their scores look like."""
+    """Returns whether two files have the same rankings, ignoring the format of scores."""
     a, b = best_first(read_rankings(one)), best_first(read_rankings(other))
     by_query = []
     for found in (a, b):
@@ -153,7 +152,7 @@ def _same(one: Path, other: Path) -> bool:
 
 
 def _as_lines(hits: Path, out: Path) -> Path:
-    """hits.parquet as JSON lines, of which only what the system returned is taken."""
+    """Converts hits.parquet to JSON lines with only the output of the system."""
     import orjson
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -171,7 +170,7 @@ def _as_lines(hits: Path, out: Path) -> Path:
     try:
         table = pq.read_table(hits, columns=kinds.names).select(kinds.names).cast(kinds)
     except (pa.ArrowException, OSError) as error:
-        raise UsageError(f"{hits}: not as the harness writes it ({error})") from None
+        raise UsageError(f"{hits}: not a file of the harness ({error})") from None
     for row in table.sort_by("hit").to_pylist():
         hit = {name: row[name] for name in ("text", "sources", "score")}
         found.setdefault(row["query"], []).append(hit)
@@ -181,11 +180,11 @@ def _as_lines(hits: Path, out: Path) -> Path:
 
 
 def _check_claimed(folder: Path, ours: ScoreReport) -> None:
-    """Compares claimed scores with those of the rankings. Raises UsageError where they differ."""
+    """Compares claimed scores with those of the rankings. Raises UsageError if they differ."""
     path = folder / "scores.json"
     if not path.is_file():
         return
-    claimed = _values(read_json_record(path, ScoreReport, "leave it out"))
+    claimed = _values(read_json_record(path, ScoreReport, "remove it"))
     computed = _values(ours)
     scored = {key[:3] for key in computed}
     for key, one in claimed.items():
@@ -202,7 +201,7 @@ def _check_claimed(folder: Path, ours: ScoreReport) -> None:
 
 
 Value = tuple[float | None, int, float, float]
-"""A mean, None where it is not known, how many queries it is over, and its interval."""
+"""A mean, None if unknown, its number of queries, and its interval."""
 
 
 def _values(report: ScoreReport) -> dict[tuple[str, str, str, str], Value]:

@@ -177,7 +177,7 @@ def _queries(change: Callable[[Any], Any]) -> Edit:
     [
         (_scores, "claims recall@10 {more:.6f}"),
         (_interval, "95% {value:.4f} to"),
-        (_two_minds, "rankings.parquet and rankings.trec hold other rankings"),
+        (_two_minds, "rankings.parquet and rankings.trec differ in their rankings"),
         (_record(dataset__fingerprint="0" * 64), "the data differ"),
         (_record(settings__k=5), "more than --k 5"),
         (_record(settings={}), "does not say k"),
@@ -214,7 +214,7 @@ def _queries(change: Callable[[Any], Any]) -> Edit:
         (_queries(lambda table: table.slice(9)), "9 queries with a ranking are missing"),
         (lambda folder: (folder / "queries.parquet").write_text("x"), "not a readable Parquet"),
         (lambda folder: (folder / "run.json").unlink(), "run.json"),
-        (_texts_of_bytes, "hits.parquet: not as the harness writes it"),
+        (_texts_of_bytes, "hits.parquet: not a file of the harness"),
     ],
     ids=lambda value: value.replace(" ", "-") if isinstance(value, str) else "",
 )

@@ -1,8 +1,8 @@
-"""Publish the boards as a site of files.
+"""Publish the leaderboards as a static site.
 
-Write the boards of the runs as a folder that any server of files shows, GitHub Pages too, below any
-address: the page, its parts, leaderboard.json. Texts of datasets are in none of it. A site that was
-published there before is replaced, whole.
+Write the leaderboards of the runs to a folder that any web server can serve, GitHub Pages included,
+below any address: the page, its parts, leaderboard.json. It contains no texts of datasets. A site
+published there before is replaced.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from harness.cli.output import add_output, print_json
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("verb", choices=("publish",), help="write the site")
-    parser.add_argument("folder", metavar="FOLDER", help="where it is written")
+    parser.add_argument("folder", metavar="FOLDER", help="output folder")
     parser.add_argument(
         "--reports",
         action="store_true",
-        help="a report of every run, of ids and numbers alone; needs the datasets here",
+        help="also write a report per run, with ids and numbers only; needs the datasets here",
     )
     parser.add_argument(
-        "--claims", metavar="FILE.toml", help="what others say of their systems, shown apart"
+        "--claims", metavar="FILE.toml", help="results reported by others, shown separately"
     )
     parser.add_argument(
-        "--docs", metavar="SITE", help="a built site, as of mkdocs, that is put below docs/"
+        "--docs", metavar="SITE", help="a built site, such as one of mkdocs, copied to docs/"
     )
     add_results(parser)
     add_output(parser)
 
 
 def main(options: argparse.Namespace) -> int:
-    """Write the site, and say where."""
+    """Writes the site and prints its location."""
     from harness.extensions.site.site import publish
     from harness.io.terminal import counted
 
@@ -60,6 +60,6 @@ def main(options: argparse.Namespace) -> int:
         )
     elif not options.quiet:
         on = counted(len(boards), "boards")
-        print(f"{counted(runs, 'runs')} on {on} in {out}; any server of files shows it:")
+        print(f"{counted(runs, 'runs')} on {on} in {out}; to view it with any web server:")
         print(f"  python -m http.server --directory {shlex.quote(str(out))}")
     return say_broken(broken)

@@ -1,7 +1,7 @@
-"""List what others say of their systems, and score their files again.
+"""List results reported by others, and score their files again.
 
-List a registry of claims. With --score: published rankings are scored again and must give what is
-in it. Status 1 where something disagrees.
+List a registry of claims. With --score, published rankings are scored again and must agree with the
+registry. Status 1 if a claim disagrees.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 _OWN = "results/claims.toml"
 _DIGITS = 6
-"""Decimals to which `rescored` is written and compared."""
+"""Decimals of `rescored` values, as written and compared."""
 
 
 class RescoredClaim(OutputPart):
-    """A claim that was scored again: `found` is null where its file is not there.
+    """A claim that was scored again: `found` is null if its file is missing.
 
-    `agrees`: value, n and signature are the same; `differs` says what is not.
+    `agrees` means that value, n and signature are equal; `differs` describes the difference.
     """
 
     id: str
@@ -43,19 +43,19 @@ class RescoredClaim(OutputPart):
 
 
 class ClaimsScoreOutput(Output, tag="harness.claims-score/1"):
-    """harness claims --score."""
+    """Output of harness claims --score."""
 
     claims: list[RescoredClaim]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument(
         "file", nargs="?", metavar="FILE.toml", help="the registry (results/claims.toml)"
     )
-    parser.add_argument("--dataset", metavar="NAME", help="those on this dataset alone")
+    parser.add_argument("--dataset", metavar="NAME", help="only claims on this dataset")
     parser.add_argument(
-        "--score", metavar="FOLDER", help="where the published files are; found by their sha256"
+        "--score", metavar="FOLDER", help="folder of the published files, which are found by sha256"
     )
     parser.add_argument(
         "--source",
@@ -67,15 +67,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """List or score. Status 1 where files disagree with the claims."""
+    """Lists or scores. Returns status 1 if files disagree with the claims."""
     from harness.analysis.claims import on_dataset, read_claims
 
     if not options.score:
         refuse(options, "without --score", "source")
     if not options.file and not Path(_OWN).is_file():
-        raise UsageError(
-            f"there is no {_OWN} here, as in the project's repository: name a registry"
-        )
+        raise UsageError(f"no {_OWN} here (the project's repository has one): pass a registry")
     claims = read_claims(Path(options.file or _OWN))
     if options.dataset:
         known = sorted({one.dataset for one in claims})
@@ -118,25 +116,23 @@ def _list(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
 
 
 def _score(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
-    """Score every published file that a claim rests on again."""
+    """Scores every published file of a claim again."""
     from harness.io.files import digest
 
     sources = parameters(options.source or [], "--source")
     resting = [one for one in claims if one.file is not None and one.rescored is not None]
     wanted = {one.file.sha256 for one in resting if one.file is not None}
     if not wanted:
-        raise UsageError(
-            "--score: no claim here has a file and rescored; there is nothing to score"
-        )
+        raise UsageError("--score: no claim here has a file and rescored; nothing to score")
     files = {digest(path): path for path in Path(options.score).rglob("*") if path.is_file()}
     if not wanted & set(files):
-        raise UsageError(f"{options.score}: none of the {len(wanted)} published files is there")
+        raise UsageError(f"{options.score}: none of the {len(wanted)} published files found")
     rows, wrong = [], 0
     for claim in resting:
         assert claim.file is not None and claim.rescored is not None
         path = files.get(claim.file.sha256)
         now = None if path is None else _scored(path, claim, sources)
-        differs = "its file is not there" if now is None else _differs(claim.rescored, now)
+        differs = "its file is missing" if now is None else _differs(claim.rescored, now)
         wrong += bool(differs)
         rows.append(
             RescoredClaim(
@@ -159,7 +155,7 @@ def _score(options: argparse.Namespace, claims: Sequence[Claim]) -> int:
 
 
 def _differs(before: RescoredResult, now: RescoredResult) -> str:
-    """Says what differs from the claims now; empty for nothing. A release alone does not."""
+    """Describes differences from the claims; empty for none or for a new release only."""
     from harness.scoring.signature_meaning import parse_signature
 
     if round(now.value, _DIGITS) != round(before.value, _DIGITS):
@@ -171,7 +167,7 @@ def _differs(before: RescoredResult, now: RescoredResult) -> str:
 
 
 def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> RescoredResult:
-    """What the published file gives now."""
+    """Scores the published file."""
     from harness.datasets.registry import open_dataset
     from harness.runfiles.run_formats import recognised
     from harness.runs.folder.imported import ImportOptions
@@ -183,7 +179,7 @@ def _scored(path: Path, claim: Claim, sources: dict[str, Any]) -> RescoredResult
     assert claim.rescored is not None
     form = recognised(path)
     if form is None:
-        raise UsageError(f"{path}: of no form that is known")
+        raise UsageError(f"{path}: unknown format")
     dataset = open_dataset(
         claim.rescored.dataset,
         granularity=claim.granularity,

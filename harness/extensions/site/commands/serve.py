@@ -1,7 +1,7 @@
-"""Show the board and the reports in a browser, while runs go on.
+"""Show the leaderboards and reports in a browser, during runs.
 
-Serve the board of a results folder, each run's report and the progress of unfinished runs on
-127.0.0.1; the page follows the folder by itself. Ctrl-C ends it.
+Serve the leaderboards of a results folder, each run's report and the progress of unfinished runs on
+127.0.0.1. The page updates itself. Stop it with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from harness.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     add_results(parser)
-    parser.add_argument("--port", type=int, default=8765, help="0 takes a free one (8765)")
+    parser.add_argument("--port", type=int, default=8765, help="0 picks a free port (8765)")
     parser.add_argument(
         "--plugin", action="append", metavar="FILE.py", help="registers retrievers and datasets"
     )
@@ -26,10 +26,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Serve until stopped."""
+    """Serves until stopped."""
     results = Path(options.results)
     if not results.is_dir():
-        raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
+        raise UsageError(f"{results}: no such folder; pass the folder of the runs with --results")
     check_port(options.port)
     load_plugins(options)
     from harness.extensions.site.server import server

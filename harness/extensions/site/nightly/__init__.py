@@ -1,4 +1,4 @@
-"""Lists of runs, night after night: one summary, what changed since the last time, a history."""
+"""Nightly lists of runs: summary, changes since the last time, history."""
 
 from harness.extensions.site.nightly.nightly_run import open_nightly_run
 from harness.extensions.site.nightly.render import headline, render

@@ -1,4 +1,4 @@
-"""Compares a run with the last one of its series, and makes its line of the history."""
+"""Compares a run with the last one of its series, and builds its history line."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def compare_with_last(
     cluster_by: str,
     max_drop: float | None = None,
 ) -> LineChange:
-    """Compares a run with the last one; both hold the one protocol that is compared."""
+    """Compares a run with the last one; both have only the compared protocol."""
     if last is None:
         return LineChange(state="first")
     since = last.run_record.finished
@@ -67,7 +67,7 @@ def compare_with_last(
     options = Options(metrics=tuple(metrics), cluster_by=cluster_by)
     found = table([now, last], blocks[0], [(1, 0)], options) if metrics else None
     if found is None or not found.cells:
-        # Never silence: what is compared by nothing is neither unchanged nor without a change.
+        # Always give a reason: a run without a comparison is not "unchanged".
         depths = [run.scores.depth for run in (last, now)]
         deep = f"k {depths[0]} -> {depths[1]}: " if depths[0] != depths[1] else ""
         reasons = [f"{deep}no metric in common"]
@@ -92,7 +92,7 @@ def compare_with_last(
 
 
 def _equal(now: ScoredRun, last: ScoredRun, block: Block, metrics: Sequence[str]) -> bool:
-    """Whether both have the same value, or both none, for each query in each metric."""
+    """Returns whether each query has the same value, or none, in both for each metric."""
     rows, others = now.rows(block), last.rows(block)
     return all(
         metric in others.table.column_names
@@ -118,14 +118,14 @@ def _metric_change(cell: Cell) -> MetricChange:
 
 
 def _number(value: float | None) -> float | None:
-    """To six digits after the point, for a history; None for what is not known."""
+    """Rounds to six decimals for a history; None if unknown."""
     return None if value is None or math.isnan(value) else round(value, _DIGITS)
 
 
 def changed_settings(now: ScoredRun, last: ScoredRun) -> list[ChangedSetting]:
     """Returns the settings that differ between two runs, as short text.
 
-    Folders of files are left out: where a checkout is, is no setting.
+    Folders are ignored, because the location of a checkout is not a setting.
     """
     rows = differing([_settings(last), _settings(now)])
     return [
@@ -143,7 +143,7 @@ def _settings(run: ScoredRun) -> dict[str, str]:
 
 
 def commit(record: RunRecord) -> str:
-    """The first digits of a run's git commit, and whether there were changes; `-` without git."""
+    """Returns the short git commit of a run, and whether there were changes; `-` without git."""
     if record.git is None:
         return "-"
     return f"{short_text(record.git.commit)}{', with changes' if record.git.changed else ''}"
@@ -156,9 +156,9 @@ def scored_line(
     change: LineChange,
     changed: Sequence[ChangedSetting],
 ) -> ScoredLine:
-    """Makes the line of a run that was scored; `run` holds the main metrics of one protocol.
+    """Builds the line of a scored run; `run` has the main metrics of one protocol.
 
-    `head` has the fields of `LineHead` but for `finished`.
+    `head` has the fields of `LineHead` except `finished`.
     """
     record, scores = run.run_record, run.scores
     found = run.blocks[block]

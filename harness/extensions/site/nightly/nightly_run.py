@@ -1,9 +1,8 @@
 """Runs one list: a history line after each run, a summary at the end.
 
-Of the last run of each series the rankings and the values by query of the main metrics are stored,
-so that the next one has a partner: the run's own folder is overwritten every night. `last/NAME` is
-of the last list that was finished, `before/NAME` of the one that it was compared with; `harness
-compare` takes both.
+Rankings and per-query values of the main metrics are stored for the last run of each series,
+because the run's folder is overwritten every night. `last/NAME` is from the last finished list,
+`before/NAME` from the one that it was compared with; `harness compare` accepts both.
 """
 
 from __future__ import annotations
@@ -50,19 +49,20 @@ from harness.runs.folder.run_folder import RunFolder, write_record, write_scores
 from harness.scoring.scores import main_metrics
 
 BEGUN = "begun.json"
-"""When the list was begun that is going on, or went on last; written before its first run."""
+"""File with the start of the running or last list; written before its first run."""
 
 
 class BegunList(Record):
-    """When the list was begun that is running, or ran last."""
+    """Start of the running or last list."""
 
     night: str
 
 
 class NightlyRun:
-    """What a list has done so far. `began` is when it was begun, `note` says what was repaired.
+    """State of a list. `began` is its start, `note` describes a repair.
 
-    `open_nightly_run` makes one; `add_run` or `add_failure` is called after each run, `end` once.
+    Create it with `open_nightly_run`; call `add_run` or `add_failure` after each run, and `end`
+    once.
     """
 
     def __init__(
@@ -88,16 +88,16 @@ class NightlyRun:
         self._times: dict[Series, HistoryTimes] = {}
 
     def is_of_another_night(self, folder: Path, record: RunRecord) -> bool:
-        """Whether a run that `--resume` found finished was measured by an earlier list already."""
+        """Returns whether a finished run found by `--resume` belongs to an earlier list."""
         return (folder.name, record.finished) in self._earlier
 
     def add_run(
         self, series: Series, folder: Path, block: Block, asked: Sequence[str] = ()
     ) -> None:
-        """Take in a run that was scored: compare it with the last time, and add its line.
+        """Adds a scored run: compares it with the last time, and writes its line.
 
-        `block` is the protocol whose metrics are followed, `asked` are further metrics.
-        A run that has its line in this night already gets no second one.
+        `block` is the protocol with the tracked metrics, `asked` are further metrics. A run with a
+        line in this night gets no second one.
         """
         whole = ScoredRun.read(folder)
         metrics = main_metrics(whole.blocks[block].overall, asked)
@@ -106,7 +106,7 @@ class NightlyRun:
         try:
             last = read_last(self.plan.folder, series)
         except UsageError:
-            damage = "what was kept of the last time cannot be read"
+            damage = "the stored results of the last time cannot be read"
         self._cores[series] = (run, folder.name)
         if last is not None:
             self._times[series] = run_times(last.run_record.measured)
@@ -123,16 +123,16 @@ class NightlyRun:
         self._add(scored_line(self._head(series), run, block, compared, other))
 
     def add_failure(self, series: Series, error: BaseException) -> None:
-        """Take in a run that raised. Its message may hold anything, so the history has its kind."""
+        """Adds a failed run; the history gets only the kind of its error."""
         said = str(error).splitlines()
         self.why[series] = said[0] if isinstance(error, HarnessError) and said else repr(error)
         kind = type(error).__name__
         self._add(FailedLine(**self._head(series), finished=_now("seconds"), error=kind))
 
     def end(self, *, stopped: bool = False) -> NightlySummary:
-        """Write summary.json and summary.md, and give the former.
+        """Writes summary.json and summary.md, and returns the former.
 
-        A list that was `stopped` keeps nothing aside: the last time is then still the list before.
+        A `stopped` list stores no results, so the last time is still the list before.
         """
         with disk_errors(self.plan.folder, REMEDY):
             if not stopped:
@@ -164,7 +164,7 @@ class NightlyRun:
 def open_nightly_run(
     plan: Plan, series: Sequence[Series], *, resume: bool = False
 ) -> Iterator[NightlyRun]:
-    """Begin a list of runs; with `resume` continue the last one of this history.
+    """Starts a list of runs; with `resume` continues the last one of this history.
 
     The history is locked against other lists until the block ends. Raises UsageError as
     `open_history` does.
@@ -174,7 +174,7 @@ def open_nightly_run(
 
 
 def _begun(folder: Path, history: History) -> str | None:
-    """When the last list was begun, which may have no line yet: killed in its first run."""
+    """Returns the start of the last list, which has no line if it was killed in its first run."""
     path = folder / BEGUN
     if not path.is_file():
         return history.lines[-1].night if history.lines else None
@@ -183,8 +183,7 @@ def _begun(folder: Path, history: History) -> str | None:
         datetime.fromisoformat(began)
     except (UsageError, ValueError):
         raise UsageError(
-            f"{path}: does not say when the last list was begun; remove it, and start the list "
-            "without --resume"
+            f"{path}: has no start of the last list; remove it, and start the list without --resume"
         ) from None
     return began
 
@@ -193,13 +192,13 @@ def _now(precision: str) -> str:
     return datetime.now(UTC).isoformat(timespec=precision)
 
 
-# -- What is stored of the last run of each series -------------------------------------------------
+# -- Stored results of the last run of each series ------------------------------------------------
 
 _COLUMNS = ("query", "protocol", "level", "ability", "category", "haystack")
 
 
 def main_part(run: ScoredRun, block: Block, metrics: Sequence[str]) -> ScoredRun:
-    """A run with one protocol, its abilities and these metrics: all that a night compares."""
+    """Reduces a run to one protocol, its abilities and these metrics, which a night compares."""
     protocol, level = block
     found = run.blocks[block]
     mine = pc.and_(pc.equal(run.table["protocol"], protocol), pc.equal(run.table["level"], level))
@@ -210,26 +209,26 @@ def main_part(run: ScoredRun, block: Block, metrics: Sequence[str]) -> ScoredRun
 
 
 def _slices(found: ProtocolResult) -> list[str]:
-    """All queries and abilities; `answerable` only where it is not the same as all."""
+    """Returns all queries and abilities; `answerable` only if it differs from all."""
     n = {name: part.n for name, part in found.columns.items()}
     same = n.get("answerable") == n.get("all")
     return [name for name in SLICES if name in n and not (same and name == "answerable")]
 
 
 def read_last(folder: Path, series: Series) -> ScoredRun | None:
-    """What was kept of the last time; None where nothing was, or it was removed.
+    """Returns the stored results of the last time, or None.
 
-    Raises UsageError where it is damaged.
+    Raises UsageError if they are damaged.
     """
     place = folder / "last" / folder_name(series)
     return ScoredRun.read(place) if (place / "run.json").is_file() else None
 
 
 def store_run(folder: Path, series: Series, run: ScoredRun, name: str) -> None:
-    """Put a run aside for the next time; `name` is that of its folder.
+    """Stores a run for the next time; `name` is that of its folder.
 
-    What was kept before moves to `before/`, unless it is damaged. A run that is kept already is
-    left as it is.
+    Earlier results move to `before/`, unless they are damaged. A run that is already stored is not
+    changed.
     """
     last, before = (folder / place / folder_name(series) for place in ("last", "before"))
     try:

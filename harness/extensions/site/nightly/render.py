@@ -1,4 +1,4 @@
-"""Renders a night's summary: Markdown, or what a terminal shows below the table."""
+"""Renders a night's summary as Markdown, or for a terminal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def render(found: NightlySummary, style: str) -> str:
 
 
 def headline(found: NightlySummary) -> str:
-    """Says in one line how many runs went well, and what changed since the last time."""
+    """Returns one line with the number of successful runs, and the changes since the last time."""
     scored = _scored(found)
     failed = sum(isinstance(run, FailedRun) for run in found.runs)
     missing = sum(isinstance(run, NotRun) for run in found.runs)
@@ -58,7 +58,7 @@ def _parts(found: NightlySummary, style: str) -> Iterator[tuple[str, str]]:
     """Yields title and body of every part."""
     yield "", headline(found)
     if not found.complete:
-        yield "", "The list was stopped before its end; with --resume it goes on."
+        yield "", "The list was stopped before its end; continue it with --resume."
     if found.failed:
         yield "Failed", _list([f"{_name(run)}: {run.reason}" for run in found.failed])
     for open, title in (
@@ -82,7 +82,7 @@ def _parts(found: NightlySummary, style: str) -> Iterator[tuple[str, str]]:
 
 
 def _changed(found: NightlySummary, style: str) -> str:
-    """Draws a table of what is not unchanged, then a line for each other state."""
+    """Renders a table of changed metrics, then a line for each other state."""
     rows = [
         [
             run.dataset,
@@ -109,7 +109,7 @@ def _changed(found: NightlySummary, style: str) -> str:
 
 
 def _states(found: NightlySummary) -> Iterator[str]:
-    """Names runs that are in no row of the table of changes, and why."""
+    """Lists the runs without a row in the table of changes, and the reasons."""
     scored = _scored(found)
     for state, words in (
         ("unchanged", "unchanged, query for query"),
@@ -191,7 +191,7 @@ def _interval_note(run: ScoredRunSummary) -> str:
 
 
 def _changes(found: NightlySummary) -> list[tuple[ScoredRunSummary, str, JudgedChange]]:
-    """Returns run, metric and change of every main metric over all queries that was compared."""
+    """Returns run, metric and change of every compared main metric over all queries."""
     return [
         (run, metric, mean.change)
         for run in _scored(found)
@@ -206,7 +206,7 @@ def _table(rows: Sequence[Sequence[object]], head: Sequence[str], style: str) ->
 
 
 def _escaped(value: object) -> object:
-    """Escapes the texts of a summary: none ends a row of a table, nor becomes markup."""
+    """Escapes the texts of a summary, so that they cannot end a table row or become markup."""
     if isinstance(value, dict):
         return {key: _escaped(one) for key, one in value.items()}
     if isinstance(value, list):

@@ -60,7 +60,7 @@ class Plan:
 
 
 class NightlyTable(Record):
-    """The `[nightly]` table; `history` false: no history is kept, empty: in the folder of runs."""
+    """The `[nightly]` table; `history`: false for none, empty for the folder of runs."""
 
     history: str | Literal[False] = ""
     max_drop: Annotated[float, Meta(ge=0, lt=1)] | None = None
@@ -69,7 +69,7 @@ class NightlyTable(Record):
 
 
 def read_plan(file: Path, table: object, out: str) -> Plan | None:
-    """Reads the table of a config; `out` is the folder of the runs. None: no history is kept.
+    """Reads the table of a config; `out` is the folder of the runs. None means no history.
 
     Raises UsageError for unknown keys and values of the wrong kind.
     """
@@ -79,8 +79,8 @@ def read_plan(file: Path, table: object, out: str) -> Plan | None:
         return Plan(Path(found.history or out), found.max_drop, found.alpha, found.cluster_by)
     if found != NightlyTable(history=False):
         raise UsageError(
-            f"{where}: history = false keeps nothing that a last time could be compared with; "
-            "leave it, or the other keys, out"
+            f"{where}: history = false disables the comparison with the last time; remove it, or "
+            "the other keys"
         )
     return None
 
@@ -93,20 +93,20 @@ class JudgedChange(MetricChange):
 
 
 class MetricSummary(ShortMean):
-    """A mean, and its change where it was compared with the last time."""
+    """A mean, and its change if it was compared with the last time."""
 
     change: JudgedChange | None = None
 
 
 class NotRun(Record, tag="not run", tag_field="state"):
-    """A run that the list did not reach."""
+    """A run that was not started."""
 
     dataset: str
     system: str
 
 
 class FailedRun(Record, tag="failed", tag_field="state"):
-    """A run that failed, and the reason in a line."""
+    """A failed run, and the reason in one line."""
 
     dataset: str
     system: str
@@ -115,7 +115,7 @@ class FailedRun(Record, tag="failed", tag_field="state"):
 
 
 class ScoredRunSummary(Record, tag="ok", tag_field="state"):
-    """A run that was scored, as in the history; `change` has no results, which `metrics` have.
+    """A scored run, as in the history; `change` has no results, which are in `metrics`.
 
     `stored_as` is the name of its folder in `last/`.
     """
@@ -143,7 +143,7 @@ RunSummary = ScoredRunSummary | FailedRun | NotRun
 
 
 class TestsSummary(Record):
-    """How the tests of a night were corrected, and how many there were."""
+    """Correction and number of the tests of a night."""
 
     alpha: float
     correction: Literal["holm"]
@@ -152,7 +152,7 @@ class TestsSummary(Record):
 
 
 class DropSummary(Record):
-    """A drop that fails the list; `open`: no drop could have been shown."""
+    """A drop that fails the list; `open` means inconclusive."""
 
     rule: str
     message: str
@@ -217,10 +217,9 @@ def summary(
 
 
 def status(found: NightlySummary) -> int:
-    """Returns the exit status of a list by its numbers, as a gate's.
+    """Returns the exit status of a list, as a gate does.
 
-    1 where a metric dropped by more than it may, 2 where none did, but one fell so and no drop
-    could have been shown.
+    1 if a metric dropped by more than allowed, 2 if none did, but such a drop is inconclusive.
     """
     return gate_status(
         [GateResult(one.rule, False, one.message, open=one.open) for one in found.drops]
@@ -267,6 +266,6 @@ def _change(line: ScoredLine, part: str, metric: str, found: ChangeOutcomes) -> 
 
 
 def folder_name(series: Series) -> str:
-    """A folder's name: readable, and another one for every dataset and system."""
+    """Returns a readable folder name, unique for every dataset and system."""
     readable = re.sub(r"[^\w.\-]+", "-", "-".join(series))[:60].strip("-.")
     return f"{readable}-{hashlib.sha256(repr(series).encode()).hexdigest()[:8]}"
