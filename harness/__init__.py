@@ -6,8 +6,8 @@
     folder = run(dataset, "bm25")
     score_run(folder, dataset)["recall@10", "temporal"]
 
-Everything a program needs is here, on one page; each name is imported when it is first used, so
-that importing the package costs nothing.
+This module exports the whole public API. Each name is imported on first use, so that importing the
+package is fast.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _HOME = {
     "Monitor": "harness.extensions.online.monitor.monitor",
     "ABTest": "harness.extensions.online.abtest.ab_test",
 }
-"""Public names, in the order in which work goes, and the module that each is imported from."""
+"""Maps each public name to its module, in the order of a typical workflow."""
 
 __all__ = [
     "ABTest",
@@ -109,7 +109,7 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
+    """Imports a public name on first use."""
     if name not in _HOME:
         raise AttributeError(f"module 'harness' has no attribute {name!r}")
     from importlib import import_module
@@ -127,5 +127,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """The public names, for completion and `help(harness)`, whether imported yet or not."""
+    """Returns all public names, including those not yet imported, for completion and `help()`."""
     return [*__all__, "__all__", "__doc__", "__file__", "__name__", "__path__", "__version__"]

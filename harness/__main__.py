@@ -1,4 +1,4 @@
-"""The command line: `python -m harness` and `harness` are the same thing."""
+"""Entry point of the command line, for `harness` and `python -m harness`."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from harness.io.files import sweep
 from harness.io.terminal import printed
 
 _LEAST_ADDRESSES = 2**30
-"""Bytes of addresses below which loading the libraries may never end."""
+"""Minimum address space in bytes; below it, loading the libraries may hang."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit status: 0, 1 for a failed run or gate, 2 for wrong use."""
+    """Runs one command. Exit status: 0, 1 for a failed run or gate, 2 for wrong use."""
     with printed():
         return _command(arguments)
 
 
 def _command(arguments: Sequence[str] | None) -> int:
-    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may come next
+    if "_ARGCOMPLETE" in os.environ:  # a shell requests completions
         from harness.cli.completion import complete
 
         complete(build_parser(load_all=True))
@@ -58,7 +58,7 @@ def _command(arguments: Sequence[str] | None) -> int:
         more = "; the same command with --resume goes on from here" if "resume" in options else ""
         print(f"harness: stopped{more}", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # of something else than what is printed to, and nothing is known of it
+    except BrokenPipeError:  # from a stream other than standard output
         return 128 + signal.SIGPIPE
     except MemoryError:
         return _out_of_memory()
@@ -71,13 +71,13 @@ def _command(arguments: Sequence[str] | None) -> int:
 
         if error.errno == errno.ENOMEM:
             return _out_of_memory()
-        if error.errno not in {*OF_THE_DISK, errno.EBADF}:  # what is printed to was closed
+        if error.errno not in {*OF_THE_DISK, errno.EBADF}:  # EBADF: standard output is closed
             raise
         return _not_written(error)
 
 
 def _require_folder() -> None:
-    """Raises UsageError where the working directory was removed: nothing works in none."""
+    """Raises UsageError if the working directory was removed."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -85,8 +85,8 @@ def _require_folder() -> None:
 
 
 def _respect_address_limit() -> None:
-    """Prepares the libraries for `ulimit -v`: OpenBLAS and Arrow reserve far more addresses than
-    memory, and loop for ever when they get none. Raises UsageError for a limit that is too low."""
+    """Prepares the libraries for `ulimit -v`: OpenBLAS and Arrow reserve far more address space
+    than memory, and hang without it. Raises UsageError for a limit that is too low."""
     try:
         import resource
     except ImportError:  # Windows
@@ -109,7 +109,7 @@ def _out_of_memory() -> int:
 
 
 def _parsed(given: Sequence[str]) -> argparse.Namespace:
-    """The options; where help was asked for it is printed, and there are none."""
+    """Returns the parsed options; prints requested help and returns an empty namespace."""
     if not given:
         build_parser().print_help()
         return argparse.Namespace()
@@ -124,7 +124,7 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace:
 
 
 def show_log() -> None:
-    """Show what the library logs on standard error, each message as a plain line."""
+    """Prints the library's log messages to standard error, one plain line each."""
     import logging
 
     if logging.lastResort is not None:
@@ -133,7 +133,7 @@ def show_log() -> None:
 
 @contextlib.contextmanager
 def _silent(options: argparse.Namespace) -> Iterator[None]:
-    """With --quiet or --json no bar and no line of progress, of ours or of a package's."""
+    """Disables all progress bars, including those of other packages, for --quiet and --json."""
     before = os.environ.get("TQDM_DISABLE")
     silent = getattr(options, "quiet", False) or getattr(options, "json", False)
     if silent:
@@ -149,11 +149,11 @@ def _silent(options: argparse.Namespace) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _no_silent_end() -> Iterator[None]:
-    """Code under test that ends this process by `os._exit` does not end it with status 0."""
+    """Reports `os._exit` calls by code under test, and makes them exit with status 1."""
     own, leave = os.getpid(), os._exit
 
     def told(status: int) -> NoReturn:
-        if os.getpid() == own:  # processes of its own may end as they like
+        if os.getpid() == own:  # its child processes may exit
             words = f"the code under test ended this process by os._exit({status}): nothing of"
             print(f"harness: {words} what it was at is finished", file=sys.stderr, flush=True)
             status = 1
@@ -167,20 +167,20 @@ def _no_silent_end() -> Iterator[None]:
 
 
 def _not_written(error: OSError) -> int:
-    """Say that a file, or what is printed, is not to be had or written; gives the status."""
+    """Reports that a file or standard output cannot be read or written; returns the status."""
     what = error.filename if isinstance(error.filename, str) else "what is printed"
     said = UsageError(  # on one line
         f"{what}: cannot be read or written ({error.strerror}): change its permissions, free space "
         "there, or name another place"
     )
     print(f"harness: {said}", file=sys.stderr)
-    with contextlib.suppress(OSError):  # what is still in the buffer has nowhere to go either
+    with contextlib.suppress(OSError):  # the buffer cannot be flushed
         sys.stdout.close()
     return 2
 
 
 def _with_source(error: HarnessError, options: argparse.Namespace, given: Sequence[str]) -> str:
-    """The command to type once a person has got the file that could not be had."""
+    """Returns the command to run after obtaining the unavailable file manually."""
     if not isinstance(error, FileUnavailableError) or "source" not in options:
         return ""
     return f"; with it: {shlex.join(['harness', *given, '--source', error.file])}"

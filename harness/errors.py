@@ -1,4 +1,4 @@
-"""The two ways a command ends badly. Both are one line for a person, never a traceback."""
+"""Errors of the harness. Commands print them as one line, without a traceback."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from pathlib import Path
 _LONGEST_WORD = 400  # a path may be long
 
 
-_LONGEST = 8_000  # characters that somebody may read
+_LONGEST = 8_000  # characters of a whole message
 
 
 def shortened(text: str, most: int = _LONGEST) -> str:
-    """A text of at most so many characters: of a longer one the midst is left out."""
+    """Shortens a text to at most `most` characters by omitting its middle."""
     if len(text) <= most:
         return text
     return f"{text[: most * 3 // 4]} [...] {text[-most // 5 :]}"
 
 
 class HarnessError(Exception):
-    """Base of every error raised on purpose. `exit_status` is what the command returns.
+    """Base class of the harness's errors. `exit_status` is the command's exit status.
 
-    What others said may be of any length, and is `shortened`.
+    Messages may quote third-party text of any length, so they are `shortened`.
     """
 
     exit_status = 1
 
     def __init__(self, message: object = "") -> None:
-        """`message` for a person."""
+        """`message` is shown to the user."""
         super().__init__(shortened(str(message)))
 
 
 class UsageError(HarnessError):
-    """Wrong use or bad input: what is wrong, where, and what to do. Exit status 2.
+    """Raised for wrong use or bad input: what is wrong, where, and what to do. Exit status 2.
 
-    It is one line, whatever of a file or of another library's error it quotes: line ends are
-    blanks, and of a word that no person reads through (an id, a number) the middle is left out.
+    The message is one line, even if it quotes a file or another library's error: line ends become
+    spaces, and words of more than 400 characters lose their middle.
     """
 
     exit_status = 2
 
     def __init__(self, message: str) -> None:
-        """`message` for a person."""
+        """`message` is shown to the user."""
         words = " ".join(message.splitlines()).split(" ")
         super().__init__(
             " ".join(f"{w[:200]}...{w[-40:]}" if len(w) > _LONGEST_WORD else w for w in words)
@@ -53,13 +53,13 @@ class PluginError(UsageError):
 
 
 class RunError(HarnessError):
-    """A run or a gate failed although it was asked for rightly. Exit status 1."""
+    """Raised when a correctly requested run or gate fails. Exit status 1."""
 
     exit_status = 1
 
 
 class TimedOutError(RunError):
-    """A run that took longer than it was given, and was ended."""
+    """Raised when a run exceeds its time limit and is stopped."""
 
 
 class FileUnavailableError(RunError):
@@ -74,16 +74,16 @@ class FileUnavailableError(RunError):
 
 
 def require_numbers(**values: object) -> None:
-    """Raises ValueError, for a constructor, that names the first value which is not a number."""
+    """Raises ValueError naming the first value that is not a number; for constructors."""
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ValueError(f"{name} must be a number, not {value!r}")
 
 
 def require_ids(ids: Collection[object], what: str) -> None:
-    """Raises UsageError, which calls them `what`, for ids that are not all text in UTF-8."""
+    """Raises UsageError if an id is not text valid in UTF-8; the message calls ids `what`."""
     try:
-        together = "".join(ids)  # type: ignore[arg-type]  # that is the question
+        together = "".join(ids)  # type: ignore[arg-type]  # a wrong type raises TypeError
         if not together.isascii():
             together.encode()
     except TypeError:
@@ -101,7 +101,7 @@ def require_ids(ids: Collection[object], what: str) -> None:
 
 
 def require_names(*names: object) -> None:
-    """Raises UsageError for a name of a file that is not UTF-8: no record could hold it."""
+    """Raises UsageError for a file name that is not UTF-8, since records cannot hold it."""
     for name in names:
         try:
             str(name).encode()
@@ -111,7 +111,7 @@ def require_names(*names: object) -> None:
 
 
 def require_regular(*paths: Path) -> None:
-    """Raises UsageError for a pipe or a device, which may have no end."""
+    """Raises UsageError for a pipe or device, which may be endless."""
     for path in paths:
         if path.exists() and not (path.is_file() or path.is_dir()):
             raise UsageError(f"{path}: is a pipe or a device; save what it gives to a file")
@@ -134,11 +134,11 @@ class ResponseMismatchError(RunError):
     """Raised when responses may belong to other queries; they are discarded."""
 
     left_with = 75
-    """The exit status of a process that works for another, and has found so."""
+    """Exit status of a worker process that detects this."""
 
 
 def near(name: str, known: list[str]) -> str:
-    """`; did you mean a, b?` for names close to `name`, else `; known: ...` with all of them."""
+    """Returns `; did you mean a, b?` for names close to `name`, else `; known: ...`."""
     import difflib
 
     close = difflib.get_close_matches(name, known, n=3, cutoff=0.5)

@@ -1,11 +1,11 @@
-"""The nouns of the harness: document, query, judgement, haystack, change, ability. No I/O here.
+"""Data model of the harness: document, query, qrel, haystack, change, ability. No I/O here.
 
-Units and shapes, everywhere in the project:
+Units used throughout the project:
 
 * A *timestamp* is whole seconds since 1970-01-01 00:00 of the dataset's own wall clock. Datasets
-  give no time zone, so none is applied; differences are right, absolute instants are not claimed.
-* A *grade* is an integer; 1 or more is relevant, 0 is judged and not relevant, below 0 unjudged
-  (trec_eval's reading).
+  give no time zone, so none is applied: differences are correct, absolute instants may not be.
+* A *grade* is an integer: 1 or more is relevant, 0 is judged and not relevant, and below 0 is
+  unjudged, as in trec_eval.
 * A *row* is a document's position in the dataset's document table, from 0.
 """
 
@@ -20,7 +20,7 @@ SCHEMA_VERSION = 1
 
 
 class Ability(StrEnum):
-    """What a query asks of a memory. The dataset's own category is kept beside it."""
+    """Memory ability that a query tests; the dataset's own category is stored separately."""
 
     LOOKUP = "lookup"
     MULTI_HOP = "multi-hop"
@@ -31,11 +31,11 @@ class Ability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What can be retrieved: a passage, a turn, a session, an observation.
+    """A retrievable text: a passage, a turn, a session or an observation.
 
-    `id` is the dataset's own id, unique within every haystack. `timestamp` is when it was said.
-    `session` names the session it stands in, `speaker` the person or role that said it, `position`
-    its place in the session, counted from 0.
+    `id` is the dataset's own id, unique within every haystack. `timestamp` is the time of the
+    utterance, `speaker` its person or role, `session` the id of its session, and `position` its
+    position in the session, counted from 0.
     """
 
     id: str
@@ -48,15 +48,15 @@ class Document:
 
     @property
     def content(self) -> str:
-        """Title and text as one string, joined by a space: what BEIR indexes."""
+        """Title and text joined by a space, as BEIR indexes them."""
         return f"{self.title} {self.text}".strip() if self.title else self.text
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A question. `haystack` names the documents it may be answered from.
+    """A question. `haystack` is the id of the haystack that is searched for it.
 
-    `category` is the dataset's own name for its kind; `answers` are reference answers, if any.
+    `category` is the dataset's own category; `answers` are the reference answers, if any.
     """
 
     id: str
@@ -70,12 +70,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Qrel:
-    """How relevant a document is to a query.
+    """The relevance grade of a document for a query.
 
-    `document` may name a document that the corpus does not hold; it then counts as relevant and
-    cannot be found, as in trec_eval. `evidence_id` names the evidence item (TREC: nugget) that the
-    document holds, where several documents may hold the same item (LoCoMo's observations) or one
-    document several (its session summaries); None: the document is its own item.
+    A `document` that is not in the corpus counts as relevant and cannot be found, as in trec_eval.
+    `evidence_id` names the document's evidence item (TREC: nugget) in datasets where documents
+    share items (LoCoMo's observations) or contain several (its session summaries). If it is None,
+    the document is its own item.
     """
 
     query: str
@@ -86,10 +86,10 @@ class Qrel:
 
 @dataclass(frozen=True, slots=True)
 class Haystack:
-    """The documents that a query may be answered from: rows of the document table.
+    """The documents that are searched for a query: rows of the document table.
 
-    `rows` None means every document. `timestamps`, aligned with `rows`, says when each was said in
-    this haystack, where that differs between haystacks (LongMemEval dates its fillers a question).
+    `rows` None means every document. `timestamps`, aligned with `rows`, are given if a document's
+    time differs between haystacks (LongMemEval dates its filler sessions per question).
     """
 
     id: str
@@ -102,12 +102,12 @@ CHANGE_KINDS = ("update", "forget", "key-update")
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What became of something that was said: from `timestamp` on, `document` no longer holds.
+    """A change after which a document is no longer valid, from `timestamp` on.
 
-    `kind`: an `update` was replaced by the document `by`; a `forget` was to be forgotten, and `by`,
-    if any, is the document in which that wish was uttered. A `key-update` is an update that the
-    answer key alone tells: it is scored, and no system is told of it. Documents are named by their
-    ids in `haystack`.
+    `kind`: for an `update`, the document `by` replaces `document`. For a `forget`, `document` must
+    be forgotten; `by`, if any, is the document with that request. A `key-update` is an update known
+    only from the qrels: it is scored, but not sent to systems. Documents are named by their ids in
+    `haystack`.
     """
 
     haystack: str
@@ -118,10 +118,10 @@ class Change:
 
 
 def timestamp(moment: datetime) -> int:
-    """Seconds since 1970-01-01 of `moment`'s own wall clock; its time zone, if any, is dropped."""
+    """Returns seconds since 1970-01-01 of `moment`'s own wall clock, dropping its time zone."""
     return int(moment.replace(tzinfo=UTC).timestamp())
 
 
 def as_datetime(seconds: int) -> datetime:
-    """The naive datetime of a schema timestamp."""
+    """Returns the naive datetime of a schema timestamp."""
     return datetime.fromtimestamp(seconds, tz=UTC).replace(tzinfo=None)

@@ -1,1 +1,1 @@
-"""What was found, as columns, and the file formats that rankings come in and go out by."""
+"""Rankings as columns, and readers and writers of run files."""

@@ -1,7 +1,7 @@
-"""Between Arrow and NumPy, without pandas and without copies of what is not asked for.
+"""Converts between Arrow and NumPy without importing pandas and without unnecessary copies.
 
-Where pandas is installed, pyarrow imports it at the first `pa.array` or `to_numpy`: a quarter of a
-second and 50 MB that scoring a file has no use for.
+If pandas is installed, pyarrow imports it at the first `pa.array` or `to_numpy`, which costs 0.25 s
+and 50 MB that scoring a file does not need.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SLICE = 1 << 20
 
 
 def to_numpy(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
-    """Numbers without nulls as NumPy has them; no copy of an Array, one of several chunks."""
+    """Converts numbers without nulls to NumPy; copies only columns of several chunks."""
     if isinstance(column, pa.ChunkedArray):
         if column.num_chunks != 1:
             empty = np.zeros(0, _dtype(column.type))
@@ -34,12 +34,12 @@ def to_numpy(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[Any]:
 
 
 def _dtype(type_: pa.DataType) -> np.dtype[Any]:
-    # Arrow's float is 32 bits wide, NumPy's 64; the other names are the same.
+    # Arrow's `float` has 32 bits, NumPy's 64; the other names are equal.
     return np.dtype("float32" if pa.types.is_float32(type_) else str(type_))
 
 
 def flags(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
-    """A boolean column as NumPy has it; null is False."""
+    """Converts a boolean column to NumPy; null becomes False."""
     if isinstance(column, pa.ChunkedArray):
         return np.concatenate([np.zeros(0, bool), *map(flags, column.chunks)])
     end = column.offset + len(column)
@@ -52,14 +52,14 @@ def flags(column: pa.Array | pa.ChunkedArray) -> npt.NDArray[np.bool_]:
 
 
 def integers(values: npt.NDArray[Any]) -> pa.Array:
-    """A NumPy array of numbers as an Arrow array, without a copy."""
+    """Converts a NumPy array of numbers to Arrow without a copy."""
     values = np.ascontiguousarray(values)
     type_ = pa.type_for_alias(values.dtype.name)
     return pa.Array.from_buffers(type_, len(values), [None, pa.py_buffer(values)])
 
 
 def strings(values: Iterable[str]) -> pa.Array:
-    """Some thousands of strings as an Arrow array; `pa.array` is faster for millions."""
+    """Converts thousands of strings to an Arrow array; `pa.array` is faster for millions."""
     encoded = [value.encode() for value in values]
     offsets = np.cumsum([0, *map(len, encoded)])
     if offsets[-1] >= 1 << 31:
@@ -69,9 +69,9 @@ def strings(values: Iterable[str]) -> pa.Array:
 
 
 def take(column: pa.ChunkedArray, rows: npt.NDArray[Any]) -> pa.ChunkedArray:
-    """The given rows of a column, as `column.take` gives them.
+    """Returns the given rows of a column, as `column.take` does.
 
-    That one copies every chunk of text first, however few rows are asked for.
+    `column.take` copies every chunk of text first, even for a few rows.
     """
     if column.num_chunks == 1:
         return column.take(integers(rows))
@@ -100,7 +100,7 @@ def _slice(
 
 
 def read_parquet(path: Path, columns: Sequence[str] | None = None, filters: Any = None) -> pa.Table:
-    """A Parquet file of ours. Raises UsageError for one that is not there or is damaged."""
+    """Reads a Parquet file of the harness. Raises UsageError if it is missing or damaged."""
     import pyarrow.parquet as pq
 
     try:

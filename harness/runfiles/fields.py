@@ -1,8 +1,8 @@
-"""The names that people give to the fields of runs and of labelled data: one table.
+"""Accepted names of the fields of runs and labelled data.
 
-Names are compared by their letters and digits alone, so `query_id`, `query-id` and `Query ID` are
-one. An unknown field is skipped with a note, but refused where it could be a missing field of ours:
-a name that is nearly one, or numbers where nothing else orders a run or grades a judgement.
+Names are compared by their letters and digits only, so `query_id`, `query-id` and `Query ID` are
+equal. An unknown field is skipped with a note, but refused if it could be a missing known field: if
+its name is similar, or if it holds numbers and nothing else orders the run or grades the qrels.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 _NEAR = 0.8
-"""What part of the letters of two names must be the same for one to be a slip of the other."""
+"""Minimum share of equal letters for one name to be a misspelling of the other."""
 _SHORTEST = 3
-"""The fewest letters of a name that is compared with others."""
+"""Minimum letters of a name that is tested for misspellings."""
 _LONGEST = 1000
-"""The most letters of a field's name; a line with a longer one is not a header."""
+"""Maximum letters of a field's name; a line with a longer one is not a header."""
 _SAID = 20
-"""How many of a record's fields are named in an error."""
+"""Maximum number of a record's fields named in an error."""
 
 _LEFTOVER = re.compile(r"|__index_level_\d+__|Unnamed: \d+(\.\d+)*")
 """Names that pandas gives to an index when it writes it as a column."""
@@ -31,7 +31,7 @@ _DISTANCE = re.compile(r".*distances?|dists?|l2")
 _NUMBER = re.compile(r"[+-]?([0-9]+[.,]?[0-9]*|[.,][0-9]+|inf(inity)?)(e[+-]?[0-9]+)?")
 _SILENT = ("", "na", "n/a", "<na>", "nan", "null", "none", "-")
 _WHOLE = re.compile(r"[+-]?[0-9]+(\.0*)?")
-_DIGITS = 40  # more are beyond 32 bits in any case
+_DIGITS = 40  # longer numbers exceed 32 bits in any case
 _TRUTH = {"true": 1, "false": 0}
 
 _log = logging.getLogger(__name__)
@@ -169,7 +169,7 @@ class Fields:
 
 
 def note_unread(where: str, names: Collection[str]) -> None:
-    """Says in a line which fields of a file are not read."""
+    """Logs a note that lists the unread fields of a file."""
     if names:
         more = f" and {len(names) - _SAID} more" if len(names) > _SAID else ""
         _log.warning(
@@ -178,9 +178,9 @@ def note_unread(where: str, names: Collection[str]) -> None:
 
 
 def grade_of(value: object) -> int:
-    """A grade: a whole number of 32 bits, or true (1) and false (0), also as text.
+    """Parses a grade: a 32-bit integer, or true (1) and false (0), also as text.
 
-    Raises FieldError for anything else, an empty one too.
+    Raises FieldError for anything else, including an empty value.
     """
     text = "" if value is None else str(value).strip()
     if not text:
@@ -196,16 +196,16 @@ def grade_of(value: object) -> int:
 
 
 def are_numbers(values: Iterable[object]) -> bool:
-    """Whether most values that say something are numbers, also as texts, or lists of numbers."""
+    """Tests whether most non-missing values are numbers, numbers as text, or lists of them."""
     flat = (one for value in values for one in (value if isinstance(value, list) else [value]))
     said = [text for one in flat if (text := str(one).strip().lower()) not in _SILENT]
     return 2 * sum(_NUMBER.fullmatch(text) is not None for text in said) > len(said)
 
 
 def mistaken(name: str, others: Collection[str]) -> str | None:
-    """Which of the other names was meant by one that is none: all but a letter of it, or the order.
+    """Returns the name in `others` that `name` misspells, by one letter or by the letters' order.
 
-    Of short names more must be the same (_NEAR).
+    At least the share _NEAR of the letters must be equal, which restricts short names further.
     """
     from difflib import SequenceMatcher
 
@@ -219,7 +219,7 @@ def mistaken(name: str, others: Collection[str]) -> str | None:
 
 
 def plain(name: str) -> str:
-    """A name by its letters and digits, in lower case."""
+    """Returns the letters and digits of a name, in lower case."""
     return "".join(filter(str.isalnum, name.casefold()))
 
 
@@ -240,7 +240,7 @@ RUN = Fields(
     numbers=("score", "rank"),
     bare=_BARE,
 )
-"""A row of a run: a document that was returned."""
+"""A row of a run: one returned document."""
 
 RUN_LISTS = Fields(
     {
@@ -252,14 +252,14 @@ RUN_LISTS = Fields(
     numbers=("scores",),
     bare=_BARE,
 )
-"""A query of a run, with all that was returned."""
+"""A query of a run with all returned documents."""
 
 HIT_LISTS = Fields(
     {"query": RUN.names["query"], "hits": ("hits", "candidates")},
     needed=("query", "hits"),
     bare=_BARE,
 )
-"""A query of a run, with an object for each document or text that was returned."""
+"""A query of a run with an object for each returned document or text."""
 
 HITS = Fields(
     {
@@ -275,7 +275,7 @@ HITS = Fields(
     bare=_BARE,
     numbers_advice="if more of it is better, call it score (--score-column is not for hits)",
 )
-"""A hit: a document, or a text of the system's own with the documents that are its sources."""
+"""A hit: a document, or the system's text with its source documents."""
 
 QRELS = Fields(
     {
@@ -310,7 +310,7 @@ QUERIES = Fields(
         ),
     },
     needed=("id", "text"),
-    passed=("metadata",),  # where BEIR's files keep what its tools do not use
+    passed=("metadata",),  # in BEIR's files: data that its tools do not use
 )
 
 DOCUMENTS = Fields(
@@ -339,4 +339,4 @@ CHANGES = Fields(
     },
     needed=("kind", "document", "timestamp"),
 )
-"""What became of a document that was said."""
+"""A change of a document: an update or a request to forget it."""

@@ -1,4 +1,4 @@
-"""JSON files of runs and judgements: records, lines of them, or one object of queries.
+"""Reads runs and qrels from JSON and JSON Lines: records, or one object of queries.
 
 A run has records {query, document, score?}, {query, documents, scores?} or
 {query, hits: [{document, score?}, ...]}, or is one object {query: {document: score}} or
@@ -40,10 +40,10 @@ _PLAIN = {"query": (int,), "document": (int,), "grade": (int, float, bool)}
 
 
 def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
-    """What a JSON file holds, and what its records are counted as: `record`, or `line`.
+    """Returns the value of a JSON file and the unit of its records: `record` or `line`.
 
-    JSON lines are taken as a list (`lines`: the file is nothing else); blank ones are None. Raises
-    UsageError for what is not valid JSON, and for a key that stands twice in one object.
+    JSON Lines become a list with None for blank lines; with `lines`, the file must be JSON Lines.
+    Raises UsageError for invalid JSON, and for a repeated key in an object.
     """
     broken: object = None
     texts: Iterable[bytes] = read_lines(path) if lines else ()
@@ -80,10 +80,10 @@ def load_json(path: Path, *, lines: bool = False) -> tuple[Any, str]:
 
 @dataclass
 class Answers:
-    """What queries were answered with, a row a document, in the order in which it stands.
+    """Returned documents of all queries, one row per document, in the order of the file.
 
-    `query` holds places in `ids`, whose values are places too. `scores` and `ranks` are empty where
-    there are none.
+    `ids` maps each query id to its index, and `query` holds the index of each row. `scores` and
+    `ranks` are empty if the file has none.
     """
 
     ids: dict[str, int] = field(default_factory=dict)
@@ -93,16 +93,16 @@ class Answers:
     ranks: list[float] = field(default_factory=list)
 
     def add(self, query: str, documents: list[str]) -> None:
-        """Documents of a query, maybe none; their scores are the caller's to add."""
+        """Adds a query's documents, possibly none; the caller adds their scores."""
         self.query += [self.ids.setdefault(query, len(self.ids))] * len(documents)
         self.documents += documents
 
 
 def read_run(path: Path, *, lines: bool, score_column: str = "") -> Answers:
-    """A run file of JSON. A query whose documents are an empty list was answered with nothing.
+    """Reads a JSON run file. A query with an empty list of documents has an empty ranking.
 
-    Raises UsageError, naming file and record, for what cannot be read, and for scores that only
-    some records have.
+    Raises UsageError, naming file and record, for unreadable records, and if only some records have
+    scores.
     """
     value, unit = load_json(path, lines=lines)
     if (
@@ -123,7 +123,7 @@ def read_run(path: Path, *, lines: bool, score_column: str = "") -> Answers:
 
 
 def holds_queries(path: Path) -> bool:
-    """Whether a .json file is one object of queries, of which each can be answered with nothing."""
+    """Tests whether a .json file is one object of queries, which may have empty rankings."""
     if not {".json"} & {ending.lower() for ending in path.suffixes}:
         return False
     head = _OBJECT_OF.match(read_bytes(path, _HEAD))
@@ -131,9 +131,9 @@ def holds_queries(path: Path) -> bool:
 
 
 def rows_of_lines(path: Path, fields: Fields) -> pa.Table | None:
-    """A JSONL run file that is a row a line, as Arrow's own reader sees it, with its own names.
+    """Reads a JSONL run file of one row per line by Arrow's reader, under the fields' names.
 
-    None for any other form and for whatever is odd: then `read_run` says what it is.
+    Returns None for any other form and for irregular files; `read_run` then reports the problem.
     """
     from pyarrow import json as arrow_json
 
@@ -165,9 +165,9 @@ def rows_of_lines(path: Path, fields: Fields) -> pa.Table | None:
 
 
 class Shapes:
-    """The fields of a file's records, looked up once for each set of names.
+    """Fields of a file's records, resolved once for each set of names.
 
-    `forms`: what a record may be, of which the first that fits is taken.
+    `forms`: the possible fields of a record; the first that matches is used.
     """
 
     def __init__(self, *forms: Fields) -> None:
@@ -176,7 +176,7 @@ class Shapes:
         self._said: dict[str, tuple[Fields, list[Any]]] = {}
 
     def read(self, record: Any) -> tuple[Fields, dict[str, str]]:
-        """A record's form, and what it calls each field. Raises FieldError."""
+        """Returns a record's form and the record's name of each field. Raises FieldError."""
         if not isinstance(record, dict):
             raise FieldError("not an object")
         shape = tuple(record)
@@ -192,7 +192,7 @@ class Shapes:
         return form, names
 
     def end(self, where: str) -> None:
-        """Says what was not read. Raises UsageError for numbers where nothing else counts."""
+        """Logs unread fields. Raises UsageError for unread numbers in records without scores."""
         try:
             for name, (form, values) in self._said.items():
                 form.refuse_numbers((), [name] if are_numbers(values) else ())
@@ -204,7 +204,7 @@ class Shapes:
 
 
 class _Records:
-    """Gathers records of a file, which are counted as `unit`: lines or records."""
+    """Collects the records of a file; `unit` names them in errors: line or record."""
 
     def __init__(self, path: Path, unit: str, score_column: str = "") -> None:
         self._path, self._unit = path, unit
@@ -217,7 +217,7 @@ class _Records:
         self._shapes, self._hits = Shapes(*forms), Shapes(HITS)
 
     def take(self, number: int, record: Any) -> None:
-        """One record. Raises FieldError, TypeError and ValueError."""
+        """Adds a record. Raises FieldError, TypeError and ValueError."""
         form, names = self._shapes.read(record)
         query, scores, ranks = record[names["query"]], None, None
         if form is HIT_LISTS:
@@ -251,7 +251,7 @@ class _Records:
                 self._first[name].setdefault(given is not None, number)
 
     def whole(self) -> Answers:
-        """All of them. Raises UsageError where only some have a score, or none is there."""
+        """Returns all records. Raises UsageError if only some have scores, or if there are none."""
         for name, first in self._first.items():
             if len(first) == 2 and not (name == "rank" and self._answers.scores):
                 raise UsageError(
@@ -266,10 +266,10 @@ class _Records:
 
 
 def hits_of(record: dict[str, Any], shapes: Shapes) -> tuple[str, list[dict[str, Any]]]:
-    """The query's id of a record with hits, and the hits, each under the names of HITS.
+    """Returns the query id of a record with hits, and the hits, each under the names of HITS.
 
-    Scores order them, or else ranks, or else they are as they stand. The id may stand in the hits,
-    or in an object beside the query's text, as RankLLM has them. Raises FieldError and TypeError.
+    Hits are sorted by score, else by rank, else they keep their order. The query id may be in the
+    hits, or in an object with the query's text, as in RankLLM. Raises FieldError and TypeError.
     """
     names = HIT_LISTS.read([*record])
     query, hits = record[names["query"]], record[names["hits"]]
@@ -314,7 +314,7 @@ def _id(value: Any) -> str:
 
 
 def _of_object(path: Path, run: dict[str, dict[str, Any] | list[Any]]) -> Answers:
-    """{query: {document: score}} or {query: [document, ...]}."""
+    """Reads {query: {document: score}} or {query: [document, ...]}."""
     answers = Answers()
     kinds: dict[type, str] = {}
     for query, found in run.items():
@@ -340,7 +340,7 @@ def _of_object(path: Path, run: dict[str, dict[str, Any] | list[Any]]) -> Answer
 
 
 def of_json(path: Path, fields: Fields, *, lines: bool) -> Columns:
-    """Judgements: a list (or lines) of records, {query: {document: grade}}, {query: [document]}.
+    """Reads qrels: records (list or lines), {query: {document: grade}} or {query: [document]}.
 
     Raises UsageError, naming the record, for anything else.
     """
@@ -389,7 +389,7 @@ def _of_query(path: Path, query: str, judged: Any) -> list[dict[str, object]]:
 
 
 def _column(path: Path, field: str, values: list[Any]) -> pa.Array:
-    plain = _PLAIN.get(field, ())  # of which numbers and texts mean the same
+    plain = _PLAIN.get(field, ())  # types that mean the same as their text
     values = [str(one) if type(one) in plain else one for one in values]
     try:
         return pa.array(values)

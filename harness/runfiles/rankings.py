@@ -1,6 +1,6 @@
-"""Rankings as columns: what a retriever returned, in memory and in the folder of a run.
+"""Rankings as columns, as in the rankings.parquet of a run folder.
 
-Run files of other forms are read by `readers.read_rankings`. Ids here are the dataset's own ids.
+`readers.read_rankings` reads run files of other formats. Ids are the dataset's own ids.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from harness.errors import UsageError, require_ids
 from harness.runfiles.arrow import flags, integers, take
 
 Run = Mapping[str, Mapping[str, float]]
-"""Rankings in memory, as pytrec_eval and BEIR have them: query id -> document id -> score."""
+"""Rankings in the form of pytrec_eval and BEIR: query id -> document id -> score."""
 
 
 @dataclass(frozen=True, repr=False)
 class Rankings:
-    """Rankings of many queries, one row a returned document.
+    """Rankings of many queries, one row per returned document.
 
     Shapes: `query`, `document` and `score` have length n and are grouped by query; the rows of a
-    query stand in the order in which they were returned. `query` holds indices into `query_ids`.
-    `score` is None where the system gave none: then only the order counts.
+    query are in the order in which they were returned. `query` holds indices into `query_ids`.
+    `score` is None if the system gave no scores; then only the order counts.
     """
 
     query_ids: list[str]
@@ -39,7 +39,7 @@ class Rankings:
         return len(self.query)
 
     def __repr__(self) -> str:
-        """How many; not which."""
+        """Counts of queries and documents only."""
         scored = "" if self.score is not None else ", without scores"
         return f"<Rankings of {len(self.query_ids)} queries: {len(self)} documents{scored}>"
 
@@ -50,10 +50,9 @@ class Rankings:
 
 
 def from_dict(run: Run) -> Rankings:
-    """Rankings from `{query: {document: score}}`; the caller's dictionary is left as it is.
+    """Converts `{query: {document: score}}` to rankings; does not modify the dictionary.
 
-    Raises UsageError for a dictionary of another form, ids that are no text, and scores that are
-    NaN.
+    Raises UsageError for a dictionary of another form, ids that are not text, and NaN scores.
     """
     require_ids(run, "the run's query")
     try:
@@ -77,7 +76,7 @@ def checked_rankings(
     score: npt.NDArray[np.float64] | None,
     where: str,
 ) -> Rankings:
-    """Rankings of rows in any order. Raises UsageError for NaN."""
+    """Groups rows in any order into rankings. Raises UsageError for NaN scores."""
     if score is not None and np.isnan(score).any():
         bad = np.flatnonzero(np.isnan(score))
         raise UsageError(
@@ -93,7 +92,7 @@ def grouped_rankings(
     document: pa.ChunkedArray,
     score: npt.NDArray[np.float64] | None,
 ) -> Rankings:
-    """Group the rows by query, in order of first mention; order is kept inside."""
+    """Groups rows by query number; rows of a query keep their order."""
     if (query[1:] < query[:-1]).any():
         order = np.argsort(query, kind="stable")
         query, document = query[order], take(document, order)
@@ -102,14 +101,14 @@ def grouped_rankings(
 
 
 def duplicates(rankings: Rankings) -> npt.NDArray[np.int64]:
-    """Rows whose document stands in the same query's ranking above them already."""
+    """Returns the rows whose document occurs earlier in the same query's ranking."""
     return RankedPairs(rankings.query, rankings.document).repeated()
 
 
 def best_first(rankings: Rankings) -> Rankings:
-    """The rankings with each query's scores descending; equals stay in the order they stand in.
+    """Sorts each query's documents by descending score; ties keep their order.
 
-    Run files and dictionaries may come in any order; most come so already and cost one look.
+    Rankings that are sorted already, as most are, are returned as they are.
     """
     score, query = rankings.score, rankings.query
     if score is None or not ((score[1:] > score[:-1]) & (query[1:] == query[:-1])).any():
@@ -120,7 +119,7 @@ def best_first(rankings: Rankings) -> Rankings:
 
 
 def without(rankings: Rankings, rows: npt.NDArray[np.int64]) -> Rankings:
-    """The rankings less some rows."""
+    """Returns the rankings without some rows."""
     keep = np.ones(len(rankings), bool)
     keep[rows] = False
     return Rankings(
@@ -151,15 +150,15 @@ _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 class RankedPairs:
-    """The pairs of n rows, ready to be looked up.
+    """Lookup index of n (query, document) pairs.
 
-    One sort of n numbers, each the upper bits of a pair's hash and its row below them, serves both
-    questions: where a pair stands, and which pairs stand twice. Equal hashes are suspects only;
-    what is returned was compared as text.
+    Sorts n numbers, each made of the upper bits of a pair's hash and, below them, its row. This
+    serves both lookups and the search for repeated pairs. Pairs with equal hashes are compared as
+    text.
     """
 
     def __init__(self, query: npt.NDArray[np.int32], document: pa.ChunkedArray) -> None:
-        """`query`, shape (n,), holds a number for each row's query, `document` its id."""
+        """`query`, shape (n,), holds the query number of each row, `document` the document id."""
         self._query, self._document = query, document
         n = len(query)
         self._low = np.uint64((1 << max(n - 1, 1).bit_length()) - 1)
@@ -174,7 +173,7 @@ class RankedPairs:
     def find(
         self, query: npt.NDArray[Any], document: pa.Array, hashed: Hashes
     ) -> tuple[Ints, Ints]:
-        """(index of a wanted pair, row where it stands), a line for each such row, in this order.
+        """Returns (index of the wanted pair, row) for every matching row, in this order.
 
         `hashed` is `hashes(document)`.
         """
@@ -189,7 +188,7 @@ class RankedPairs:
         return which[same], row[same]
 
     def repeated(self) -> Ints:
-        """Rows, ascending, whose pair stands in a row above them already."""
+        """Returns the rows, ascending, whose pair occurs in an earlier row."""
         twin = (self._keys[1:] ^ self._keys[:-1]) <= self._low
         at = np.flatnonzero(twin)
         if len(at) == 0:
@@ -207,19 +206,19 @@ class RankedPairs:
 
 
 def hashes(ids: pa.Array) -> Hashes:
-    """A 64-bit hash of each string, eight bytes a step over all strings at once."""
+    """Returns a 64-bit hash of each string; each step mixes eight bytes of all strings."""
     if len(ids) == 0:
         return np.zeros(0, np.uint64)
     offsets = np.frombuffer(ids.buffers()[1], np.int32)[ids.offset : ids.offset + len(ids) + 1]
     data = np.frombuffer(ids.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
     at, left = offsets[:-1] - offsets[0], np.diff(offsets)
-    # Eight bytes more, so that a word can be read at every place.
+    # Eight bytes of padding, so that a word can be read at every position.
     padded = np.concatenate([data, np.zeros(8, np.uint8)])
     words = np.ndarray((len(data) + 1,), "<u8", padded, strides=(1,))
     masks = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)
     found = _mixed(left.astype(np.uint64), words[at] & masks[np.minimum(left, 8)])
     for step in range(8, int(left.max()), 8):
-        # Only those that go on: a hash must not depend on the strings beside it.
+        # Only longer strings: a hash must not depend on neighbouring strings.
         on = np.flatnonzero(left > step)
         word = words[at[on] + step] & masks[np.minimum(left[on] - step, 8)]
         found[on] = _mixed(found[on], word)

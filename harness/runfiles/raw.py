@@ -1,4 +1,4 @@
-"""Reads files from elsewhere: unpacked, without a byte-order mark, up to a limit."""
+"""Reads external files: decompressed, without a byte-order mark, with size limits."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ import pyarrow as pa
 from harness.errors import UsageError, require_names, require_regular
 
 LONGEST_LINE = 1 << 28
-"""Bytes of one line; what has no line ends must fill neither the memory nor the time."""
+"""Maximum bytes of a line; limits memory and time for files without line ends."""
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 MARKED = "begins with a byte-order mark: were two files joined? take the mark out"
 BOMB_BYTES, BOMB_RATIO = 1 << 30, 200
-"""No text of more bytes than the one shrinks further than the other when it is packed."""
+"""Size in bytes and compression ratio; a file that exceeds both is refused as no text."""
 
 _BLOCK = 1 << 18
-csv.field_size_limit(LONGEST_LINE)  # of its own a cell ends at 128 KiB, which is no long document
+csv.field_size_limit(LONGEST_LINE)  # csv's default of 128 KiB is too small for documents
 
 
 class Unpacked:
-    """The bytes of a file, unpacked if its ending says that it is packed.
+    """Stream of a file's bytes, decompressed according to its ending.
 
-    A byte-order mark at its beginning is none of them. Reading raises UsageError for what unpacks
-    to more than any text does, and OSError for what is damaged.
+    Skips a byte-order mark at the beginning. Reading raises UsageError for decompression bombs, and
+    OSError for damaged files.
     """
 
     def __init__(self, path: Path, stream: Any) -> None:
@@ -39,7 +39,7 @@ class Unpacked:
         self._head = self._head.removeprefix(BYTE_ORDER_MARK)
 
     def read(self, most: int) -> bytes:
-        """Up to `most` bytes, at least one unless the file has ended."""
+        """Reads up to `most` bytes, at least one unless the file has ended."""
         if self._head:
             data, self._head = self._head[:most], self._head[most:]
             return data
@@ -48,7 +48,7 @@ class Unpacked:
         return found
 
     def readinto(self, buffer: memoryview) -> int:
-        """Fill a buffer as far as one read goes; returns how far."""
+        """Fills a buffer by one read; returns the number of bytes."""
         if self._head:
             n: int = min(len(self._head), len(buffer))
             buffer[:n], self._head = self._head[:n], self._head[n:]
@@ -63,7 +63,7 @@ class Unpacked:
 
 
 def refuse_a_bomb(path: object, unpacked: int, packed: int) -> None:
-    """Raise UsageError for so many bytes out of so few that they are no text."""
+    """Raises UsageError for sizes that exceed BOMB_BYTES and BOMB_RATIO."""
     if unpacked > max(BOMB_BYTES, BOMB_RATIO * packed):
         raise UsageError(
             f"{path}: unpacks to more than {BOMB_RATIO} times its {packed:,} bytes; no text "
@@ -73,7 +73,7 @@ def refuse_a_bomb(path: object, unpacked: int, packed: int) -> None:
 
 @contextmanager
 def unpacked(path: Path) -> Iterator[Unpacked]:
-    """A file to be read. Raises UsageError where it cannot be."""
+    """Opens a file for reading. Raises UsageError if it cannot be read."""
     require_names(path)
     require_regular(path)
     try:
@@ -85,7 +85,7 @@ def unpacked(path: Path) -> Iterator[Unpacked]:
 
 
 def read_bytes(path: Path, most: int | None = None) -> bytes:
-    """A file, or its first `most` bytes. Raises UsageError where it cannot be read."""
+    """Reads a file, or its first `most` bytes. Raises UsageError if it cannot be read."""
     parts, left = [], most
     with unpacked(path) as stream:
         while left is None or left > 0:
@@ -98,9 +98,9 @@ def read_bytes(path: Path, most: int | None = None) -> bytes:
 
 
 def read_lines(path: Path) -> Iterator[bytes]:
-    """The lines of a file one by one, without their line feeds; what follows the last one too.
+    """Yields the lines of a file without line feeds, including an unterminated last line.
 
-    Raises UsageError where it cannot be read, and for a line that is longer than LONGEST_LINE.
+    Raises UsageError if the file cannot be read, and for a line longer than LONGEST_LINE.
     """
     number, parts, size = 1, list[bytes](), 0
     with unpacked(path) as stream:
@@ -117,7 +117,7 @@ def read_lines(path: Path) -> Iterator[bytes]:
 
 
 def refuse_without_end(where: str, size: int) -> None:
-    """Raise UsageError for a line that is longer than LONGEST_LINE."""
+    """Raises UsageError for a line longer than LONGEST_LINE."""
     if size > LONGEST_LINE:
         raise UsageError(
             f"{where}: goes on for more than {LONGEST_LINE / 1e6:.0f} MB; this is no text of one "

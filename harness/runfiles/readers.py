@@ -1,4 +1,4 @@
-"""Reads rankings from run files of any usual form, from dictionaries and from data frames."""
+"""Reads rankings from run files of all common formats, dictionaries and data frames."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ T = TypeVar("T")
 def read_rankings(
     source: str | Path | Run | Frame | Rankings, *, score_column: str = ""
 ) -> Rankings:
-    """Rankings from a file, a dict, or a frame of pandas, polars, Arrow or Hugging Face.
+    """Reads rankings from a file, a dict, or a frame of pandas, polars, Arrow or Hugging Face.
 
-    A file is read by its ending: .jsonl, .json, .parquet, .csv, .tsv with a header line, else TREC
-    or `query document rank`; .gz too. Columns may have any usual name (see the reference on
-    rankings); `score_column` names that of the scores if it is another.
+    The ending gives the format: .jsonl, .json, .parquet, .csv, .tsv with a header line, else TREC
+    or `query document rank`; each may be compressed (.gz). Columns may have any common name (see
+    the reference on rankings); `score_column` is a different name of the scores.
 
-    Raises UsageError, naming file and line, for what cannot be read, for scores that are NaN, and
-    where numbers are not read though nothing else orders the rows.
+    Raises UsageError, naming file and line, for unreadable input, for NaN scores, and for an
+    unknown column of numbers if the rows have neither scores nor ranks.
     """
     if isinstance(source, Rankings):
         return source
@@ -76,7 +76,7 @@ def read_rankings(
 
 
 def is_trec(path: Path) -> bool:
-    """Whether a file has no header line, and not three columns: query, document and rank."""
+    """Tests whether a file has neither a header line nor three columns (query document rank)."""
     from harness.runfiles.trec import has_three_columns
 
     form = form_of(path)
@@ -93,7 +93,7 @@ def _fields(score_column: str) -> Fields:
 
 
 def _read_trec(path: Path, *, ranks: bool) -> Rankings:
-    """`ranks`: the file has three columns, the last with ranks where others have scores."""
+    """Reads a TREC file; with `ranks`, one of three columns whose score column holds ranks."""
     from harness.runfiles.trec import map_blocks, nan_line
 
     table = pa.concat_tables(map_blocks(path, lambda block: block))
@@ -119,7 +119,7 @@ def _read_trec(path: Path, *, ranks: bool) -> Rankings:
 
 
 def _unmarked(queries: list[str], path: Path) -> list[str]:
-    """The ids of queries. Raises UsageError for one that a mark in the middle of a file spoils."""
+    """Returns the query ids. Raises UsageError if one begins with a byte-order mark."""
     for query in queries:
         if query.startswith("\ufeff"):
             raise UsageError(f"{path}: the query {query!r} {MARKED}")
@@ -127,10 +127,10 @@ def _unmarked(queries: list[str], path: Path) -> list[str]:
 
 
 def map_trec(path: Path, work: Callable[[Rankings], T]) -> Iterator[T]:
-    """What `work`, in a few threads, makes of a TREC run file, block by block: in little memory.
+    """Yields the result of `work` for each block of a TREC run file, using little memory.
 
-    A query whose lines stand apart in the file may come in several blocks, and NaN scores are not
-    refused yet; `read_rankings` sees to both.
+    `work` runs in a few threads. Unlike `read_rankings`, it may get a query in several blocks, if
+    its lines are not adjacent in the file, and NaN scores.
     """
 
     from harness.runfiles.trec import map_blocks
@@ -168,7 +168,7 @@ def _of_answers(answers: Answers, where: str) -> Rankings:
 
 
 def _of_columns(rows: Columns) -> Rankings:
-    """Rows with query, document and, where there are scores, score; or else rank."""
+    """Converts rows of query, document and score, if any, or rank to rankings."""
     names, document, score = rows.ids("query"), rows.ids("document"), rows.numbers("score")
     queries = names.dictionary_encode().unify_dictionaries().combine_chunks()
     if len(rows.table) == 0:
@@ -191,7 +191,7 @@ def _ordered(
     rank: npt.NDArray[np.float64] | None,
     where: str,
 ) -> Rankings:
-    """Rankings of rows in any order; without scores the ranks order them, if there are any.
+    """Converts rows in any order to rankings; without scores, ranks order them, if there are any.
 
     Raises UsageError for NaN, and for a rank that is not a number or occurs twice in a query.
     """

@@ -1,11 +1,11 @@
-"""Formats in which projects publish rankings: the protocol of a reader, and the readers by name.
+"""Readers of rankings that projects publish in their own formats: protocol and registry.
 
-A published file holds a record a question. A format says which records those are, how a record
-names its question, and what was found for it, in ids as the datasets of this project have them; it
-knows no dataset. What is doubled, broken or unknown is counted above it (runs/folder/published.py).
+A published file has one record per question. A format finds the records, the question of each, and
+its ranking, in the ids of this project's datasets. It does not need the dataset itself: duplicate,
+broken and unknown records are counted in runs/folder/published.py.
 
-Formats come from the entry point group `harness.run_formats`, ours too, and from
-`@register_run_format` in a plug-in file.
+Formats, including the built-in ones, are entry points of the group `harness.run_formats`; plug-in
+files add more with `@register_run_format`.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from harness.runfiles.raw import read_bytes
 
 ENTRY_POINTS = "harness.run_formats"
 
-_HEAD = 1 << 20  # a record of the official log carries its whole haystack
+_HEAD = 1 << 20  # bytes; a record of the official log includes its whole haystack
 
 _registered: dict[str, type[RunFormat]] = {}
 
 
 @dataclass(frozen=True)
 class QuestionRef:
-    """How a record names its question.
+    """Reference of a record to its question.
 
-    By the dataset's own `id`; or by the `haystack` that it was asked over (its name, or its place
-    in the dataset, from 0) with the question's `text`, its `place` among those of the haystack,
-    from 0, or both.
+    Either the dataset's own `id`, or the `haystack` (its name, or its position in the dataset, from
+    0) with the question's `text`, its `place` (position among the haystack's questions, from 0), or
+    both.
     """
 
     id: str | None = None
@@ -49,9 +49,9 @@ class QuestionRef:
 
 @dataclass(frozen=True)
 class PublishedRanking:
-    """What was found for a question, best first; None where its record says nothing of that.
+    """The ranking of a question, best first; None if its record has none.
 
-    `broken` says where the record stands and why it cannot be read, though its question can be.
+    `broken` gives the position of a record whose ranking cannot be read, and the reason.
     """
 
     question: QuestionRef
@@ -60,14 +60,14 @@ class PublishedRanking:
 
 
 class RunFormat(Protocol):
-    """The reader of one form.
+    """Reader of one published format.
 
-    `about`: whose form it is, in a line. `rankings`: the rankings that a record holds, by the name
-    of their field, each with the granularities that its ids may be of; the first is what counts if
-    nobody says otherwise. `texts`: whether they hold texts of the system's own, and no ids.
+    `about`: the project that uses the format, in one line. `rankings`: maps the field of each
+    ranking in a record to the granularities that its ids may have; the first is the default.
+    `texts`: whether rankings contain the system's texts instead of ids.
 
-    Each method that is given a record raises KeyError, TypeError or ValueError where that is not as
-    it must be. A record of which the question is known counts as wrong then; null is no ranking.
+    Methods that take a record raise KeyError, TypeError or ValueError if it is invalid; if its
+    question is known, the question then counts as wrong. A null ranking counts as missing.
     """
 
     about: ClassVar[str]
@@ -75,27 +75,27 @@ class RunFormat(Protocol):
     texts: ClassVar[bool]
 
     def recognises(self, head: bytes) -> bool:
-        """Whether a file is of this form, by its first megabyte."""
+        """Tests whether a file has this format, from its first mebibyte."""
         ...
 
     def records(self, value: Any) -> Iterable[Any]:
-        """The records in what a JSON file holds; of JSON lines each line is one.
+        """Returns the records of a parsed JSON file; in JSON Lines, each line is a record.
 
         Raises KeyError, TypeError or ValueError for a file of another form.
         """
         ...
 
     def question(self, record: Mapping[str, object]) -> QuestionRef:
-        """Which question a record is of."""
+        """Returns the question of a record."""
         ...
 
     def found(self, record: Mapping[str, object], ranking: str) -> list[str] | None:
-        """What was found, best first: ids as the datasets have them, or texts. None: not said."""
+        """Returns the ranking, best first: dataset ids, or texts; None if the record has none."""
         ...
 
 
 def register_run_format(name: str) -> Callable[[type[RunFormat]], type[RunFormat]]:
-    """Class decorator that makes a form of published rankings known under `name`."""
+    """Returns a class decorator that registers a format of published rankings as `name`."""
 
     def register(form: type[RunFormat]) -> type[RunFormat]:
         _registered[name] = form
@@ -105,13 +105,13 @@ def register_run_format(name: str) -> Callable[[type[RunFormat]], type[RunFormat
 
 
 def formats() -> list[str]:
-    """Return the names of all known formats."""
+    """Returns the names of all known formats."""
     known = plugins.names(ENTRY_POINTS)
     return [*known, *sorted(set(_registered) - set(known))]
 
 
 def run_format(name: str) -> RunFormat:
-    """Return the format of that name. Raises UsageError, with the near names, without one."""
+    """Returns the format `name`. Raises UsageError with similar names if it is unknown."""
     if name in _registered:
         return _registered[name]()
     entry = plugins.find(ENTRY_POINTS, name)
@@ -122,7 +122,7 @@ def run_format(name: str) -> RunFormat:
 
 
 def recognised(path: Path) -> str | None:
-    """The form that a file is of; None for none of them. Only JSON and JSON lines are looked at.
+    """Detects the format of a JSON or JSON Lines file; None if it is unknown.
 
     Raises UsageError for a file that cannot be read.
     """
@@ -134,12 +134,12 @@ def recognised(path: Path) -> str | None:
 
 
 def marked(head: bytes, *names: str) -> bool:
-    """Whether all the names stand in quotation marks, as the fields of a record do."""
+    """Tests whether all names occur in double quotes, as the fields of a record do."""
     return all(f'"{name}"'.encode() in head for name in names)
 
 
 def text_of(record: Mapping[str, object], name: str) -> str:
-    """A field that must be a text. Raises KeyError and TypeError."""
+    """Returns a field that must be text. Raises KeyError and TypeError."""
     value = record[name]
     if not isinstance(value, str):
         raise TypeError(f"{name} is not a text")
@@ -147,7 +147,7 @@ def text_of(record: Mapping[str, object], name: str) -> str:
 
 
 def ids_of(record: Mapping[str, object], name: str) -> list[str] | None:
-    """A field that must be a list of texts or of whole numbers; None where there is none.
+    """Returns a list of texts or whole numbers as texts; None if it is missing or null.
 
     Raises TypeError.
     """
@@ -156,14 +156,14 @@ def ids_of(record: Mapping[str, object], name: str) -> list[str] | None:
 
 
 def id_of(value: Any, name: str) -> str:
-    """A text, or a whole number as one. Raises TypeError for anything else."""
+    """Returns a text or whole number as text. Raises TypeError for anything else."""
     if isinstance(value, bool) or not isinstance(value, str | int):
         raise TypeError(f"{name} holds what is no id")
     return str(value)
 
 
 def list_of(record: Mapping[str, object], name: str) -> list[Any] | None:
-    """A field that must be a list; None where it is not there or null. Raises TypeError."""
+    """Returns a field that must be a list; None if it is missing or null. Raises TypeError."""
     value = record.get(name)
     if value is not None and not isinstance(value, list):
         raise TypeError(f"{name} is not a list")
@@ -171,7 +171,7 @@ def list_of(record: Mapping[str, object], name: str) -> list[Any] | None:
 
 
 def listed(value: Any, name: str = "") -> Sequence[Any]:
-    """A list of records, or the list under `name` of an object. Raises TypeError and KeyError."""
+    """Returns a list, or the list in field `name` of an object. Raises TypeError and KeyError."""
     found = value[name] if name and isinstance(value, dict) else value
     if not isinstance(found, list):
         raise TypeError(f"no list of records{f' under {name}' if name else ''}")
@@ -182,29 +182,29 @@ def listed(value: Any, name: str = "") -> Sequence[Any]:
 
 _T = TypeVar("_T")
 
-# As data may be of any shape, a reader's mistake about it is a record that cannot be read.
+# Data may have any shape, so a reader that fails on a record makes it unreadable.
 _UNREADABLE = (AttributeError, KeyError, TypeError, ValueError, RecursionError)
 _SCALAR = re.compile(rb'"(\w{1,64})"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d{1,18}(?=\s*[,}]))')
 
 
 @dataclass(frozen=True)
 class Records:
-    """What a file says. `unread`: records that cannot be read, nor which question they are of, as
-    `line 7: why` or `record 7: why`; of those whose question is known an answer says so."""
+    """The records of a file. `unread`: records whose question cannot be read, as `line 7: why` or
+    `record 7: why`. Unreadable rankings of known questions are in `answers`, as `broken`."""
 
     answers: list[PublishedRanking] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
 
     @property
     def broken(self) -> int:
-        """How many records cannot be read."""
+        """Number of records that cannot be read."""
         return len(self.unread) + sum(bool(answer.broken) for answer in self.answers)
 
 
 def read_records(path: Path, name: str, form: RunFormat, ranking: str) -> Records:
-    """Every record, in the order of the file.
+    """Reads every record, in the order of the file.
 
-    Raises UsageError for a file of another form, and where no record names what was retrieved.
+    Raises UsageError for a file of another format, and if no record has a ranking.
     """
     found = Records()
     for place, record, why in _entries(path, name, form):
@@ -222,7 +222,7 @@ def read_records(path: Path, name: str, form: RunFormat, ranking: str) -> Record
 
 
 def _read(read: Callable[[Mapping[str, object]], _T], record: Any) -> tuple[_T | None, str]:
-    """What is read of a record, and why it cannot be."""
+    """Returns the value that `read` finds in a record, or None and the reason."""
     try:
         if not isinstance(record, Mapping):
             raise TypeError("not an object")
@@ -233,7 +233,7 @@ def _read(read: Callable[[Mapping[str, object]], _T], record: Any) -> tuple[_T |
 
 
 def _entries(path: Path, name: str, form: RunFormat) -> Iterator[tuple[str, Any, str]]:
-    """Where each record stands, the record, and why it cannot be read."""
+    """Yields (position, record, reason why it cannot be read or empty)."""
     data = read_bytes(path)
     if not {".jsonl", ".ndjson"} & {ending.lower() for ending in path.suffixes}:
         try:
@@ -258,8 +258,8 @@ def _entries(path: Path, name: str, form: RunFormat) -> Iterator[tuple[str, Any,
 
 
 def _scalars(line: bytes) -> dict[str, object]:
-    """The first text or whole number under each name of a line that is no JSON: enough to know
-    which question a line was of that was cut off."""
+    """Returns the first text or whole number of each field in a line that is invalid JSON: enough
+    to identify the question of a truncated line."""
     found: dict[str, object] = {}
     for name, value in _SCALAR.findall(line):
         try:

@@ -1,7 +1,7 @@
-"""Rows of runs and judgements as Arrow columns: CSV, TSV and Parquet files, and frames in memory.
+"""Reads runs and qrels as Arrow columns from CSV, TSV and Parquet files and data frames.
 
-A frame is whatever hands out Arrow: pandas, polars and pyarrow by `__arrow_c_stream__`, a dataset
-of Hugging Face by `with_format("arrow")`. None of them is imported here.
+A frame is an object that exports Arrow: pandas, polars and pyarrow by `__arrow_c_stream__`, Hugging
+Face datasets by `with_format("arrow")`. Of these, only pyarrow is imported here.
 """
 
 from __future__ import annotations
@@ -26,35 +26,35 @@ from harness.runfiles.raw import BYTE_ORDER_MARK, MARKED, read_bytes
 
 _BYTE_ORDER_MARK = BYTE_ORDER_MARK.decode()
 _SAMPLE = 1 << 16
-LOOKED_AT = 10_000  # values of a column of texts, to see whether they are numbers
-_ROW = 1 << 20  # the longest that Arrow's reader of CSV is sure to take
+LOOKED_AT = 10_000  # values of a text column that are tested for numbers
+_ROW = 1 << 20  # bytes; longest row that Arrow's CSV reader always accepts
 
 
 class Streams(Protocol):
     """A frame of pandas or polars, or an Arrow table."""
 
     def __arrow_c_stream__(self, requested_schema: object = None) -> object:
-        """The rows, as Arrow hands them between libraries."""
+        """Exports the rows by the Arrow C stream interface."""
         ...
 
 
 class Formats(Protocol):
-    """A dataset of Hugging Face."""
+    """A Hugging Face dataset."""
 
     def with_format(self, type: str) -> Any:
-        """The same rows, in another library's form."""
+        """Returns the same rows in another library's format."""
         ...
 
 
 Frame = Streams | Formats
-"""A table in memory: columns by name."""
+"""A table in memory with named columns."""
 
 
 @dataclass(frozen=True)
 class Columns:
-    """Columns of rows, each under its field's own name, and where the rows stand, for errors.
+    """Columns under their fields' own names, with the source of the rows for errors.
 
-    `place` says it of a row, counted from 0: `row 3`, `line 5`.
+    `place` returns the position of a row, counted from 0, as `row 3` or `line 5`.
     """
 
     table: pa.Table
@@ -65,11 +65,11 @@ class Columns:
         return name in self.table.column_names
 
     def error(self, row: int, what: str) -> UsageError:
-        """A UsageError that points at a row."""
+        """Returns a UsageError that names a row."""
         return UsageError(f"{self.source}, {self.place(row)}: {what}")
 
     def ids(self, name: str) -> pa.ChunkedArray:
-        """A column of ids, as text. Raises UsageError for a missing one and for other types."""
+        """Returns a column of ids as text. Raises UsageError for missing ids and other types."""
         column = self.table[name]
         self._require(column, name, "give every id")
         type_ = column.type
@@ -79,9 +79,9 @@ class Columns:
         return self._cast(column, name, pa.string())
 
     def numbers(self, name: str) -> npt.NDArray[np.float64] | None:
-        """A column of numbers; None where it is not there, or empty throughout.
+        """Returns a column of numbers; None if it is absent, or empty in every row.
 
-        Raises UsageError for one that is missing, and for other types.
+        Raises UsageError if only some rows are empty, and for other types.
         """
         if name not in self:
             return None
@@ -94,7 +94,7 @@ class Columns:
         return np.asarray(to_numpy(self._cast(column, name, pa.float64())))
 
     def grades(self) -> npt.NDArray[np.int64] | None:
-        """The grades; None where there is no such column. Raises UsageError for what is none."""
+        """Returns the grades; None without that column. Raises UsageError for other values."""
         if "grade" not in self:
             return None
         column = self.table["grade"]
@@ -102,7 +102,7 @@ class Columns:
             return np.asarray(to_numpy(column.cast(pa.int64())))
         type_ = column.type
         kind = type_.value_type if pa.types.is_dictionary(type_) else type_
-        if pa.types.is_temporal(kind) or pa.types.is_nested(kind):  # that Python may not hold
+        if pa.types.is_temporal(kind) or pa.types.is_nested(kind):  # Python may not represent it
             raise self._other("grade", type_, pa.int64())
         found = []
         for row, value in enumerate(column.to_pylist()):
@@ -134,18 +134,18 @@ class Columns:
 
 
 def is_frame(value: object) -> TypeGuard[Frame]:
-    """Whether a value is a table in memory."""
+    """Tests whether a value is a table in memory."""
     return hasattr(value, "__arrow_c_stream__") or hasattr(value, "with_format")
 
 
 def as_table(frame: Frame, what: str) -> pa.Table:
-    """A frame as an Arrow table. Raises UsageError, which calls it `what`."""
+    """Converts a frame to an Arrow table. Raises UsageError; `what` names the frame in it."""
     try:
         if isinstance(frame, pa.Table):
             table = frame
         elif hasattr(frame, "__arrow_c_stream__"):
             table = pa.table(frame)
-        elif hasattr(frame, "with_format"):  # `.data.table` has the rows that were filtered out
+        elif hasattr(frame, "with_format"):  # `.data.table` includes filtered-out rows
             table = frame.with_format("arrow")[:]
         else:
             table = None
@@ -155,13 +155,13 @@ def as_table(frame: Frame, what: str) -> pa.Table:
     if not isinstance(table, pa.Table):
         raise UsageError(f"{what} cannot be taken as a table: it is {type(frame).__name__}")
     for i, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):  # polars' have values that Arrow itself cannot take
+        if pa.types.is_dictionary(field.type):  # Arrow cannot `take` polars' values
             table = table.set_column(i, field.name, _decoded(table.column(i)))
     return table
 
 
 def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """A column of codes as the values that they stand for."""
+    """Decodes a dictionary-encoded column."""
     chunks = []
     for chunk in column.chunks:
         values = chunk.dictionary
@@ -172,7 +172,7 @@ def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def of_frame(frame: Frame, fields: Fields, what: str) -> Columns:
-    """The fields of a frame. Raises UsageError, which calls it `what`."""
+    """Reads the fields of a frame. Raises UsageError; `what` names the frame in it."""
     table = as_table(frame, what)
     named = _named(fields, table.column_names, what, table.select)
     return Columns(named, what, lambda row: f"row {row}")
@@ -180,7 +180,7 @@ def of_frame(frame: Frame, fields: Fields, what: str) -> Columns:
 
 @contextmanager
 def parquet_errors(path: object) -> Iterator[None]:
-    """Let whatever a damaged Parquet file, or a value that Python has not, raises be one error."""
+    """Raises UsageError for damaged Parquet files and values that Python cannot represent."""
     try:
         yield
     except UsageError:
@@ -190,7 +190,7 @@ def parquet_errors(path: object) -> Iterator[None]:
 
 
 def of_parquet(path: Path, fields: Fields) -> Columns:
-    """The fields of a Parquet file. Raises UsageError for anything else."""
+    """Reads the fields of a Parquet file. Raises UsageError for anything else."""
     import pyarrow.parquet as pq
 
     with parquet_errors(path), pq.ParquetFile(parquet_source(path)) as file:
@@ -200,13 +200,13 @@ def of_parquet(path: Path, fields: Fields) -> Columns:
 
 
 def parquet_source(path: Path) -> str | pa.BufferReader:
-    """A Parquet file as Arrow reads one: by its name, or unpacked, where it is packed."""
+    """Returns the path of a Parquet file, or its bytes, decompressed, if it is compressed."""
     packed = path.suffix.lower() != ".parquet"
     return pa.BufferReader(read_bytes(path)) if packed else str(path)
 
 
 def of_delimited(path: Path, fields: Fields) -> Columns:
-    """The fields of a CSV or TSV file, as texts; empty cells are null.
+    """Reads the fields of a CSV or TSV file as text; empty cells are null.
 
     Raises UsageError, naming the line, for anything else.
     """
@@ -254,19 +254,19 @@ def _table(body: bytes, cells: list[str], delimiter: str, names: list[str]) -> p
 
 
 FORMS = (".parquet", ".jsonl", ".ndjson", ".json", ".csv", ".tsv")
-"""Endings that say what a file of rows is."""
+"""File name endings of the table formats."""
 
 
 def form_of(path: Path) -> str:
-    """What a file is by its ending: one of FORMS (.ndjson is .jsonl); empty for any other."""
+    """Returns a file's format by its ending: one of FORMS (.ndjson is .jsonl), or empty."""
     ending = next((one.lower() for one in reversed(path.suffixes) if one.lower() in FORMS), "")
     return ".jsonl" if ending == ".ndjson" else ending
 
 
 def header(line: bytes) -> tuple[list[str], str]:
-    """The cells of a header line, and what stands between them: a tab, a comma or a semicolon.
+    """Returns the cells of a header line and its delimiter: tab, semicolon or comma.
 
-    The first of them that is in the line; a tab and a semicolon are no part of a field's name.
+    The delimiter is the first of these that occurs in the line.
     """
     text = line.decode(errors="replace").rstrip("\r\n")
     delimiter = next((one for one in "\t;" if one in text), ",")
@@ -278,8 +278,8 @@ def header(line: bytes) -> tuple[list[str], str]:
 
 
 def has_header(path: Path, fields: Fields, *, spoilt: bool = False) -> bool:
-    """Whether the first line of a delimited file names the fields that are needed; with `spoilt`,
-    whether it seems that it was to name them."""
+    """Tests whether the first line of a delimited file names the required fields; with `spoilt`,
+    also accepts a line that resembles such a header."""
     cells, _ = header(read_bytes(path, _SAMPLE).partition(b"\n")[0])
     return fields.heads(cells) or (spoilt and fields.resembles(cells))
 
@@ -287,7 +287,7 @@ def has_header(path: Path, fields: Fields, *, spoilt: bool = False) -> bool:
 def _named(
     fields: Fields, names: list[str], where: str, read: Callable[[list[str]], pa.Table]
 ) -> pa.Table:
-    """The columns of `fields` under the fields' names; `read` hands out columns by name."""
+    """Returns the columns of `fields` under the fields' names; `read` loads columns by name."""
     try:
         found, unread = fields.read(names), fields.unread(names)
         note_unread(where, unread)
@@ -302,7 +302,7 @@ def _named(
 
 
 def holds_numbers(column: pa.ChunkedArray) -> bool:
-    """Whether a column holds numbers, also as texts, or lists of them."""
+    """Tests whether a column holds numbers, numbers as text, or lists of them."""
     of = pa.types
     column = (_decoded(column) if of.is_dictionary(column.type) else column).drop_null()
     type_ = column.type
@@ -327,7 +327,7 @@ def _is_number(text: str) -> bool:
 
 
 def _rows(data: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Line and cells of each row below the header; blank lines are none, as Arrow has it."""
+    """Yields (line, cells) of each row below the header; skips blank lines, as Arrow does."""
     lines = data.split(b"\n")
     reader = csv.reader((f"{line.decode()}\n" for line in lines), delimiter=delimiter, strict=True)
     start = 1
@@ -338,7 +338,7 @@ def _rows(data: bytes, delimiter: str) -> Iterator[tuple[int, list[str]]]:
 
 
 def _line(data: bytes, delimiter: str, row: int) -> int:
-    """The line on which a row begins; the last that could be read, if Arrow reads it otherwise."""
+    """Returns the line on which a row begins, or the last readable line before it."""
     found = 1
     try:
         for at, (number, _) in enumerate(_rows(data, delimiter)):
@@ -351,7 +351,7 @@ def _line(data: bytes, delimiter: str, row: int) -> int:
 
 
 def _broken(path: Path, data: bytes, width: int, delimiter: str, error: str) -> UsageError:
-    """Which line cannot be read, and why."""
+    """Returns an error that names the unreadable line and the reason."""
     number = 1
     try:
         for number, cells in _rows(data, delimiter):

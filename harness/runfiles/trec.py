@@ -1,9 +1,9 @@
-"""TREC run files (`query Q0 document rank score tag`), read in blocks by a few threads.
+"""Reads TREC run files (`query Q0 document rank score tag`) in blocks, by a few threads.
 
-Files of three columns are read too, as `query document rank`: the rank takes the score's place.
+Files of three columns are read as `query document rank`, with the rank in the column `score`.
 
-A line whose first visible character is # is a comment, as for trec_eval 10; elsewhere # is a
-character like any other.
+A line with # as its first visible character is a comment, as in trec_eval 10; elsewhere # is an
+ordinary character.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _THREE = ["query", "document", "score"]
 _BLOCK = 1 << 22  # bytes: small enough for the processor's cache, large enough for NumPy
 _THREADS = 4
 
-_MOST = 9  # fields of a line: two lines of five or six that run together have more
+_MOST = 9  # maximum fields of a line; two joined lines of five or six have more
 _COMMENT = b"#"
 _JSON = (b'{"', b'{ "', b"[{", b"[ {")
-_COMMENTS = re.compile(rb"\n[ \t]*#[^\n]*")  # begins with a byte that is quickly looked for
+_COMMENTS = re.compile(rb"\n[ \t]*#[^\n]*")  # its first byte is fast to search for
 _TYPES = {
     "query": pa.dictionary(pa.int32(), pa.string()),
     "document": pa.string(),
@@ -45,7 +45,7 @@ _TYPES = {
 
 @dataclass(frozen=True)
 class _Form:
-    """How the lines of a file look, going by the first that is no comment: line `first`."""
+    """Columns and delimiter of a file, detected from line `first`, the first non-comment."""
 
     columns: list[str]
     delimiter: str
@@ -53,15 +53,15 @@ class _Form:
 
 
 def map_blocks(path: Path, work: Callable[[pa.Table], T]) -> Iterator[T]:
-    """What `work` makes of each block of a file, in order; `.gz` and the like are read too.
+    """Yields the result of `work` for each block of a file, in order; reads `.gz` etc. too.
 
-    A block is a table with columns query (dictionary), document and score, one chunk each. All
-    lines of a query come in one block, unless they stand apart in the file. `work` runs in threads.
-    Raises UsageError, naming file and line, for what cannot be read.
+    A block is a table with columns query (dictionary), document and score, one chunk each. Adjacent
+    lines of a query are in one block. `work` runs in threads. Raises UsageError, naming file and
+    line, for an unreadable file.
     """
     form = _form(path)
     threads = min(os.cpu_count() or 1, _THREADS)
-    # Buffers go round, since memory that is new to the process costs more than reading into it.
+    # Buffers are reused, since allocating new memory costs more than reading into it.
     free: SimpleQueue[bytearray] = SimpleQueue()
     for _ in range(threads + 1):
         free.put(bytearray(_BLOCK))
@@ -91,7 +91,7 @@ def map_blocks(path: Path, work: Callable[[pa.Table], T]) -> Iterator[T]:
 
 
 def has_three_columns(path: Path) -> bool:
-    """Whether the first line is `query document rank`, as MS MARCO's evaluation takes runs."""
+    """Tests whether the first line is `query document rank`, as in MS MARCO's run files."""
     return path.is_file() and _is_of_three(_first_line(path)[1])
 
 
@@ -121,14 +121,14 @@ def _form(path: Path) -> _Form:
 
 
 def _other_form(first: bytes) -> str:
-    """What to do where a first line is the header of another form."""
+    """Returns advice if the first line is the header of a table."""
     return (
         "; a table with a header line is called .csv or .tsv" if RUN.heads(header(first)[0]) else ""
     )
 
 
 def _first_line(path: Path) -> tuple[int, bytes]:
-    """The first line that is no comment, stripped, and its number; empty where there is none."""
+    """Returns number and text, stripped, of the first line that is no comment; else empty."""
     number = 0
     for number, line in enumerate(read_lines(path), 1):
         stripped = line.strip()
@@ -138,17 +138,17 @@ def _first_line(path: Path) -> tuple[int, bytes]:
 
 
 def _blocks(path: Path, free: SimpleQueue[bytearray]) -> Iterator[tuple[bytearray, int]]:
-    """Buffers, and how far each is filled: cut between queries, as far as those can be seen to end.
+    """Yields (buffer, number of bytes filled); blocks end between queries.
 
-    Whoever takes a buffer puts it back into `free`.
+    The caller must return each buffer to `free`.
     """
     rest, looked = b"", False
     with unpacked(path) as stream:
         while True:
             buffer = free.get()
-            if len(buffer) <= 2 * len(rest):  # a query longer than a block: ever more at a time
+            if len(buffer) <= 2 * len(rest):  # a query exceeds the block: enlarge it
                 buffer = bytearray(4 * len(rest))
-            if len(buffer) > LONGEST_LINE and not looked:  # or a line, which is refused
+            if len(buffer) > LONGEST_LINE and not looked:  # too long lines are refused
                 deque(read_lines(path), maxlen=0)
                 looked = True
             buffer[: len(rest)] = rest
@@ -164,7 +164,7 @@ def _blocks(path: Path, free: SimpleQueue[bytearray]) -> Iterator[tuple[bytearra
 
 
 def _read_into(stream: Any, buffer: memoryview) -> int:
-    """Fill the buffer, less only where the file ends."""
+    """Fills the buffer, or reads up to the end of the file; returns the number of bytes."""
     filled = 0
     while filled < len(buffer):
         n = stream.readinto(buffer[filled:])
@@ -175,10 +175,10 @@ def _read_into(stream: Any, buffer: memoryview) -> int:
 
 
 def _last_query(data: bytearray, end: int) -> int:
-    """Where the lines of the last query begin, going by whole lines; 0 if there is no other."""
+    """Returns the offset of the last query among whole lines; 0 if there is no other query."""
     end = data.rfind(b"\n", 0, end)
     line = data.rfind(b"\n", 0, max(end, 0)) + 1
-    while line and data.startswith(_COMMENT, line):  # it belongs to the lines above it
+    while line and data.startswith(_COMMENT, line):  # comments belong to the lines above
         end = line - 1
         line = data.rfind(b"\n", 0, end) + 1
     found = re.match(rb"[ \t]*\S+[ \t]", data[line:end])
@@ -189,18 +189,18 @@ def _last_query(data: bytearray, end: int) -> int:
     while True:
         low = max(0, line - window)
         at = data.find(mark, low, end)
-        if low == 0 or at > data.find(b"\n", low):  # a line of another query stands before it
+        if low == 0 or at > data.find(b"\n", low):  # a line of another query precedes
             return at + 1
         window *= 4
 
 
 def _parsed(block: bytes | memoryview, form: _Form, path: Path) -> pa.Table:
-    if not len(block):  # but for comments
+    if not len(block):  # only comments
         return pa.schema(_TYPES.items()).empty_table()
     try:
         return _csv(block, form)
     except pa.ArrowInvalid:
-        # Columns aligned with several blanks, or a broken line: fold the blanks and look again.
+        # Columns aligned with several blanks, or a broken line: fold the blanks and parse again.
         try:
             return _csv(_folded(bytes(block)), _Form(form.columns, " ", form.first))
         except pa.ArrowInvalid as error:
@@ -213,7 +213,7 @@ def _csv(data: bytes | memoryview, form: _Form) -> pa.Table:
 
     return csv.read_csv(
         pa.py_buffer(data),
-        # Arrow's own allocator is slow to grow; threads would cut the block up again.
+        # Arrow's own allocator grows slowly; threads would split the block again.
         memory_pool=pa.system_memory_pool(),
         read_options=csv.ReadOptions(
             column_names=form.columns, block_size=len(data) + 1, use_threads=False
@@ -232,12 +232,12 @@ def _csv(data: bytes | memoryview, form: _Form) -> pa.Table:
 
 def _folded(data: bytes) -> bytes:
     data = re.sub(rb"(?m)^ | $", b"", re.sub(rb"[ \t\r]+", b" ", data))
-    # What follows the tag is ignored, as trec_eval does, unless it could be a line of its own.
+    # Fields after the tag are ignored, as in trec_eval, unless they could be a separate line.
     return re.sub(rb"(?m)^(\S+(?: \S+){5}) \S+(?: \S+){,2}$", rb"\1", data)
 
 
 def nan_line(path: Path) -> int:
-    """The first line of a run file, counted from 1, whose score is NaN."""
+    """Returns the number, counted from 1, of the first line with a NaN score."""
     scores = (_fields(line)[4:5] for line in read_lines(path))
     return next(
         n for n, score in enumerate(scores, 1) if score and float(score[0]) != float(score[0])
@@ -245,17 +245,17 @@ def nan_line(path: Path) -> int:
 
 
 def _fields(line: bytes) -> list[bytes]:
-    """The fields of a line; a comment has none."""
+    """Returns the fields of a line; none for a comment."""
     values = line.split()
     return [] if values and values[0].startswith(_COMMENT) else values
 
 
 def _broken_line(path: Path, form: _Form, error: str) -> str:
-    """Which line of a run file cannot be read, and why; found by reading it line by line."""
+    """Reads a run file line by line; returns the number and problem of the first bad line."""
     fields, at = len(form.columns), form.columns.index("score")
     for number, line in enumerate(read_lines(path), 1):
         values = _fields(line)
-        # What follows the tag is ignored, but a file without tags may not have them here and there.
+        # Fields after the tag are ignored, but a file without tags must not have a few of them.
         if values and (len(values) < fields or len(values) > fields < 6):
             return f", line {number}: {len(values)} fields where line {form.first} has {fields}"
         if len(values) > _MOST:

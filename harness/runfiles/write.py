@@ -1,4 +1,4 @@
-"""Rankings as files: TREC, Parquet, JSON lines. Written in blocks of rows, in little memory."""
+"""Writes rankings as TREC, Parquet and JSON Lines files, in blocks of rows to save memory."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from harness.runfiles.arrow import integers, to_numpy
 from harness.runfiles.rankings import Rankings
 
 _ROWS = 1 << 16
-_ROW_GROUP = 1 << 20  # as pyarrow's own write_table cuts
+_ROW_GROUP = 1 << 20  # the default of pyarrow's write_table
 
 Ints = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
 class RankedBatch:
-    """Some rows of rankings, in their order. Shapes: all (n,) but `query_ids`.
+    """Consecutive rows of rankings. Shapes: (n,), except `query_ids`.
 
-    `query` holds indices into `query_ids`, `rank` counts from 1, `score` is None where the system
-    gave none. `left`: how many documents of its query come after a row.
+    `query` holds indices into `query_ids`, `rank` counts from 1, `score` is None if the system gave
+    no scores. `left`: the number of documents of the same query after a row.
     """
 
     query_ids: pa.Array
@@ -40,7 +40,7 @@ class RankedBatch:
 
 
 def blocks(rankings: Rankings, rows: int = _ROWS) -> Iterator[RankedBatch]:
-    """Rankings, `rows` at a time."""
+    """Yields rankings in batches of `rows` rows."""
     query_ids = pa.array(rankings.query_ids, pa.string())
     starts = rankings.starts
     for start in range(0, len(rankings), rows):
@@ -58,12 +58,12 @@ def blocks(rankings: Rankings, rows: int = _ROWS) -> Iterator[RankedBatch]:
 
 
 def read_blocks(path: Path, rows: int = _ROWS) -> Iterator[RankedBatch]:
-    """The rankings.parquet of a run folder, `rows` at a time."""
+    """Yields the rankings.parquet of a run folder in batches of up to `rows` rows."""
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path, read_dictionary=["query"]) as file:
         sizes: dict[str, int] = {}
-        if "score" not in file.schema_arrow.names:  # then `left` is asked for
+        if "score" not in file.schema_arrow.names:  # then `left` is needed
             for batch in _batches(file, rows, ["query"]):
                 for one in pc.value_counts(batch["query"]).to_pylist():
                     sizes[one["values"]] = sizes.get(one["values"], 0) + one["counts"]
@@ -78,16 +78,16 @@ def read_blocks(path: Path, rows: int = _ROWS) -> Iterator[RankedBatch]:
 
 
 def _batches(file: Any, rows: int, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
-    """Rows of a Parquet file. By group: read through, its reader keeps the groups behind it."""
+    """Yields batches of a Parquet file per row group, so that its reader frees earlier groups."""
     for group in range(file.num_row_groups):
         yield from file.iter_batches(rows, [group], columns, use_threads=False)
 
 
 def write_trec(of: Iterable[RankedBatch], path: Path, tag: str) -> None:
-    """Write a TREC run file. Systems without scores get n, n-1, ... so that the order is kept.
+    """Writes a TREC run file. Rankings without scores get the scores n, n-1, ..., 1.
 
-    Raises UsageError, and leaves no file, when an id is empty or holds white space, which the
-    format cannot carry, and for a query id that begins with #, as comments do.
+    Raises UsageError, and leaves no file, for ids that are empty or contain white space, which the
+    format does not allow, and for query ids that begin with #, like comments.
     """
     seen: pa.Array | None = None
     try:
@@ -109,7 +109,7 @@ def write_trec(of: Iterable[RankedBatch], path: Path, tag: str) -> None:
 
 
 def parquet_schema(*, scored: bool) -> pa.Schema:
-    """Return the columns of rankings.parquet; `scored`: whether the system gave scores."""
+    """Returns the schema of rankings.parquet; `scored`: whether the system gave scores."""
     fields = [
         ("query", pa.dictionary(pa.int32(), pa.string())),
         ("document", pa.string()),
@@ -119,7 +119,7 @@ def parquet_schema(*, scored: bool) -> pa.Schema:
 
 
 def write_parquet(rankings: Rankings, path: Path) -> None:
-    """Write rankings.parquet: query, document, rank and, where there are any, score."""
+    """Writes rankings.parquet: query, document, rank and, if there are any, score."""
     import pyarrow.parquet as pq
 
     schema = parquet_schema(scored=rankings.score is not None)
@@ -136,7 +136,7 @@ def write_parquet(rankings: Rankings, path: Path) -> None:
 
 
 def write_jsonl(of: Iterable[RankedBatch], path: Path) -> None:
-    """Write a line a query: {"query": ..., "documents": [...], "scores": [...]}, best first."""
+    """Writes a line per query, best first: {"query": ..., "documents": [...], "scores": [...]}."""
     with path.open("wb") as file:
         for query, documents, scores in _by_query(of):
             line: dict[str, object] = {"query": query, "documents": documents}
@@ -146,7 +146,7 @@ def write_jsonl(of: Iterable[RankedBatch], path: Path) -> None:
 
 
 def _by_query(of: Iterable[RankedBatch]) -> Iterator[tuple[str, list[str], list[float] | None]]:
-    """Id, documents and scores of one query after the other."""
+    """Yields (id, documents, scores) of each query."""
     name: str | None = None
     documents: list[str] = []
     scores: list[float] | None = None
@@ -170,7 +170,7 @@ def _by_query(of: Iterable[RankedBatch]) -> Iterator[tuple[str, list[str], list[
 
 
 def _trec_lines(block: RankedBatch, tag: str) -> memoryview:
-    """Return the lines of a block, as bytes: one Arrow array, in which no row is seen by Python."""
+    """Returns the lines of a batch as bytes; Arrow joins them without Python code per row."""
     score = block.left + 1 if block.score is None else block.score
     parts = [
         block.query_ids.take(integers(block.query)),
@@ -180,16 +180,16 @@ def _trec_lines(block: RankedBatch, tag: str) -> memoryview:
         integers(score.astype(np.float64)).cast(pa.string()),
         f"{tag}\n",
     ]
-    # Not through Arrow's CSV writer: that refuses ids with a quotation mark.
+    # Arrow's CSV writer is not used, since it refuses ids with a quotation mark.
     lines = pc.binary_join_element_wise(*parts, " ")
     return memoryview(lines.buffers()[2])[: np.frombuffer(lines.buffers()[1], np.int32)[len(lines)]]
 
 
 def _refuse_blank(ids: pa.Array, what: str) -> None:
-    """Raises UsageError for an id that is empty or holds white space of any script."""
+    """Raises UsageError for an id that is empty or contains white space of any script."""
     offsets = np.frombuffer(ids.buffers()[1], np.int32)[ids.offset : ids.offset + len(ids) + 1]
     data = np.frombuffer(ids.buffers()[2] or b"", np.uint8)[offsets[0] : offsets[-1]]
-    if (data < 0x80).all():  # a tenth of the time that a regular expression takes
+    if (data < 0x80).all():  # takes a tenth of the time of a regular expression
         blank = (data == ord(" ")) | (data - ord("\t") < 5)
         found = bool(blank.any()) or bool((offsets[1:] == offsets[:-1]).any())
     else:
