@@ -1,1 +1,1 @@
-"""Answers of readers and judges over what was retrieved, and their scores."""
+"""Answers of reader models over retrieved documents, and their scores."""

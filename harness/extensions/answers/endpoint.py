@@ -1,4 +1,4 @@
-"""An OpenAI-compatible endpoint: its address and key, and what was used there."""
+"""An OpenAI-compatible endpoint: its address and key, and a meter of its use."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ OPENAI = "https://api.openai.com/v1"
 
 @dataclass
 class Meter:
-    """Calls and tokens since the start, as the endpoint itself counts them (`usage`)."""
+    """Calls and tokens since the start, from the endpoint's `usage` fields."""
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     embedding_calls: int = 0
     embedded_tokens: int = 0
-    without_usage: int = 0  # answers that do not say what they cost
+    without_usage: int = 0  # responses without `usage`
     models: dict[str, dict[str, int]] = field(default_factory=dict)
     _lock: Lock = field(default_factory=Lock, repr=False)
     _refused: local = field(default_factory=local, repr=False)
 
     def report(self) -> dict[str, object]:
-        """The counts, and those of each model; `calls_without_usage` only where the tokens are
-        known to be too few."""
+        """Returns the counts, in total and by model; includes `calls_without_usage` only if some
+        responses had no `usage`, so that the token counts are too low."""
         counts: dict[str, object] = {
             "calls": self.calls,
             "prompt_tokens": self.prompt_tokens,
@@ -49,21 +49,21 @@ class Meter:
         return counts
 
     def seen(self, response: Any) -> None:
-        """An event hook of an HTTP client, called with each response."""
+        """Response hook of an HTTP client: counts a response."""
         response.read()
         self._count(response)
 
     def sent(self, request: Any) -> None:
-        """An event hook of an HTTP client, called with each request.
+        """Request hook of an HTTP client: excludes rate-limit waits from the measured latency.
 
-        What passed since a refusal for its rate was not the system's time.
+        The time since a response with status 429 is not the system's own.
         """
         refused, self._refused.at = getattr(self._refused, "at", None), None
         if refused is not None:
             current().exclude(perf_counter() - refused)
 
     async def seen_async(self, response: Any) -> None:
-        """The same for an asynchronous client."""
+        """Response hook of an asynchronous client."""
         await response.aread()
         self._count(response)
 
@@ -71,11 +71,11 @@ class Meter:
         if response.status_code == 429:
             self._refused.at = perf_counter()
         if not response.is_success:
-            return  # retried by the client, or raised by it
+            return  # retried or raised by the client
         try:
             used = response.json().get("usage")
         except (ValueError, AttributeError):
-            used = None  # not JSON, or no object: whoever asked raises
+            used = None  # not a JSON object: the caller raises
         used = used if isinstance(used, dict) else None
         embedding = response.request.url.path.endswith("/embeddings")
         self.add(used, embedding=embedding, model=_model(response.request))
@@ -106,7 +106,7 @@ class Meter:
 
 
 def _model(request: Any) -> str:
-    """Which model was asked, by the name that whoever asked has for it; empty if unknown."""
+    """Returns the model name in a request; empty if unknown."""
     try:
         return str(json.loads(request.content)["model"])
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -114,12 +114,12 @@ def _model(request: Any) -> str:
 
 
 class Endpoint:
-    """Where the language model is. `base_url` empty: OPENAI_BASE_URL, else OpenAI's own.
+    """Address and key of a language model; `base_url` defaults to OPENAI_BASE_URL, else OpenAI's.
 
-    The key is OPENAI_API_KEY of the environment; a server of one's own may need none. `timeout` is
-    seconds a request, `retries` how often one that failed is sent again, with growing pauses;
-    `option` is how a user names the address.
-    Raises UsageError for an address that is none, and where OpenAI's own has no key.
+    The key is OPENAI_API_KEY of the environment; a local server may need none. `timeout` is in
+    seconds per request, `retries` the number of retries of a failed request, with back-off;
+    `option` is the option that sets the address, for messages.
+    Raises UsageError for an invalid address; `check_key` raises it for OpenAI without a key.
     """
 
     def __init__(
@@ -135,13 +135,13 @@ class Endpoint:
         address = urlsplit(self.base_url)
         if address.scheme not in ("http", "https") or not address.hostname:
             name = option.removeprefix("--param ").rstrip("= ") if base_url else "OPENAI_BASE_URL"
-            said = self.base_url.rpartition("@")[2]  # a password may stand before it
+            said = self.base_url.rpartition("@")[2]  # a password may precede the @
             raise UsageError(
                 f"{name} {said!r} is no address; write http://localhost:11434/v1 or the like"
             )
 
     def check_key(self, what: str) -> None:
-        """Raises UsageError where `what` would ask OpenAI without a key."""
+        """Raises UsageError if the address is OpenAI's and the key is missing."""
         if self.base_url == OPENAI and not os.environ.get("OPENAI_API_KEY"):
             raise UsageError(
                 f"{what} asks {OPENAI} and OPENAI_API_KEY is not set; set it, or name another "
@@ -149,22 +149,22 @@ class Endpoint:
             )
 
     def report(self) -> dict[str, object]:
-        """Where it is, and what was used there."""
+        """Returns the address and the counts of its use."""
         return {"endpoint": self.address, **self.meter.report()}
 
     @property
     def address(self) -> str:
-        """The address, without a password that it may hold."""
+        """The address without user name and password."""
         address = urlsplit(self.base_url)
         return f"{address.scheme}://{address.netloc.rpartition('@')[2]}{address.path}"
 
     @property
     def key(self) -> str:
-        """The key, or a word in its place for servers that need none (the client wants one)."""
+        """The key; a placeholder for servers that need none, as the client requires a value."""
         return from_environment("OPENAI_API_KEY") or "none"
 
     def client(self) -> Any:
-        """An `openai.OpenAI` whose use is counted."""
+        """Creates an `openai.OpenAI` that counts its use."""
         from openai import DefaultHttpxClient, OpenAI
 
         http = DefaultHttpxClient(
@@ -173,7 +173,7 @@ class Endpoint:
         return OpenAI(http_client=http, **self._settings())
 
     def async_client(self) -> Any:
-        """An `openai.AsyncOpenAI` whose use is counted."""
+        """Creates an `openai.AsyncOpenAI` that counts its use."""
         from openai import AsyncOpenAI, DefaultAsyncHttpxClient
 
         http = DefaultAsyncHttpxClient(event_hooks={"response": [self.meter.seen_async]})

@@ -1,4 +1,4 @@
-"""Answers of a report: of readers over a run, beside baselines, with error attribution."""
+"""Report section of answers: readers over a run, baselines, and error attribution."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _OF_TEXTS = ("exact_match", "token_f1", "containment", "abstained")
 
 
 def section(context: ReportContext) -> ReportSection | None:
-    """Return the answers beside the runs of a report, where there are any."""
+    """Returns the section with the answers of a report's runs; None if there are none."""
     folders_of = [answers_of(folder) for folder in context.folders]
     if not any(folders_of):
         return None
@@ -57,8 +57,8 @@ def section(context: ReportContext) -> ReportSection | None:
 
 
 def answers_of(run: Path) -> list[AnswersFolder]:
-    """The folders of answers beside a run that were made of these very rankings, and the
-    baselines of the same readers."""
+    """Returns the folders of answers next to a run that were made from exactly its rankings, and
+    the baselines of the same readers."""
     own, baselines = [], []
     found = [
         AnswersFolder(path.parent) for path in sorted(run.parent.glob("*.answers/answers.json"))
@@ -80,12 +80,12 @@ def answers_of(run: Path) -> list[AnswersFolder]:
 
 
 def _kind(one: AnswersFolder) -> tuple[str, str]:
-    """What must be equal for answers to stand beside each other: questions and reader."""
+    """Returns what comparable answers share: the dataset's fingerprint and the reader."""
     return one.record.dataset.fingerprint, reader_of(one.record)
 
 
 def answered(folders: Sequence[AnswersFolder]) -> list[ReaderRow]:
-    """Returns a row a folder: its context, its cost, and the results of every protocol."""
+    """Returns a row per folder: its context, its cost, and the results of every protocol."""
     rows = []
     names = display_names([folder.record for folder in folders])
     for name, folder in zip(names, folders, strict=True):
@@ -141,8 +141,8 @@ def by_question(
 ) -> list[QueryAnswers]:
     """Returns for each folder the answer to every query, its context, and all verdicts.
 
-    Of several repetitions the first. A text is its number, -1 where there is none or none is shown;
-    `failed` are the places of failed answers.
+    Only the first repetition is used. A text is represented by its number, -1 if there is none or
+    it is not shown; `failed` has the positions of failed answers.
     """
     place = {material.dataset.query_ids[row]: at for at, row in enumerate(asked)}
     found = []
@@ -181,8 +181,8 @@ def _verdicts(
     first: Mapping[str, int],
     texts: Texts,
 ) -> Verdicts:
-    """Returns one judge's verdicts of the first answers, with the error classes they imply;
-    a failed answer is wrong."""
+    """Returns one judge's verdicts on the first repetition, with the error classes they imply; a
+    failed answer is wrong."""
     record, judged = folder.judgements(name)
     correct: list[bool | None] = [None] * len(place)
     reply = [-1] * len(place)

@@ -1,4 +1,4 @@
-"""Semantic accuracy of a run, beside its numbers by ids, and of plain lists of texts."""
+"""Semantic accuracy of a run, compared with its scores by ids, and of plain lists of texts."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ KS = (1, 5, 10)
 
 
 def minilm() -> SimilarityModel:
-    """Return the packaged all-MiniLM-L6-v2, with its cache; texts are cut at 256 word pieces.
+    """Returns the packaged all-MiniLM-L6-v2, with its cache; texts are cut at 256 word pieces.
 
-    Raises UsageError, with the command that helps, where it is not installed.
+    Raises UsageError, with the command to install it, if it is missing.
     """
     from harness.extensions.dense.embedder import Embedder
     from harness.extensions.dense.minilm import PACKAGED, LightEncoder, need_minilm
@@ -65,15 +65,14 @@ def semantic_accuracy(
     model: str = "",
     haystack: Sequence[str] | None = None,
 ) -> SemanticAccuracy:
-    """Return how similar what was retrieved is to what should have been, by vectors of texts.
+    """Measures the similarity of retrieved to expected texts, by cosines of text vectors.
 
-    `retrieved_texts` has a list of texts, best first, for each query, `gold_texts` the texts that
-    should be found; a query without any is left out. `embed` gives vectors of shape (texts,
-    dimension), and `model` says whose they are; by default MiniLM's. The random baseline is
-    what random texts of `haystack` score, by default of everything that was retrieved. The
-    metrics are those of harness/extensions/answers/semantic/accuracy.py. It is no substitute for
-    recall by ids. Raises UsageError for other shapes and for a threshold that is not above 0 and at
-    most 1.
+    `retrieved_texts` has a list of texts, best first, for each query, `gold_texts` the expected
+    texts; a query without expected texts is excluded. `embed` returns vectors of shape (texts,
+    dimension), and `model` is the name of its model; the default is MiniLM. The random baseline is
+    the score of random texts of `haystack`, by default of all retrieved texts. The metrics are
+    those of harness/extensions/answers/semantic/accuracy.py. No substitute for recall by ids.
+    Raises UsageError for invalid shapes, and for a threshold that is not above 0 and at most 1.
     """
     if isinstance(k, bool) or not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be a whole number, 1 or more, not {k!r}")
@@ -107,13 +106,13 @@ def semantic_of_run(
     choices: Choices,
     threshold: float,
 ) -> tuple[SemanticResult, pa.Table]:
-    """Return the `semantic` section of scores.json, and the values of each query.
+    """Returns the `semantic` section of scores.json, and the values of each query.
 
-    What stands in a place of a ranking is the text that the system returned there, or else that of
-    the document. Gold texts are those of the documents of the default answer key; pieces of
-    evidence are counted as recall counts them. A query counts that was asked and has evidence with
-    a text, whether or not its texts could be resolved to documents; a failed one counts 0. Raises
-    UsageError where the model is missing and for a threshold that is none.
+    The text at each rank is the one that the system returned, else that of the document. Gold texts
+    are those of the relevant documents in the default qrels; evidence items are counted as for
+    recall. A query counts if it was asked and has evidence with a text, whether or not its texts
+    could be resolved to documents; a failed query counts 0. Raises UsageError if the model is
+    missing or the threshold is invalid.
     """
     record = run.record
     depth = record.settings.k
@@ -158,7 +157,7 @@ def semantic_of_run(
 
 
 def _texts_of_documents(dataset: Dataset, rankings: Any, deepest: int) -> list[list[str]]:
-    """Return the text in each place of each query's ranking; blank for an unknown document."""
+    """Returns the text at each rank of each query's ranking; blank for an unknown document."""
     resolved = resolve(rankings, dataset)
     top = np.flatnonzero(resolved.rank <= deepest)
     row = resolved.row[top]
@@ -172,8 +171,8 @@ def _texts_of_documents(dataset: Dataset, rankings: Any, deepest: int) -> list[l
 
 
 def _texts_of_hits(dataset: Dataset, run: RunFolder, depth: int, deepest: int) -> list[list[str]]:
-    """Return the same where the system returned texts; one of several documents has their
-    places."""
+    """Returns the same for a system that returned texts; a text of several documents is repeated
+    at the rank of each."""
     returned: list[list[str]] = [[] for _ in range(dataset.n_queries)]
     for query, mine in by_query(read_hits(dataset, run.hits)):
         for row in expand(mine, depth)[0][:deepest]:
@@ -187,7 +186,7 @@ def _texts_of_hits(dataset: Dataset, run: RunFolder, depth: int, deepest: int) -
 def _asked(
     dataset: Dataset, returned: Sequence[Sequence[str]], counted: npt.NDArray[np.bool_]
 ) -> list[Asked]:
-    """Return what is compared, of every query; no gold text where the query does not count."""
+    """Returns returned and gold texts by query; no gold texts for a query that does not count."""
     judged = dataset.qrels()
     relevant = np.flatnonzero((judged.grade >= 1) & counted[judged.query])
     ends = np.searchsorted(judged.query[relevant], np.arange(dataset.n_queries + 1))
@@ -210,7 +209,7 @@ def _template(
     missing: str,
     found: SemanticAccuracy,
 ) -> str:
-    """Returns the signature that this run's semantic numbers share; `match` has threshold and
+    """Returns the signature template of this run's semantic scores; `match` names threshold and
     model."""
     m = dataset.manifest
     ids = [dataset.query_ids[i] for i in np.flatnonzero(counted)]
@@ -235,8 +234,8 @@ def _template(
 def _table(
     dataset: Dataset, counted: npt.NDArray[np.bool_], columns: dict[str, Values]
 ) -> pa.Table:
-    """Return one row a query that counts: its id, ability, and every value; null where it has
-    none."""
+    """Returns a row per counted query: its id, ability, and every value; null without a
+    value."""
     rows = np.flatnonzero(counted)
     return pa.table(
         {

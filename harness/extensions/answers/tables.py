@@ -1,4 +1,4 @@
-"""Answers as tables of text: a row per system and baseline, by ability, and error attribution."""
+"""Text tables of answers: a row per system and baseline, by ability, and error attribution."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ _BESIDE = {
 
 @dataclass(frozen=True)
 class AnsweredTables:
-    """A folder of answers that was scored."""
+    """A scored folder of answers."""
 
     folder: Path
     name: str
-    """The name of the system or baseline, with the size of its context where two have one name."""
+    """The name of the system or baseline, with the context size if the name is not unique."""
     record: AnswersRecord
     scores: ScoreReport
 
     @classmethod
     def read(cls, folders: Sequence[Path]) -> list[AnsweredTables]:
-        """Raises UsageError for what is no folder of answers."""
+        """Reads scored folders. Raises UsageError for a folder without answers."""
         records = [AnswersFolder(folder).record for folder in folders]
         return [
             cls(folder, name, record, read_scores_by_query(folder)[0])
@@ -56,21 +56,21 @@ class AnsweredTables:
 
     @property
     def results(self) -> dict[str, ProtocolResult]:
-        """Its results, by protocol."""
+        """Results by protocol."""
         return {one.protocol: one for one in self.scores.protocols}
 
     def overall(self, protocol: str) -> Mapping[str, MetricResult]:
-        """The results of a protocol over all questions; empty where it was not scored."""
+        """Returns a protocol's results over all questions; empty if it was not scored."""
         return self.results[protocol].overall if protocol in self.results else {}
 
     @property
     def judges(self) -> list[str]:
-        """Protocols of the judges that judged it."""
+        """Protocols of the judges of these answers."""
         return [name for name in self.results if name.startswith("judge:")]
 
 
 def leading(one: AnsweredTables) -> tuple[str, str]:
-    """The protocol and metric that answers are read by: the last judge's, LoCoMo's, else F1."""
+    """Returns the main protocol and metric: the last judge's, LoCoMo's, else token F1."""
     if one.judges:
         return one.judges[-1], "accuracy"
     official = "locomo-answers" in one.results
@@ -78,8 +78,8 @@ def leading(one: AnsweredTables) -> tuple[str, str]:
 
 
 def overview(answered: Sequence[AnsweredTables]) -> str:
-    """A line a system: what it was shown and what came, over all questions; where some failed, a
-    line of the others too."""
+    """Formats a row per system with its context, cost and metrics over all questions; if some
+    answers failed, adds a row of the answered questions."""
     judges = list(dict.fromkeys(name for one in answered for name in one.judges))
     official = any("locomo-answers" in one.results for one in answered)
     heads = ["", "context tokens", "USD", "n", *(name.replace("_", " ") for name in _TEXT)]
@@ -113,7 +113,7 @@ def overview(answered: Sequence[AnsweredTables]) -> str:
 
 
 def by_ability(answered: Sequence[AnsweredTables]) -> str:
-    """The leading number of each system by ability, with n once."""
+    """Formats the main metric of each system by ability, with n."""
     protocol, metric = leading(answered[0])
     parts = ["all", *map(str, Ability)]
     found = [
@@ -133,7 +133,7 @@ def by_ability(answered: Sequence[AnsweredTables]) -> str:
 
 
 def error_attribution(answered: Sequence[AnsweredTables]) -> str:
-    """Shows the error attribution of each system, by its last judge; empty without a judge or a
+    """Formats the error attribution of each system, by its last judge; empty without a judge or a
     known context."""
     where: list[list[str]] = []
     beside: list[list[str]] = []
@@ -153,7 +153,7 @@ def error_attribution(answered: Sequence[AnsweredTables]) -> str:
 
 
 def judged(answered: Sequence[AnsweredTables]) -> str:
-    """Who judged, and what of it was no verdict; empty where nobody did."""
+    """Formats the judges, with undecided and failed judgements and human agreement."""
     found: dict[str, list[JudgementCounts]] = {}
     for one in answered:
         for values in (one.scores.judges or {}).values():
@@ -172,7 +172,7 @@ def judged(answered: Sequence[AnsweredTables]) -> str:
 
 
 def _human_agreement(one: AnsweredTables) -> Iterator[str]:
-    """Describes how each judge agrees with human labels of the same answers."""
+    """Formats the agreement of each judge with human labels of the same answers."""
     for judge, values in (one.scores.judge_agreement or {}).items():
         found = convert(values, JudgeAgreement, str(one.folder))
         yield (
@@ -188,7 +188,7 @@ def _human_agreement(one: AnsweredTables) -> Iterator[str]:
 
 
 def repeated(answered: Sequence[AnsweredTables]) -> str:
-    """What repetitions show, by the leading protocol of each system; empty without any."""
+    """Formats the variance of repetitions, by the main protocol of each system; empty without."""
     lines = []
     for one in answered:
         if found := (one.scores.repeats or {}).get(leading(one)[0]):
@@ -225,7 +225,7 @@ _ONLY = "answered only"
 def _rows(
     name: str, results: Sequence[MetricResult | None], show: Callable[[MetricResult | None], str]
 ) -> list[list[str]]:
-    """Returns the row of a system, and below it that of its answered questions, where some
+    """Returns the row of a system, followed by that of its answered questions if some
     failed."""
     rows = [[name, *map(show, results)]]
     if any(map(_only, results)):
@@ -234,7 +234,7 @@ def _rows(
 
 
 def _only(result: MetricResult | None) -> MetricResult | None:
-    """Returns the mean over the answered questions; None where none failed."""
+    """Returns the mean over the answered questions; None if no answer failed."""
     if result is None or result.answered_only is None:
         return None
     return MetricResult(value=result.answered_only.value, n=result.answered_only.n)
@@ -245,7 +245,7 @@ def _value(result: MetricResult | None) -> str:
 
 
 def _between(result: MetricResult | None) -> str:
-    """`0.8125 [0.750, 0.861] of 96`."""
+    """Formats as `0.8125 [0.750, 0.861] of 96`."""
     if result is None or result.value is None:
         return "-"
     interval = result.interval

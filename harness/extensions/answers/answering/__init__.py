@@ -1,6 +1,6 @@
-"""From what was retrieved to what was answered: a reader, its judges, and what they cost.
+"""Generates answers with a reader model, judges them, and records what both cost.
 
-A reader model is shown what a run returned, and answers (`answer`); a judge says of each answer
-whether it is right (`judge`). Both ask an endpoint through `client`, which pays for no call twice.
-Nothing here is imported by a run, and the packages that it needs come with the extra [answers].
+A reader model answers each question from the results of a run (`answer`); a judge model decides
+whether each answer is correct (`judge`). Both call an endpoint through `client`, which caches
+replies, so no call is paid for twice. Runs import nothing from here; install the extra [answers].
 """

@@ -65,12 +65,12 @@ BASELINE_NAMES: dict[str, str] = {
     "random": "random documents",
     "evidence": "evidence only",
 }
-"""The names of baselines in tables."""
+"""Display names of baselines in tables."""
 
 
 @dataclass(frozen=True)
 class AnswerPlan:
-    """What a reader is asked: with the run's results and with `baselines`, `repeat` times each."""
+    """Conditions and settings: the run's results and `baselines`, `repeat` calls per question."""
 
     limits: ContextLimits = field(default_factory=ContextLimits)
     baselines: tuple[Baseline, ...] = ()
@@ -97,7 +97,7 @@ class ConditionCalls:
 
 @dataclass(frozen=True)
 class AnswerJob:
-    """A run, and how its questions are asked."""
+    """A run, its dataset, and the reader, endpoint and plan to answer its questions with."""
 
     run: Path
     dataset: Dataset
@@ -106,14 +106,14 @@ class AnswerJob:
     plan: AnswerPlan
 
     def conditions(self) -> Iterator[ConditionCalls]:
-        """Yields the calls of the run and of each baseline. Raises UsageError for a dataset without
-        texts and for a baseline that is impossible."""
+        """Yields the calls for the run, then for each baseline. Raises UsageError for a dataset
+        without texts and for an unsupported baseline."""
         require_texts(self.dataset)
         builder = ContextBuilder(self.dataset, self.plan.limits)
         retrieved = builder.retrieved(self.run)
         if not retrieved:
             raise UsageError(f"{self.run}: no question was answered without an error")
-        for name in self.plan.baselines:  # fails before anything is paid
+        for name in self.plan.baselines:  # fails before any call is paid for
             builder.baseline(name, [])
         for condition in (RETRIEVED, *self.plan.baselines):
             contexts = retrieved
@@ -130,7 +130,7 @@ class AnswerJob:
             yield ConditionCalls(condition, in_order, prompts, calls)
 
     def _call(self, prompt: Prompt, repeat: int) -> Call:
-        """Returns a call; repetitions have seeds of their own."""
+        """Builds a call; each repetition has its own seed."""
         params = dict(prompt.params)
         if self.plan.temperature is not None:
             params["temperature"] = self.plan.temperature
@@ -142,9 +142,9 @@ class AnswerJob:
 def answer(job: AnswerJob, out: Path) -> list[Path]:
     """Asks all questions, and writes a folder of answers for the run and for each baseline.
 
-    Replies are cached as they arrive, so an interrupted command resumes when it is run again.
-    Raises UsageError and RunError as `ModelClient.complete`.
-    """
+    Replies are cached as they arrive; running an interrupted command again resumes it. A baseline
+    without any answer is skipped. Raises UsageError and RunError like `ModelClient.complete`, and
+    RunError if no question of the run was answered."""
     client = ModelClient(job.options, home())
     folders = []
     try:
@@ -157,7 +157,7 @@ def answer(job: AnswerJob, out: Path) -> list[Path]:
                 reason = f"no question was answered, first: {table['error'][0].as_py()}"
                 if asked.condition == RETRIEVED:
                     raise RunError(reason)
-                # A baseline may be too long for a small model; the others are not affected.
+                # A baseline may be too long for a small model; other conditions are unaffected.
                 name = BASELINE_NAMES[asked.condition]
                 _log.warning(f"note: {name}: excluded: {reason}")
                 continue
@@ -209,8 +209,8 @@ def _record(
 
 
 def _folder(job: AnswerJob, asked: ConditionCalls, record: AnswersRecord, out: Path) -> Path:
-    """Returns the folder of the answers of one condition; baselines that do not depend on the run
-    share one among runs."""
+    """Returns the folder for the answers of one condition. Baselines that do not depend on the run
+    are shared by all runs."""
     ids = sorted(job.dataset.query_ids[prompt.query] for prompt in asked.prompts)
     identity = {
         "settings": to_plain(record.settings),
@@ -246,7 +246,7 @@ def _table(job: AnswerJob, asked: ConditionCalls, responses: Sequence[ModelRespo
 
 
 def _answer_of(reply: ChatReply, reader: Reader) -> tuple[str, str | None]:
-    """Returns the text of a reply without reasoning, and why it is no answer."""
+    """Returns the text of a reply without reasoning, and the reason if it is not an answer."""
     if reply.error is not None:
         return "", reply.error
     text = without_reasoning(reply.text)
@@ -258,7 +258,7 @@ def _answer_of(reply: ChatReply, reader: Reader) -> tuple[str, str | None]:
 def _note_replies(
     asked: ConditionCalls, responses: Sequence[ModelResponse], table: pa.Table
 ) -> None:
-    """Notes how many replies contain reasoning, and how many are scored although truncated."""
+    """Logs how many replies contain reasoning, and how many truncated replies are scored."""
     replies = [one.reply for one in responses]
     reasoning = sum(has_reasoning(one.text) for one in replies)
     truncated = sum(
@@ -274,7 +274,7 @@ def _note_replies(
 
 
 def answer_counts(table: pa.Table, asked: int) -> AnswerCounts:
-    """Counts answers and failed ones, with the ten most common reasons."""
+    """Counts answers and failed answers, with the ten most common reasons of failure."""
     reasons = Counter(table["error"].drop_null().to_pylist())
     return AnswerCounts(
         asked=asked,
@@ -296,15 +296,15 @@ def context_columns(dataset: Dataset, context: Context) -> dict[str, list[str] |
 
 
 def mean_tokens(contexts: Sequence[Context]) -> float:
-    """Returns the mean number of tokens of contexts."""
+    """Returns the mean token count of contexts; 0 without any."""
     return sum(context.tokens for context in contexts) / max(1, len(contexts))
 
 
 def response_models(responses: Sequence[ModelResponse]) -> list[str]:
-    """Returns the models that answered, as the endpoint names them."""
+    """Returns the distinct model names that the endpoint reported."""
     return sorted({one.reply.model for one in responses if one.reply.model})
 
 
 def now() -> str:
-    """Returns the time in UTC, in ISO 8601."""
+    """Returns the current time in UTC, in ISO 8601 with milliseconds."""
     return datetime.now(UTC).isoformat(timespec="milliseconds")

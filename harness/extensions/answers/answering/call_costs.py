@@ -1,4 +1,4 @@
-"""What calls of a model cost, and a budget that concurrent calls share."""
+"""Cost of model calls, and a budget shared by concurrent calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ MODEL_PRICES: Prices = {
     "gpt-4.1-nano": {"prompt_tokens": 0.1, "completion_tokens": 0.4},
     "gpt-3.5-turbo": {"prompt_tokens": 0.5, "completion_tokens": 1.5},
 }
-"""Prices that OpenAI listed in 2025. Prices change; `--prices` overrides them."""
+"""OpenAI's list prices of 2025. Prices change; `--prices` overrides them."""
+"""Returns `prices` merged with MODEL_PRICES; `prices` takes precedence."""
 
 
 def with_model_prices(prices: Prices) -> Prices:
@@ -26,7 +27,7 @@ def with_model_prices(prices: Prices) -> Prices:
 
 
 def calls_usd(model: str, calls: int, prompt: int, completion: int, prices: Prices) -> float | None:
-    """Return what calls with so many tokens cost in US dollars; None if one of the two kinds has no
+    """Returns the cost of calls in US dollars; None if prompt or completion tokens have no
     price."""
     of_prompt = price_of(f"prompt_tokens@{model}", prices)
     of_completion = price_of(f"completion_tokens@{model}", prices)
@@ -37,24 +38,23 @@ def calls_usd(model: str, calls: int, prompt: int, completion: int, prices: Pric
 
 
 class CallBudget(Budget):
-    """Keeps the cost of concurrent calls below a limit; safe for threads.
+    """Keeps the cost of concurrent calls below a limit. Thread-safe.
 
-    A caller reserves the most that a call can cost before the call, and settles what it did cost
-    afterwards.
+    A caller reserves an upper bound of the cost before the call and settles the real cost after it.
     """
 
     def __init__(self, limit: float | None) -> None:
         super().__init__(limit)
         self._reserved = 0.0
-        self._open = 0  # reservations; their sum in floats need not return to 0
+        self._open = 0  # reservations; a float sum may not return to 0
         self._changed = Condition()
         self._exhausted = False
 
     def reserve(self, amount: float) -> None:
-        """Reserves an amount, waiting for open reservations to settle where necessary.
+        """Reserves an amount; waits for open reservations to settle if necessary.
 
-        Raises BudgetExceededError if the amount is too high even without them; afterwards every
-        other amount is refused as well.
+        Raises BudgetExceededError if the amount exceeds the limit even without open reservations;
+        all later reservations then fail too.
         """
         with self._changed:
             while self.exceeded_by(self._reserved + amount):

@@ -1,7 +1,7 @@
-"""Client of a model at an OpenAI-compatible endpoint, through the official package.
+"""Client of a model at an OpenAI-compatible endpoint, based on the `openai` package.
 
-Every reply is cached before it is used (`replies`), so that a repeated or restarted command pays
-for no call twice. A call carries its own digest as Idempotency-Key; an endpoint that supports it
+Every reply is cached before it is used (`replies`), so a repeated or restarted command pays for
+no call twice. Each call sends its digest as Idempotency-Key; an endpoint that supports this header
 bills a repeated call once.
 """
 
@@ -41,19 +41,19 @@ _log = logging.getLogger(__name__)
 
 _RETRIED = frozenset({408, 409, 425, 500, 502, 503, 504, 529})
 _REJECTED = frozenset({400, 413, 422})
-"""Statuses of a call that the endpoint rejects: a content filter, or too long a prompt."""
+"""Status codes of rejected calls: content filter, or prompt too long."""
 
 _MESSAGE_OVERHEAD = 16
-"""Upper bound of the tokens around a message: its role and separators."""
+"""Upper bound of the tokens that a message adds to its content: role and separators."""
 
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """How a model is called.
+    """Settings of calls to a model.
 
-    `concurrency` calls at once; `retries` of a failed call, with growing pauses (waiting for a rate
-    limit is no retry); `timeout` in seconds per call; `max_usd` limits the cost in US dollars, by
-    `prices` (and `MODEL_PRICES` of call_costs.py for models without an entry).
+    `concurrency` is the number of parallel calls; `retries` the number of retries of a failed call,
+    with back-off (waiting for a rate limit does not count); `timeout` is in seconds per call;
+    `max_usd` limits the cost in US dollars, by `prices` (and `MODEL_PRICES` of call_costs.py).
     """
 
     model: str
@@ -67,8 +67,8 @@ class RequestOptions:
 
 @dataclass(frozen=True)
 class ModelResponse:
-    """A reply, and whether its call was made now (`new`) or its reply was cached; `sent`: how often
-    it was sent, where replies were lost."""
+    """A reply. `new`: the call was made now, not read from the cache. `sent`: how often the call
+    was sent; more than once if replies were lost."""
 
     reply: ChatReply
     new: bool
@@ -77,8 +77,8 @@ class ModelResponse:
 
 @dataclass(frozen=True)
 class CallEstimate:
-    """Numbers of different calls and of those that are not cached, and the most that these can cost
-    in US dollars; None for a model without a price."""
+    """Number of distinct calls and of those not cached, and an upper bound of the latter's cost in
+    US dollars; None for a model without a price."""
 
     calls: int
     new_calls: int
@@ -86,14 +86,14 @@ class CallEstimate:
 
 
 class ModelClient:
-    """A model at an endpoint. The key is OPENAI_API_KEY of the environment, and never stored."""
+    """A model at an endpoint. The key is read from OPENAI_API_KEY and never stored."""
 
     def __init__(
         self, options: RequestOptions, home: Path, command: str = "harness answer"
     ) -> None:
-        """`home`: the folder of the cache. Raises UsageError for an invalid address or limit, for a
-        limit without a price, if the client package is missing, and if OpenAI's own endpoint has no
-        key."""
+        """`home` is the folder of the cache. Raises UsageError for an invalid address or limit, for
+        a limit without a price, if the client package is missing, or if OpenAI's own endpoint has
+        no key."""
         need(command, "openai")
         if options.concurrency < 1 or options.retries < 0 or not options.timeout > 0:
             raise UsageError(
@@ -111,7 +111,7 @@ class ModelClient:
                 "say it with --prices"
             )
         self._budget = CallBudget(options.max_usd)
-        self._sent: Counter[str] = Counter()  # by key of a call: how often it may have been billed
+        self._sent: Counter[str] = Counter()  # by call key: how often it may have been billed
         self._replies = Replies(home)
         self._client: Any = None
         self.address: str = self._endpoint.address
@@ -123,7 +123,7 @@ class ModelClient:
 
         `on_replies` is called with the number of replies that arrived. Raises RunError if the
         endpoint fails, UsageError if it rejects the key, the address or the model, and
-        BudgetExceededError at the limit; replies that arrived before are cached.
+        BudgetExceededError at the limit; replies received before the error stay cached.
         """
         keys = [call.key(self.address) for call in calls]
         different, times = dict(zip(keys, calls, strict=True)), Counter(keys)
@@ -147,7 +147,7 @@ class ModelClient:
         return CallEstimate(len(different), len(missing), usd)
 
     def usage(self) -> ClientUsage:
-        """Returns the calls and tokens of this process, and US dollars for a model with a price."""
+        """Returns calls and tokens of this process, and their cost for a model with a price."""
         meter = self._endpoint.meter
         return ClientUsage(
             calls=meter.calls,
@@ -158,8 +158,8 @@ class ModelClient:
         )
 
     def usage_of(self, responses: Sequence[ModelResponse]) -> CallUsage:
-        """Sums what calls used, cached ones included, as they were billed: equal calls once, since
-        they are made once, and each as often as it was sent."""
+        """Sums the usage of responses, cached ones included, as billed: a call shared by several
+        responses counts once, and each call as often as it was sent."""
         made = {id(one): one for one in responses}.values()
         replies = [one.reply for one in made for _ in range(one.sent)]
         prompt = sum(reply.prompt_tokens or 0 for reply in replies)
@@ -181,7 +181,7 @@ class ModelClient:
         self._replies.close()
 
     def _request(self, missing: Mapping[str, Call]) -> Iterator[tuple[str, ChatReply]]:
-        """Yields each reply as it arrives. After the first error no new call is made, and calls in
+        """Yields each reply as it arrives. After the first error no new call is made; calls in
         flight are finished and cached."""
         if not missing:
             return
@@ -208,7 +208,7 @@ class ModelClient:
                 for future in done:
                     key = in_flight.pop(future)
                     if (failed := future.exception()) is not None:
-                        # An error of the endpoint tells more than the limit.
+                        # An error of the endpoint is more informative than the exceeded budget.
                         if error is None or isinstance(error, BudgetExceededError):
                             error = failed
                         continue
@@ -225,8 +225,8 @@ class ModelClient:
             raise self._explained(error) from None
 
     def _within_budget(self, key: str, call: Call) -> ChatReply:
-        """Makes one attempt. A call that was sent and not rejected may be billed whether or not its
-        reply arrives, and counts as its reservation without token counts."""
+        """Makes one attempt. A call that was sent and not rejected may be billed even if its reply
+        is lost; without token counts it costs its reservation."""
         import openai
 
         cost = reserved = self._max_cost(call)
@@ -246,14 +246,14 @@ class ModelClient:
         return reply
 
     def _cost(self, prompt: int, completion: int, calls: int = 1) -> float | None:
-        """Returns what so many tokens cost in US dollars; None without a price."""
+        """Returns the cost of tokens in US dollars; None without a price."""
         return calls_usd(self.model, calls, prompt, completion, self._prices)
 
     def _max_cost(self, call: Call) -> float:
         """Returns an upper bound of a call's cost in US dollars; 0 without a price.
 
-        It counts a token per byte of the messages (byte-pair tokens are never shorter) and
-        `max_tokens` of the reply.
+        Counts one token per byte of the messages (byte-pair tokens are never shorter), and
+        `max_tokens` for the reply.
         """
         prompt = sum(len(one.content.encode()) + _MESSAGE_OVERHEAD for one in call.messages)
         limits = (call.params.get(name) for name in ("max_tokens", "max_completion_tokens"))
@@ -281,7 +281,7 @@ class ModelClient:
         return reply
 
     def _explained(self, error: Exception) -> Exception:
-        """Returns the error for the user of a call that failed for good."""
+        """Converts the error of a call that failed permanently into one for the user."""
         import openai
 
         if isinstance(error, RunError | UsageError):
@@ -295,7 +295,7 @@ class ModelClient:
 
 
 class _InvalidReplyError(Exception):
-    """Raised for a response that is no chat completion."""
+    """Raised for a response that is not a chat completion."""
 
 
 def _is_transient(error: Exception) -> bool:
@@ -308,14 +308,14 @@ def _is_transient(error: Exception) -> bool:
 
 
 def _is_filtered(error: Any) -> bool:
-    """Tests whether a call was rejected for its content or length; others may be accepted."""
+    """Tests whether a call was rejected for its content or length; other calls may succeed."""
     message = f"{getattr(error, 'code', '')} {_one_line(error)}".lower()
     words = ("content_filter", "content filter", "content management", "context_length", "context")
     return any(word in message for word in words) or error.status_code == 413
 
 
 def _reply(content: bytes, prompt: Sequence[str]) -> ChatReply:
-    """Reads a chat completion; masks secrets not in the prompt. Raises _InvalidReplyError."""
+    """Decodes a chat completion; masks secrets not in the prompt. Raises _InvalidReplyError."""
     try:
         completion = decode(content, ChatCompletion, "reply")
         choice = completion.choices[0]
@@ -336,9 +336,9 @@ def _reply(content: bytes, prompt: Sequence[str]) -> ChatReply:
 
 
 def _text_and_refusal(message: ResponseMessage) -> tuple[str, str]:
-    """Returns the text of a message, its parts joined, and why the model refuses to answer.
+    """Returns the joined text parts of a message, and the model's reason to refuse an answer.
 
-    Parts of other types, such as reasoning, are left out. Raises _InvalidReplyError."""
+    Skips parts of other types, such as reasoning. Raises _InvalidReplyError."""
     content = [] if message.content is None else message.content
     parts = content if isinstance(content, list) else [content]
     texts, refusals = [], [message.refusal]
@@ -355,14 +355,14 @@ def _text_and_refusal(message: ResponseMessage) -> tuple[str, str]:
 
 
 def _token_count(value: object) -> int | None:
-    """Returns a count of tokens; None for another value, or one beyond an int32 column."""
+    """Returns a token count; None for any other value, or one that exceeds int32."""
     if not isinstance(value, int) or isinstance(value, bool):
         return None
     return value if 0 <= value < 2**31 else None
 
 
 def _one_line(error: Exception) -> str:
-    """Returns the message of an error in one line, with keys and addresses masked."""
+    """Returns an error message in one line, with keys and addresses masked."""
     body = getattr(error, "body", None)
     message = body.get("message") if isinstance(body, dict) else None
     return masked(" ".join(str(message or error).split()))[:300]

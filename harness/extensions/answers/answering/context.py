@@ -1,8 +1,8 @@
-"""Builds the context that a reader is shown for each question: from a run, or a baseline.
+"""Builds the context of each question for the reader, from a run or a baseline.
 
-Baselines tell what the number of a system is worth: no context, the newest documents of the
-haystack, random documents (as many as the run returned), and the evidence alone, which is the best
-that retrieval can do. Every context is cut to the same token budget (`words+marks`, see
+Baselines put a system's score into perspective: no context, the newest documents of the
+haystack, random documents (as many as the run returned), and the evidence alone, which is the
+upper bound of retrieval. Every context is cut to the same token budget (`words+marks`, see
 scoring/tokens).
 """
 
@@ -31,7 +31,7 @@ from harness.scoring.tokens import TokenCounts, text_tokens
 
 RETRIEVED: Literal["retrieved"] = "retrieved"
 DEFAULT_WINDOW = 8000
-"""Tokens of the newest documents where neither window nor budget is given."""
+"""Token limit of the newest documents if neither window nor budget is given."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Context:
 @dataclass(frozen=True)
 class ContextLimits:
     """Limits of a context: the first `k` items (None: all) that fit into `budget` tokens (None: no
-    limit); `window` tokens of the newest documents."""
+    limit); `window` is the token limit of the newest documents."""
 
     k: int | None = None
     budget: int | None = None
@@ -76,7 +76,7 @@ class ContextLimits:
 
     @property
     def newest(self) -> int:
-        """Returns the tokens of the newest documents."""
+        """Returns the token limit of the newest documents."""
         return self.window or self.budget or DEFAULT_WINDOW
 
 
@@ -89,9 +89,9 @@ class ContextBuilder:
         self._stamps = lru_cache(maxsize=1)(self._read_stamps)
 
     def retrieved(self, folder: Path) -> list[Context]:
-        """Builds a context from a run for each question that it was asked; empty where it failed.
+        """Builds the context of each question of a run; empty for a question that failed.
 
-        Nothing where it failed on all of them.
+        Returns no contexts if all questions failed.
         """
         run = RunFolder(folder)
         known = asked_in(run, self._dataset)
@@ -141,7 +141,7 @@ class ContextBuilder:
         return found
 
     def _texts(self, run: RunFolder) -> dict[int, tuple[ContextItem, ...]]:
-        """Reads the system's own texts; a hit without one has the texts of its documents."""
+        """Reads the system's own texts; a hit without text gets the texts of its documents."""
         found: dict[int, list[ContextItem]] = {}
         hits = [
             hit
@@ -162,7 +162,7 @@ class ContextBuilder:
         return {query: tuple(items) for query, items in found.items()}
 
     def _cut(self, query: int, items: Sequence[ContextItem]) -> Context:
-        """Takes the longest prefix within the limits."""
+        """Returns the longest prefix of the items within the limits."""
         included, tokens = [], 0
         for item in items[: self._limits.k]:
             tokens += item.tokens
@@ -181,7 +181,7 @@ class ContextBuilder:
         return Context(query, tuple(self.items(query, fits.tolist())))
 
     def _random(self, retrieved: Context, seed: int) -> Context:
-        """Draws as many documents as `retrieved` has items; the question's id seeds the draw."""
+        """Draws as many documents as `retrieved` has items, seeded by `seed` and query id."""
         query, n = retrieved.query, len(retrieved.items)
         rows = self._dataset.haystack_rows(int(self._dataset.query_haystack[query]))
         text = f"{seed} {self._dataset.query_ids[query]}".encode()
@@ -190,7 +190,7 @@ class ContextBuilder:
         return self._cut(query, tuple(self.items(query, rows[chosen].tolist())))
 
     def items(self, query: int, rows: Sequence[int]) -> Iterator[ContextItem]:
-        """Yields documents as they are in the question's haystack."""
+        """Yields documents with their timestamps in the question's haystack."""
         if not rows:
             return
         at = np.array(rows, np.int32)

@@ -1,10 +1,10 @@
-"""Imports answers that a system gave itself, with their judgements, as a folder of answers.
+"""Imports answers that a system generated itself, with their judgements, as a folder of answers.
 
-| format | a record |
+| format | record |
 |---|---|
 | longmemeval | `question_id`, `hypothesis`; `autoeval_label` in the output of the official script |
 | locomo | conversations with `sample_id` and `qa`, each with a field that ends in `prediction` |
-| mem0 | conversations by position, each a list of `question`, `response` and maybe `llm_score` |
+| mem0 | conversations by position, each a list of `question`, `response`, optional `llm_score` |
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from harness.runs.folder.published import Joined, counted_notes, join
 from harness.runs.folder.run_folder import RunFolder, dataset_ref, folder_name
 
 _LONG = 60
-"""Characters from which on an answer that is a document's text is no coincidence."""
+"""Length in characters from which an answer equal to a document's text is no coincidence."""
 _RETRIEVED = "retrieved_sessions"
 
 Text = str | int | float
@@ -77,7 +77,7 @@ class LongMemEvalAnswer(Record, forbid_unknown_fields=False):
 
 
 class LoCoMoAnswers(Record, forbid_unknown_fields=False):
-    """A conversation of LoCoMo with predictions; their field is named after the model."""
+    """A conversation of LoCoMo with predictions in a field named after the model."""
 
     sample_id: str
     qa: list[dict[str, object]]
@@ -93,7 +93,7 @@ class Mem0Answer(Record, forbid_unknown_fields=False):
 
 @dataclass(frozen=True)
 class ImportedAnswer:
-    """An answer: its question, its text (None if there is none), and a judge's verdict on it."""
+    """An answer: its question, its text (None if missing), and a judge's verdict on it."""
 
     question: QuestionRef
     text: str | None
@@ -136,9 +136,9 @@ def import_answers(
     repeats: str = "latest",
     strict: bool = False,
 ) -> Path:
-    """Imports a file of answers and its judgements as a folder of answers; warns of anomalies.
+    """Imports answers and judgements from a file as a folder of answers; warns of anomalies.
 
-    Null and empty answers are failed ones.
+    Null and empty answers count as failed.
     Raises UsageError for an unknown format, for a file without a question of the dataset, and, if
     `strict`, for every anomaly.
     """
@@ -189,10 +189,10 @@ def import_answers(
 
 
 def import_own_answers(run: Path, dataset: Dataset, out: Path) -> Path:
-    """Writes the answers that the system of a run gave itself, with the results of the run as
-    their context. A question that the run failed on has a failed answer.
+    """Writes the answers that the system of a run gave itself, with the run's results as context.
+    A question without a result in the run has a failed answer.
 
-    Raises UsageError if it gave none.
+    Raises UsageError if the system gave no answers.
     """
     path = RunFolder(run).said
     if not path.is_file():
@@ -251,7 +251,7 @@ def _write_judgements(
     judge: str,
     imported: ImportedAnswersFile,
 ) -> None:
-    """Writes the judgements of one judge; a failed answer is wrong, unless another judged it."""
+    """Writes the judgements of one judge; failed answers are wrong, unless another judged them."""
     rows = [
         {
             "query": dataset.query_ids[row],
@@ -310,7 +310,7 @@ def _text(value: Text | None) -> str | None:
 
 
 def _reasoning(texts: Sequence[str | None]) -> list[str]:
-    """Returns a note if answers contain a model's reasoning, which imports do not change."""
+    """Returns a note if answers contain a model's reasoning, which is not removed."""
     n = sum(text is not None and has_reasoning(text) for text in texts)
     return [f"{n} answers contain reasoning (<think>), and are scored with it"] if n else []
 
@@ -328,7 +328,7 @@ def _anomalies(joined: Joined, dataset: Dataset, repeats: str) -> list[str]:
 
 
 def _retrieved_texts(answers: Mapping[int, ImportedAnswer], dataset: Dataset) -> list[str]:
-    """Returns a note if most answers are texts of the documents, and so what was retrieved."""
+    """Returns a note if at least half of the answers are document texts, and so were retrieved."""
     if dataset.manifest.ids_only:
         return []
     documents: dict[int, list[str]] = {}  # texts of one haystack at a time

@@ -1,7 +1,7 @@
-"""Judges: they put an answer and its reference to a model, and read a verdict from the reply.
+"""Judges: build the prompt for an answer and its reference, and parse the verdict from the reply.
 
-`plain` is built in, `longmemeval-official` is LongMemEval's, and the path of a TOML file is a
-user's own (`templates`). A reply that says neither yes nor no is counted as undecided, never as no.
+`plain` is built in, `longmemeval-official` is LongMemEval's own, and the path of a TOML file
+selects a user's template (`templates`). A reply without yes or no is undecided, never no.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from harness.schema import Ability, Query
 
 JUDGES = ("plain", "longmemeval-official")
 OFFICIAL_MODEL = "gpt-4o-2024-08-06"
-"""The one model whose judgements LongMemEval's own script accepts."""
+"""The only model that LongMemEval's own script accepts as a judge."""
 
 JudgePrompt = tuple[tuple[ModelMessage, ...], Mapping[str, object]]
 """Messages and parameters of a call."""
 
 
 class Judge(Protocol):
-    """A judge. `name` and `version` identify its protocol, which another model changes; `signature`
+    """A judge. `name` and `version` identify its protocol, which includes the model; `signature`
     names the model and the prompt."""
 
     name: str
@@ -55,8 +55,8 @@ class Judge(Protocol):
 
 
 def make_judge(name: str, dataset: Dataset, model: str, source: Path | None = None) -> Judge:
-    """Returns the judge of a name or of a template file, asking `model`. `source`: a clone of the
-    authors' repository. Raises UsageError for an unknown name and an invalid template."""
+    """Creates a judge by name or from a template file, for `model`. `source` is a clone of the
+    authors' repository. Raises UsageError for an unknown name or an invalid template."""
     if name == "longmemeval-official":
         return LongMemEvalJudge(dataset, model, source)
     built_in = built_in_template("judge", name)
@@ -70,7 +70,7 @@ def make_judge(name: str, dataset: Dataset, model: str, source: Path | None = No
 
 
 class TemplateJudge:
-    """A judge of a template file; it reads replies without a model's reasoning."""
+    """A judge defined by a template file; it strips reasoning from replies."""
 
     def __init__(self, path: Path, dataset: Dataset, model: str) -> None:
         self._template = template = read_template(path, JudgeTemplate)
@@ -84,7 +84,7 @@ class TemplateJudge:
         self._incorrect = re.compile(template.incorrect)
 
     def prompt(self, query: int, answer: str) -> JudgePrompt:
-        """Fills in the template, or its prompt for unanswerable questions where it has one."""
+        """Fills in the template, or its variant for unanswerable questions if it has one."""
         question = self._dataset.query(query)
         template = self._template
         prompt = template.prompt
@@ -106,9 +106,9 @@ class TemplateJudge:
 
 
 class LongMemEvalJudge:
-    """The judge of evaluate_qa.py: a prompt for each type of question, read from that file.
+    """The judge of evaluate_qa.py, with a prompt per question type that is read from that file.
 
-    Its protocol is called official for the one model that the authors' script accepts.
+    Its protocol is called official only for the model that the authors' script accepts.
     """
 
     def __init__(self, dataset: Dataset, model: str, source: Path | None) -> None:
@@ -135,8 +135,8 @@ class LongMemEvalJudge:
         return (ModelMessage(role="user", content=text),), params
 
     def verdict(self, reply: str) -> bool | None:
-        """Returns True if `yes` is in the reply or in its reasoning, as the script does. A reply
-        with neither yes nor no counts as no there, and is undecided here."""
+        """Returns True if the reply or its reasoning contains `yes`, as in the script. A reply with
+        neither yes nor no counts as no in the script, and is undecided here."""
         text = reply.lower()
         if "yes" in text:
             return True

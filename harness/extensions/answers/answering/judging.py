@@ -1,5 +1,5 @@
-"""Judges the answers of a folder, and scores the folder with all of its judgements; human labels
-are stored beside those of models."""
+"""Judges the answers of a folder and scores the folder with all judgements, human labels
+included."""
 
 from __future__ import annotations
 
@@ -52,11 +52,11 @@ _REMEDY = "make it writable: judgements are kept beside the answers"
 def judge_answers(
     folder: AnswersFolder, dataset: Dataset, judge: Judge, client: ModelClient, repeat: int = 1
 ) -> Path:
-    """Judges every answer of a folder `repeat` times, and writes the judgements beside them.
+    """Judges every answer of a folder `repeat` times, and writes the judgements into the folder.
 
     Replies are cached as they arrive. Failed answers and answers to questions without a reference
     are not judged.
-    Raises UsageError and RunError as `ModelClient.complete`, UsageError for a dataset without
+    Raises UsageError and RunError like `ModelClient.complete`, UsageError for a dataset without
     references, and RunError if every call failed.
     """
     if repeat < 1:
@@ -132,7 +132,7 @@ def write_judgements(
     imported: ImportedAnswersFile | None = None,
     human_labels: HumanLabelSource | None = None,
 ) -> Path:
-    """Writes the judgements of these answers beside them, complete or not at all."""
+    """Writes judgements into the folder of the answers, atomically."""
     import pyarrow.parquet as pq
 
     failed = table.num_rows - table["error"].null_count
@@ -159,7 +159,7 @@ def write_judgements(
 
 
 def score_folder(folder: AnswersFolder, dataset: Dataset) -> ScoreReport:
-    """Scores the answers of a folder, with the judgements of these very answers."""
+    """Scores the answers of a folder, with all judgements of exactly these answers."""
     import pyarrow.parquet as pq
 
     table = folder.table
@@ -183,8 +183,8 @@ def score_folder(folder: AnswersFolder, dataset: Dataset) -> ScoreReport:
 def _agreement(
     dataset: Dataset, answers: pa.Table, verdicts: Sequence[JudgeVerdicts]
 ) -> list[tuple[str, JudgeAgreement]]:
-    """Compares every judge with the human labels of the same answers, without the failed ones;
-    empty without any."""
+    """Compares every judge with the human labels of the same answers, excluding failed answers;
+    empty without human labels."""
     human = next((one for one in verdicts if one.name == HUMAN), None)
     if human is None:
         return []
@@ -205,7 +205,7 @@ def _agreement(
 
 
 def _judgeable(dataset: Dataset) -> Flags:
-    """Tests whether each question has what a judge needs: a reference, or no answer at all."""
+    """Tests whether a judge can judge each question: it has a reference or is unanswerable."""
     references = dataset.query_table["answers"].to_pylist()
     unanswerable = dataset.abilities == str(Ability.ABSTENTION)
     found: Flags = unanswerable | np.array([*map(bool, references)])
@@ -215,9 +215,9 @@ def _judgeable(dataset: Dataset) -> Flags:
 def failures_as_wrong(
     judge: JudgeRecord, dataset: Dataset, answers: pa.Table, correct: Values
 ) -> Values:
-    """Returns the verdicts of a judge by row of the answers, in which failed answers to questions
-    that it judges are wrong. Human labels and imported judgements hold failed answers as wrong
-    already, and are returned as they are."""
+    """Returns a judge's verdicts by row of the answers, with failed answers to judgeable questions
+    set to wrong. Human labels and imported judgements include failed answers already, and are
+    returned unchanged."""
     if judge.human_labels is not None or judge.imported is not None:
         return correct
     rows = question_rows(dataset, answers)
@@ -229,8 +229,8 @@ def failures_as_wrong(
 def _verdicts(
     folder: AnswersFolder, dataset: Dataset, answers: pa.Table
 ) -> Sequence[JudgeVerdicts]:
-    """Reads the verdicts of each judge by row of the answers, failed ones as wrong; those of other
-    answers are reported and excluded."""
+    """Reads the verdicts of each judge by row of the answers; failed answers are wrong. Judgements
+    of other answers are skipped with a warning."""
     row_of = {
         key: row
         for row, key in enumerate(
@@ -261,16 +261,16 @@ def _verdicts(
 
 
 Labels = Mapping[tuple[str, int], bool]
-"""Whether an answer is correct, by question and repetition."""
+"""Whether an answer is correct, by question id and repetition."""
 
 
 def read_human_labels(path: Path, folder: AnswersFolder) -> tuple[Labels, HumanLabelSource]:
-    """Reads a file with one HumanLabel a line.
+    """Reads a file with one HumanLabel per line.
 
-    Failed answers are wrong: a line can say so, and they are added where all others have a label,
-    so that the labels are of no sample. Raises UsageError for an invalid line, for a label of an
-    unknown answer, for a failed one that is labelled correct, and for two labels that contradict
-    each other.
+    Failed answers are wrong: a line may label them, and they are added once all other answers have
+    a label, so that the labels cover all answers. Raises UsageError for an invalid line, a label of
+    an unknown answer, a failed answer that is labelled correct, and contradictory labels of one
+    answer.
     """
     failed = failed_answers(folder)
     labels: dict[tuple[str, int], bool] = {}
@@ -297,14 +297,14 @@ def read_human_labels(path: Path, folder: AnswersFolder) -> tuple[Labels, HumanL
 
 
 def failed_answers(folder: AnswersFolder) -> dict[tuple[str, int], bool]:
-    """Returns whether each answer failed, by question and repetition."""
+    """Returns whether each answer failed, by question id and repetition."""
     columns = (folder.table[name].to_pylist() for name in ("query", "repeat", "answer"))
     return {(query, repeat): answer is None for query, repeat, answer in zip(*columns, strict=True)}
 
 
 def write_human_labels(folder: AnswersFolder, labels: Labels, source: HumanLabelSource) -> Path:
-    """Writes human labels beside the judgements, in place of earlier ones; notes on stderr if they
-    hold none of the failed answers."""
+    """Writes human labels next to the judgements, replacing earlier labels; warns if they include
+    none of the failed answers."""
     failed = [key for key, one in failed_answers(folder).items() if one]
     if failed and not any(key in labels for key in failed):
         _log.warning(

@@ -1,8 +1,8 @@
-"""Reads prompts from published code without running it.
+"""Reads prompts from published code without executing it.
 
-The file is downloaded when it is used, or read from a clone, and checked against its sha256 or
-pinned by its commit; this repository holds nothing of it. Its syntax tree is walked: given values
-of names choose the branches, and the result is the constant that is assigned there.
+The file is downloaded on use, or read from a clone, and is pinned by its sha256 or commit; this
+repository contains no part of it. The syntax tree is evaluated: given values of names select the
+branches, and the result is the constant that is assigned there.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ LOCOMO_PROMPTS = RemoteFile("task_eval/gpt_utils.py", f"{_LOCOMO}task_eval/gpt_u
 
 
 Choices = Mapping[str, str | bool]
-"""Values of names, which choose the branches of the code."""
+"""Values of names, which select the branches of the code."""
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,9 @@ class Code:
         return found
 
     def template(self, function: str, name: str, values: Choices, n_fields: int) -> str:
-        """Returns the text of a variable of a function for these values of other names.
+        """Returns the text of a variable of a function, given values of other names.
 
-        Raises UsageError if it has none, or another number of replacement fields.
+        Raises UsageError if it has none, or a different number of replacement fields.
         """
         found = assigned(self.function(function), name, values)
         if found is None:
@@ -78,10 +78,10 @@ class Code:
         return found
 
     def format_added(self, function: str, name: str, values: Choices, n_fields: int) -> str:
-        """Returns the text with so many replacement fields that a loop of a function formats and
-        adds to a variable.
+        """Returns the text with `n_fields` replacement fields that a loop of a function formats and
+        appends to a variable.
 
-        Raises UsageError if there is none, or several.
+        Raises UsageError if there is none, or more than one.
         """
         found = {
             text
@@ -97,7 +97,7 @@ class Code:
 def published_code(file: RemoteFile, source: Path | None) -> Code:
     """Reads a published file from `source` (the file or a clone), or downloads it into the cache.
 
-    Raises UsageError if it is missing or not the pinned one, RunError if the download fails.
+    Raises UsageError if it is missing or not the pinned version, RunError if the download fails.
     """
     if source is None:
         from filelock import FileLock
@@ -129,9 +129,9 @@ def published_code(file: RemoteFile, source: Path | None) -> Code:
 
 
 def assigned(body: Sequence[ast.stmt], name: str, values: Choices) -> str | None:
-    """Returns the text of a name after these statements, in the branches that `values` choose.
+    """Returns the text of a name after these statements, in the branches that `values` select.
 
-    Returns None if nothing assigns it, or if an assigned value or a test is unknown.
+    Returns None if nothing assigns it, or if an assigned value or a condition is unknown.
     """
     found: str | None = None
     for statement, known in _reached(body, values):
@@ -151,8 +151,8 @@ def assigned(body: Sequence[ast.stmt], name: str, values: Choices) -> str | None
 
 
 def formats_added(body: Sequence[ast.stmt], name: str, values: Choices) -> Iterator[str]:
-    """Yields the texts whose `format` is added to a variable (`name += "...".format(...)`), also
-    in loops, in the branches that `values` choose; in both branches of an unknown test."""
+    """Yields the texts in `name += "...".format(...)`, also in loops, in the branches that `values`
+    select; an unknown condition selects both branches."""
     for statement, _ in _reached(body, values):
         match statement:
             case ast.AugAssign(
@@ -167,7 +167,7 @@ def formats_added(body: Sequence[ast.stmt], name: str, values: Choices) -> Itera
 def _reached(
     body: Sequence[ast.stmt], values: Choices, known: bool = True
 ) -> Iterator[tuple[ast.stmt, bool]]:
-    """Yields the simple statements that these values lead to, and whether they surely do."""
+    """Yields the simple statements that `values` reach, and whether they are certainly reached."""
     for statement in body:
         if isinstance(statement, ast.If):
             test = _value(statement.test, values)
@@ -193,7 +193,7 @@ _COMPARISONS: dict[type[ast.cmpop], Callable[[Any, Any], bool]] = {
 
 
 def _value(node: ast.expr, values: Choices) -> Any:
-    """Evaluates an expression of names, constants, comparisons and and, or, not; else _UNKNOWN."""
+    """Evaluates names, constants, lists, comparisons, and, or, not; else returns _UNKNOWN."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):

@@ -1,8 +1,8 @@
-"""Readers: they turn a question and its context into a prompt. Each has a signature.
+"""Readers: build a prompt from a question and its context. Each has a signature.
 
 `plain` is built in, `longmemeval-official` and `locomo-official` are those of the datasets'
-authors, and the path of a TOML file is a user's own (`templates`). Words behind a colon choose a
-variant (`longmemeval-official:nl:cot`).
+authors, and the path of a TOML file selects a user's template (`templates`). Words after a colon
+select a variant (`longmemeval-official:nl:cot`).
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ READERS = ("plain", *OFFICIAL)
 
 
 def make_reader(name: str, dataset: Dataset, model: str, source: Path | None = None) -> Reader:
-    """Returns the reader of a name or of a template file. `source`: a clone of the authors'
+    """Creates a reader by name or from a template file. `source` is a clone of the authors'
     repository.
 
-    Raises UsageError for an unknown name, an invalid template and an unsuitable dataset, and
+    Raises UsageError for an unknown name, an invalid template or an unsuitable dataset, and
     RunError if the authors' file cannot be downloaded.
     """
     base, *variant = name.split(":")
@@ -67,7 +67,7 @@ def make_reader(name: str, dataset: Dataset, model: str, source: Path | None = N
 
 
 class TemplateReader:
-    """A reader of a template file."""
+    """A reader defined by a template file."""
 
     scores_truncated = False
 
@@ -110,7 +110,7 @@ class TemplateReader:
 
 
 def by_time(items: Sequence[ContextItem]) -> tuple[ContextItem, ...]:
-    """Sorts items by time; undated ones come first, in their own order."""
+    """Sorts items by time; undated items come first, in their original order."""
     return tuple(sorted(items, key=lambda one: (one.timestamp is not None, one.timestamp or 0)))
 
 
@@ -137,7 +137,7 @@ class LoCoMoQuestion(Record, forbid_unknown_fields=False):
 
 
 class LoCoMoSample(Record, forbid_unknown_fields=False):
-    """A conversation and its questions, with the fields that are read."""
+    """A conversation and its questions; only the fields that are used."""
 
     sample_id: str
     conversation: dict[str, list[LoCoMoTurn] | str]
@@ -147,9 +147,9 @@ class LoCoMoSample(Record, forbid_unknown_fields=False):
 class LoCoMoReader:
     """The official reader of LoCoMo, as in its gpt_utils.py, with one question per call.
 
-    Turns are shown best first with the dates of their sessions. Temporal questions get a hint. An
-    adversarial question offers its wrong answer beside the correct one ("not mentioned"): LoCoMo
-    asks it as a choice of two, which does not test whether a system abstains.
+    Turns are shown best first, with the dates of their sessions. Temporal questions get a hint. An
+    adversarial question offers two choices, the wrong answer and the correct one ("not mentioned"),
+    as in LoCoMo; this does not test whether a system abstains.
     """
 
     scores_truncated = True
@@ -190,7 +190,7 @@ class LoCoMoReader:
             yield Prompt(context.query, (message,), _PARAMS, choices)
 
     def answer(self, prompt: Prompt, text: str) -> str:
-        """Returns the reply; where answers were offered, the one of its letter."""
+        """Returns the reply; for a multiple-choice question, the answer of its letter."""
         if prompt.choices is None:
             return text.strip()
         reply = text.strip().lower()
@@ -201,7 +201,7 @@ class LoCoMoReader:
         return reply
 
     def _add(self, sample: LoCoMoSample) -> None:
-        """Adds the turns of a conversation as they are shown, and its questions."""
+        """Adds the turns of a conversation as prompt text, and its questions."""
         for name, turns in sample.conversation.items():
             if isinstance(turns, str):
                 continue
@@ -215,8 +215,8 @@ class LoCoMoReader:
             self._questions[f"{sample.sample_id}_qa{number}"] = question
 
     def _question(self, id_: str) -> tuple[str, Mapping[str, str] | None]:
-        """Returns the question as it is asked, and the answers that it offers. Their order is
-        random in the script; here the question's id determines it."""
+        """Returns the question as prompted, and the answers that it offers. Their order is random
+        in the script; here it depends on the question's id."""
         question = self._questions[id_]
         text = question.question
         if question.category == _TEMPORAL:
@@ -261,14 +261,14 @@ def _additions(code: Code) -> tuple[str, str, str]:
 
 
 _MAX_TOKENS = {False: 500, True: 800}
-"""Of a reply, without and with chain of thought."""
+"""Maximum tokens of a reply, without and with chain of thought."""
 
 Turn = dict[str, str | bool | None]
-"""A turn with all of its fields, as the reader shows them: role, content, has_answer."""
+"""A turn with the fields of the raw file: role, content, has_answer."""
 
 
 class LongMemEvalQuestion(Record, forbid_unknown_fields=False):
-    """A record of LongMemEval's file, with the fields that are read."""
+    """A record of LongMemEval's file; only the fields that are used."""
 
     question_id: str
     question: str
@@ -281,9 +281,9 @@ class LongMemEvalQuestion(Record, forbid_unknown_fields=False):
 class LongMemEvalReader:
     """The official reader of LongMemEval, as in its run_generation.py.
 
-    It shows sessions, or rounds (a turn and the next one), of the dataset's own records by date, as
-    JSON or, in the variant `nl`, as plain text; `cot` asks to go step by step. The script truncates
-    beyond 126,500 tokens; this reader does not, and an endpoint rejects a prompt that is too long.
+    It shows sessions, or rounds (a turn and the next one), of the raw records by date, as JSON or,
+    in the variant `nl`, as plain text; `cot` requests chain of thought. The script truncates at
+    126,500 tokens; this reader does not, so the endpoint rejects a prompt that is too long.
     """
 
     scores_truncated = True
@@ -342,7 +342,7 @@ class LongMemEvalReader:
     ) -> list[tuple[str, list[Turn]]]:
         """Returns date and turns of each session or round in the context, by date.
 
-        If a haystack has a session twice, the later one is shown, as in the script.
+        If a haystack contains a session twice, the later one is shown, as in the script.
         """
         ids = question.haystack_session_ids
         sessions = dict(zip(ids, question.haystack_sessions, strict=True))

@@ -1,7 +1,7 @@
-"""Cache of a model's replies, so that no call is paid twice.
+"""Cache of model replies, so that no call is paid for twice.
 
-The cache is one SQLite file with a row a call: the key is a digest of everything that could change
-the reply, the row holds the reply and no prompt. A row is on disk before its reply is used.
+The cache is one SQLite file with a row per call. The key is a digest of everything that can
+change the reply; a row contains no prompt. A row is written to disk before its reply is used.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from harness.errors import UsageError
 from harness.io.records import Record, decode, encode
 
 FILE = "replies.sqlite"
-_WAIT = 60.0  # seconds for another process that writes
+_WAIT = 60.0  # seconds to wait for another writing process
 
 REASONING = "stripped/1"
-"""The rule of `without_reasoning`, for signatures."""
+"""Version of the rule of `without_reasoning`, for signatures."""
 _TAG = re.compile(r"[<\[](/?)(?:think|thinking|thought|reasoning)[>\]]", re.IGNORECASE)
 
 
 def has_reasoning(text: str) -> bool:
-    """Tests whether a text has a tag around a model's reasoning."""
+    """Tests whether a text contains a tag around a model's reasoning."""
     return _TAG.search(text) is not None
 
 
 def without_reasoning(text: str) -> str:
-    """Returns a reply without reasoning: the text between `<think>` and `</think>`, before a
-    closing tag without an opening one (which prompts may hold), and after an opening tag without a
-    closing one. `thinking`, `thought`, `reasoning` and `[THINK]` are such tags too."""
+    """Removes reasoning from a reply: the text between `<think>` and `</think>`, before a closing
+    tag without an opening one (the prompt may contain it), and after an opening tag without a
+    closing one. The tags may also be `thinking`, `thought`, `reasoning` or `[THINK]`."""
     first, *rest = _TAG.split(text)
     parts, inside = [first], False
     for closing, part in zip(rest[::2], rest[1::2], strict=True):
@@ -57,8 +57,8 @@ class ModelMessage(Record):
 
 @dataclass(frozen=True)
 class Call:
-    """A call of a model. `params` are sent beside the messages unchanged; `repeat` numbers the
-    repetitions of one call, from 0."""
+    """A model call. `params` are sent unchanged with the messages; `repeat` numbers the repetitions
+    of one call, from 0."""
 
     model: str
     messages: tuple[ModelMessage, ...]
@@ -66,7 +66,7 @@ class Call:
     repeat: int = 0
 
     def key(self, address: str) -> str:
-        """Returns the sha256 of everything that could change the reply at this address."""
+        """Returns the sha256 of everything that can change the reply at this address."""
         parts = [address, self.model, self.messages, self.params, self.repeat]
         return hashlib.sha256(msgspec.json.encode(parts, order="sorted")).hexdigest()
 
@@ -74,9 +74,9 @@ class Call:
 class ChatReply(Record):
     """A model's reply.
 
-    `finish_reason` is `stop`, `length` or `content_filter`; `model` is the endpoint's name of the
-    model that answered; token counts are None if the endpoint does not report them. `refused` says
-    why the endpoint rejected the call, or why the model refused to answer.
+    `finish_reason` is `stop`, `length` or `content_filter`; `model` is the model name that the
+    endpoint reports; token counts are None if the endpoint does not report them. `refused` is the
+    reason why the endpoint rejected the call or the model refused to answer.
     """
 
     text: str
@@ -88,15 +88,15 @@ class ChatReply(Record):
 
     @property
     def error(self) -> str | None:
-        """Why there is no text: the call was refused, filtered or truncated, or the reply is empty;
-        None if there is one."""
+        """The reason why the text is missing (call refused, filtered or truncated, or empty reply);
+        None if there is text."""
         if self.refused or self.text.strip():
             return self.refused or None
         return _CUT.get(self.finish_reason, "empty reply")
 
     @property
     def truncated(self) -> str | None:
-        """Why a text is not complete; None if it is."""
+        """The reason why the text is incomplete; None if it is complete."""
         return _CUT.get(self.finish_reason)
 
 
@@ -104,7 +104,7 @@ _CUT = {"length": "truncated at the token limit", "content_filter": "content fil
 
 
 class Replies:
-    """The cached replies; safe for threads and processes."""
+    """Cached replies. Safe for threads and processes."""
 
     def __init__(self, home: Path) -> None:
         """`home`: the cache folder. Raises UsageError for a damaged file."""
@@ -125,8 +125,8 @@ class Replies:
             raise self._damaged(error) from None
 
     def get(self, key: str) -> ChatReply | None:
-        """Returns a cached reply, None if there is none or it is damaged. Raises UsageError for a
-        damaged file."""
+        """Returns a cached reply; None if it is missing or damaged. Raises UsageError for a damaged
+        file."""
         try:
             with self._lock:
                 found = self._db.execute("select reply from replies where key = ?", (key,))
@@ -148,7 +148,7 @@ class Replies:
             return dict(found.fetchall())
 
     def damaged(self) -> int:
-        """Counts the damaged replies; those calls will be made again."""
+        """Counts the damaged replies; their calls are made again on use."""
         try:
             with self._lock:
                 rows = self._db.execute("select key, reply from replies").fetchall()
@@ -160,7 +160,7 @@ class Replies:
         return sum(_unpacked(key, data) is None for key, data in rows)
 
     def clear(self, model: str = "") -> int:
-        """Deletes the replies of a model, or all, and returns their number."""
+        """Deletes the replies of a model, or all replies; returns their number."""
         with self._lock:
             where, values = (" where model = ?", (model,)) if model else ("", ())
             deleted = self._db.execute(f"delete from replies{where}", values).rowcount
@@ -184,7 +184,7 @@ def _packed(key: str, reply: ChatReply) -> bytes:
 
 
 def _unpacked(key: str, stored: object) -> ChatReply | None:
-    """Decodes a reply; None if it is not as it was written."""
+    """Decodes a reply; None if its checksum does not match."""
     data, _, digest = stored.rpartition(b"\n") if isinstance(stored, bytes) else (b"", b"", b"")
     if digest != _digest(key, data):
         return None

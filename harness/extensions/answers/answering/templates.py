@@ -1,8 +1,8 @@
-"""The interface of readers, their prompts, and templates of readers and judges in TOML files.
+"""Reader interface, prompts, and TOML templates of readers and judges.
 
-A template is built in, or a user's own. A name in braces is a placeholder (`{question}`); other
-braces stay as they are. A template has a name and a version, and its signature holds a digest of
-the file unless it is built in.
+A template is built in or supplied by the user. A name in braces is a placeholder (`{question}`);
+other braces are kept. A template has a name and a version; the signature of a user's template
+includes a digest of its file.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ class Template(Record):
 
 
 class ReaderTemplate(Template):
-    """A reader: `document` is the text of one document, `separator` joins them, and `empty`
-    replaces them where there are none."""
+    """A reader: `document` formats one document, `separator` joins them, and `empty` replaces them
+    if the context is empty."""
 
     document: str = "{text}"
     separator: str = "\n\n"
@@ -53,8 +53,8 @@ class ReaderTemplate(Template):
 
 
 class JudgeTemplate(Template):
-    """A judge: `unanswerable` is the prompt of questions without an answer; the expressions
-    `correct` and `incorrect` find the verdict in a reply."""
+    """A judge: `unanswerable` is the prompt for questions without an answer; the regular
+    expressions `correct` and `incorrect` find the verdict in a reply."""
 
     correct: str
     incorrect: str
@@ -65,7 +65,7 @@ T = TypeVar("T", ReaderTemplate, JudgeTemplate)
 
 
 def fill(template: str, values: Mapping[str, str]) -> str:
-    """Replaces each placeholder by its value; unknown placeholders stay."""
+    """Replaces each placeholder by its value; unknown placeholders are kept."""
     return _PLACEHOLDER.sub(lambda found: values.get(found[1], found[0]), template)
 
 
@@ -76,14 +76,14 @@ def built_in_template(kind: Literal["reader", "judge"], name: str) -> Path | Non
 
 
 def template_digest(path: Path) -> str:
-    """Returns `#` and the first digits of a template's sha256; empty for a built-in template."""
+    """Returns `#` and the first 8 digits of a template's sha256; empty for a built-in template."""
     if path.parent == _BUILT_IN:
         return ""
     return f"#{hashlib.sha256(path.read_bytes()).hexdigest()[:8]}"
 
 
 def read_template(path: Path, kind: type[T]) -> T:
-    """Reads and checks a template. Raises UsageError that names the field."""
+    """Reads and validates a template. Raises UsageError that names the field."""
     template = read_toml_record(path, kind)
     if not template.name.strip() or not template.prompt.strip():
         raise UsageError(f"{path}: name and prompt must not be empty")
@@ -129,8 +129,8 @@ def _check_pattern(path: Path, field: str, pattern: str) -> None:
 
 @dataclass(frozen=True)
 class Prompt:
-    """The prompt of the question at `query`; `choices` maps letters to answers for a question that
-    offers some."""
+    """The prompt for the question at `query`; `choices` maps letters to answers for a
+    multiple-choice question."""
 
     query: int
     messages: tuple[ModelMessage, ...]
@@ -139,8 +139,8 @@ class Prompt:
 
 
 class Reader(Protocol):
-    """A reader. `signature` changes with everything that could change an answer but the model;
-    `scores_truncated`: replies that reach `max_tokens` are answers, as in the authors' script."""
+    """A reader. `signature` covers everything that can change an answer except the model;
+    `scores_truncated`: replies cut at `max_tokens` count as answers, as in the authors' script."""
 
     signature: str
     scores_truncated: bool
@@ -150,7 +150,7 @@ class Reader(Protocol):
         ...
 
     def answer(self, prompt: Prompt, text: str) -> str:
-        """Returns the answer in a reply."""
+        """Extracts the answer from a reply."""
         ...
 
 
@@ -160,9 +160,9 @@ def format_time(timestamp: int | None, unknown: str) -> str:
 
 
 def raw_file(dataset: Dataset, name: str) -> Path:
-    """Returns the file that the dataset was prepared from; official readers show parts of it.
+    """Returns the raw file that the dataset was prepared from; official readers show parts of it.
 
-    Raises UsageError for another dataset, and if the file is missing or changed.
+    Raises UsageError for another dataset, or if the file is missing or its size has changed.
     """
     if dataset.name.partition("/")[0] != name or dataset.manifest.ids_only:
         raise UsageError(f"{name}-official reads {name}'s own files, and this is {dataset.name}")

@@ -174,7 +174,7 @@ def _plan(options: argparse.Namespace, dataset: Dataset) -> AnswerPlan:
 
 
 def _print_estimate(options: argparse.Namespace, job: AnswerJob) -> int:
-    """Prints the number of calls and their highest cost, without making them."""
+    """Prints the number of calls and an upper bound of their cost, without making them."""
     from harness.datasets.registry import home
     from harness.extensions.answers.answering.answer import mean_tokens
     from harness.extensions.answers.answering.client import ModelClient

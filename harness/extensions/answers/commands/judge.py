@@ -67,7 +67,7 @@ def main(options: argparse.Namespace) -> int:
     dataset = dataset_of_all(folders, options.source)
     judge = make_judge(options.judge, dataset, request.model, source)
     repeat = 1 if options.repeat is None else options.repeat
-    client = ModelClient(request, home(), "harness judge")  # one limit for all folders
+    client = ModelClient(request, home(), "harness judge")  # one budget for all folders
     try:
         for folder in folders:
             judge_answers(folder, dataset, judge, client, repeat)
@@ -95,7 +95,7 @@ def _import_labels(options: argparse.Namespace, folders: Sequence[AnswersFolder]
         raise UsageError("a file of human labels is of one folder; name one at a time")
     dataset = dataset_of_all(folders, options.source)
     read = provided("human_labels") if path.is_dir() else read_human_labels
-    found = [read(path, folder) for folder in folders]  # all, before any is written
+    found = [read(path, folder) for folder in folders]  # read all before writing any
     for folder, (labels, source) in zip(folders, found, strict=True):
         write_human_labels(folder, labels, source)
         score_folder(folder, dataset)

@@ -10,7 +10,7 @@ from harness.extensions.answers.commands.semantic import add_semantic, score_exp
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add accuracy by similarity of texts."""
+    """Add the options of semantic accuracy."""
     add_semantic(parser)
 
 
@@ -20,19 +20,19 @@ def asked_for(options: argparse.Namespace) -> bool:
 
 
 def accepts(options: argparse.Namespace, path: Path) -> bool:
-    """Return whether a folder of answers, or texts against texts, are to be scored."""
+    """Return whether the input is a folder of answers, or `--expected` is given."""
     from harness.runs.folder.answers_folder import is_answers
 
     return asked_for(options) or (path.is_dir() and is_answers(path))
 
 
 def suggest(options: argparse.Namespace, path: Path) -> str:
-    """Return nothing: no run file can be taken for one of texts."""
+    """Return no suggestion: a run file cannot be mistaken for a file of texts."""
     return ""
 
 
 def score(options: argparse.Namespace, path: Path) -> int:
-    """Score texts against texts, or a folder of answers anew, with all its judgements."""
+    """Score texts against expected texts, or rescore a folder of answers with all judgements."""
     if asked_for(options):
         return score_expected(options, path)
     from harness.cli.score import OF_A_DATASET

@@ -26,7 +26,7 @@ _DEFAULT = "default"
 
 
 def add_semantic(parser: argparse.ArgumentParser) -> None:
-    """Accuracy by similarity of texts."""
+    """Adds the options `--semantic` and `--expected`."""
     parser.add_argument(
         "--semantic",
         nargs="?",
@@ -44,7 +44,7 @@ def add_semantic(parser: argparse.ArgumentParser) -> None:
 
 
 def threshold(options: argparse.Namespace) -> float | None:
-    """The cosine of `--semantic`; None where it is not asked for. Raises UsageError."""
+    """Returns the cosine of `--semantic`; None if semantic scores are off. Raises UsageError."""
     if options.semantic is None and not options.expected:
         return None
     from harness.extensions.answers.semantic.accuracy import THRESHOLD, check_threshold
@@ -62,7 +62,7 @@ def threshold(options: argparse.Namespace) -> float | None:
 
 
 def score_expected(options: argparse.Namespace, path: Path) -> int:
-    """Score a file of texts against a file of expected texts, and print."""
+    """Scores a file of texts against a file of expected texts, and prints the result."""
     from harness.cli.options import cut_offs
     from harness.extensions.answers.semantic.expected import semantic_of_files
     from harness.extensions.answers.semantic_folder import KS, minilm
@@ -104,7 +104,7 @@ def score_expected(options: argparse.Namespace, path: Path) -> int:
 
 
 def semantic_table(found: SemanticResult) -> str:
-    """The section of scores.json for a person: one cut-off, over all queries."""
+    """Formats the semantic section of scores.json as a table: one cut-off, over all queries."""
     from harness.io.terminal import grid
 
     results, versus = found.results.overall, found.versus_ids or {}
@@ -127,7 +127,7 @@ def semantic_table(found: SemanticResult) -> str:
 
 
 def _below(found: SemanticResult, versus: SemanticVersusIds | None) -> list[str]:
-    """How it was measured, and that it is no substitute."""
+    """Returns the notes below the table: method, exclusions, and the caveat on use."""
     n = found.results.slices["all"].n
     source = found.random_source
     kind = "a seeded sample of" if source.sampled else "all"

@@ -1,5 +1,5 @@
 """Scores of answers: against references, by LoCoMo's official F1, and by judges.
 
-`texts` detects answers that abstain, `error_attribution` tells retrieval errors from reader errors,
-`score` builds scores with intervals and signatures, as for rankings.
+`error_attribution` detects abstentions and separates retrieval errors from reader errors;
+`score` builds scores with intervals and signatures, like those of rankings.
 """

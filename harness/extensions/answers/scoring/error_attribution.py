@@ -1,7 +1,7 @@
 """Attributes each wrong answer to retrieval or to the reader.
 
-Every answer has one class. A question that has an answer is classed by how much of its evidence
-(by the default qrels) was in the context:
+Every answer has one class. The class of an answerable question depends on how much of its
+evidence (by the default qrels) was in the context:
 
 | class | answer | evidence in the context |
 |---|---|---|
@@ -49,7 +49,7 @@ _REFUSAL = re.compile("|".join(f"(?:{one})" for one in _PHRASES), re.IGNORECASE)
 
 
 def abstains(answer: str) -> bool:
-    """Tests whether an answer says that it is not known; an empty one does."""
+    """Tests whether an answer states that the answer is unknown; an empty answer does."""
     text = answer.replace("\u2019", "'").strip()
     return not text or _REFUSAL.search(text) is not None
 
@@ -60,14 +60,14 @@ CONDITIONAL = (
     "retrieval_headroom",
     "reader_headroom",
 )
-"""Accuracy by the evidence in the context, and the most that a better retrieval or reader adds."""
+"""Accuracy by evidence in the context; maximum gain from better retrieval or a better reader."""
 ALL, PART, NONE, UNKNOWN = "all", "part", "none", "unknown"
 
 
 @dataclass(frozen=True)
 class EvidenceCoverage:
-    """By answer: how much of the evidence was in the context (`all`, `part`, `none`, `unknown`),
-    whether its question is unanswerable, and whether the answer abstains."""
+    """Per answer: how much of the evidence was in the context (`all`, `part`, `none`, `unknown`),
+    whether the question is unanswerable, and whether the answer abstains."""
 
     evidence: np.ndarray
     unanswerable: Flags
@@ -102,7 +102,7 @@ def evidence_coverage(dataset: Dataset, answers: pa.Table) -> EvidenceCoverage |
         n_shown = len(evidence & {*documents})
         if n_shown == len(evidence):
             coverage.append(ALL)
-        elif unresolved:  # a text that matches no document may hold the evidence
+        elif unresolved:  # a text that matches no document may contain the evidence
             coverage.append(UNKNOWN)
         else:
             coverage.append(PART if n_shown else NONE)
@@ -114,8 +114,8 @@ def evidence_coverage(dataset: Dataset, answers: pa.Table) -> EvidenceCoverage |
 
 
 def class_shares(coverage: EvidenceCoverage, correct: Values) -> dict[str, Values]:
-    """Computes the share of each answer's judgements that puts it into each class; NaN for an
-    answer without a class, and in classes of the other kind of question."""
+    """Computes the share of each answer's judgements in each class; NaN for an answer without a
+    class, and in the classes of the other kind of question."""
     known = ~np.isnan(correct)
     answerable = known & ~coverage.unanswerable & (coverage.evidence != UNKNOWN)
     unanswerable = known & coverage.unanswerable

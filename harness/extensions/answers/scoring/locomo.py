@@ -1,7 +1,7 @@
-"""LoCoMo's official metric of an answer: F1 of stemmed words, by the rule of its category.
+"""LoCoMo's official answer metric: F1 of stemmed words, with a rule per category.
 
-The rules are those of task_eval/evaluation.py (snap-research/locomo, 3eb6f2c), and the stemmer is
-the one that it uses, NLTK's. Tests compare every rule with an independent implementation.
+The rules are those of task_eval/evaluation.py (snap-research/locomo, 3eb6f2c), with the same
+stemmer, NLTK's. Tests compare every rule with an independent implementation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CATEGORIES = {
     "single-hop": SINGLE_HOP,
     "adversarial": ADVERSARIAL,
 }
-"""The numbers of LoCoMo's categories, by their names here."""
+"""LoCoMo's category numbers, by category name."""
 
 _ARTICLES = re.compile(r"\b(a|an|the|and)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -31,12 +31,12 @@ _REFUSALS = ("no information available", "not mentioned")
 
 
 def f1(answer: str, reference: str, category: int) -> float:
-    """Scores an answer from 0 to 1, by the number of its question's category.
+    """Scores an answer from 0 to 1, by the category number of its question.
 
     2, 3 and 4: F1 of the words with the reference; in 3 only the reference's text before the first
-    semicolon counts. 1: both are split at commas, and the best F1 of each part of the reference
-    with a part of the answer is averaged. 5: whether the answer says that it is not mentioned.
-    Raises ValueError for another category.
+    semicolon is used. 1: both texts are split at commas; the score is the mean, over the parts of
+    the reference, of the best F1 with a part of the answer. 5: 1 if the answer states that nothing
+    is mentioned, else 0. Raises ValueError for another category.
     """
     if category == ADVERSARIAL:
         return float(any(words in answer.lower() for words in _REFUSALS))
@@ -52,7 +52,7 @@ def f1(answer: str, reference: str, category: int) -> float:
 
 
 def normalised(text: str) -> list[str]:
-    """Returns the words that are compared: no commas, lower case, no other ASCII punctuation, no a,
+    """Returns the words to compare: commas removed, lower case, no other ASCII punctuation, no a,
     an, the, and. Commas are removed first, as in the authors' script: `1,000` is one word."""
     lower = text.replace(",", "").lower().translate(_NO_PUNCTUATION)
     return _ARTICLES.sub(" ", lower).split()
@@ -74,7 +74,7 @@ def _stem(word: str) -> str:
 
 @lru_cache(maxsize=1)
 def _stemmer():  # type: ignore[no-untyped-def]
-    """Returns NLTK's Porter stemmer, which extends Porter's."""
+    """Returns NLTK's Porter stemmer, which extends Porter's algorithm."""
     try:
         from nltk.stem.porter import PorterStemmer
     except ModuleNotFoundError:

@@ -1,7 +1,7 @@
-"""Returned texts against the reference answers: whether a reader of the top k could have answered.
+"""Scores returned texts against the reference answers: could a reader of the top k have answered?
 
-A protocol's results, but of texts instead of documents; it does not say whether evidence was found.
-The random baseline is exact where the haystack is small, else from a sample of its documents.
+The results have the form of a protocol's, but do not show whether evidence was retrieved. The
+random baseline is exact for small haystacks, else computed from a sample of their documents.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from harness.scoring.results import Column
 SHOWN = ("containment", "exact_match", "token_f1", "rouge_l", "bleu", "bleu1")
 
 PAIRS = 20_000
-"""Texts compared with answers for the random baseline, over all queries: about a run's number."""
+"""Texts compared with answers for the random baseline, over all queries: about as for a run."""
 
 _SEED = 0xC4A2
-_KEPT = 5_000  # documents whose words are kept for the next query
+_KEPT = 5_000  # documents with cached words
 
 
 def text_columns(
@@ -34,9 +34,9 @@ def text_columns(
     counted: Flags,
     depth: float,
 ) -> list[Column]:
-    """Every metric of texts at every cutoff that they reach; `texts` are by query, best first.
+    """Computes every text metric at every cutoff up to `depth`.
 
-    Without `texts` those of the returned documents are scored.
+    `texts` are by query, best first; None scores the texts of the returned documents.
     """
     if texts is None:
         texts = document_texts(dataset, resolved)
@@ -58,12 +58,12 @@ def answers_in_top(
     cutoffs: Sequence[int],
     metrics: Sequence[str] = tuple(METRICS),
 ) -> dict[str, Values]:
-    """For each query the best value among its first k texts; name `metric@k` -> shape (queries,).
+    """Returns each query's best value among its first k texts: `metric@k` -> shape (queries,).
 
     `texts` are each query's texts, best first; `answers` its references. Containment in any of the
-    top k is called `success@k`. A query with fewer texts than k is scored as it is: with none, 0.
-    NaN where a query has no reference that can be measured against. Raises UsageError for a metric
-    of no such name and a k below 1.
+    top k is called `success@k`. A query with fewer than k texts uses those it has; with none it
+    scores 0. NaN for a query without a usable reference. Raises UsageError for an unknown metric or
+    a k below 1.
     """
     check_metrics(metrics)
     if any(cutoff < 1 for cutoff in cutoffs):
@@ -78,7 +78,7 @@ def answers_in_top(
         shown = [cut.setdefault(text, Text(text)) for text in ranked[:depth]]
         for name, values in best.items():
             metric = METRICS[name]
-            # The empty text says what no text is worth: 0, or NaN where nothing can be measured.
+            # The empty text gives the value without any text: 0, or NaN without a usable reference.
             scores = [best_of(metric, text, known) for text in (Text(""), *shown)]
             highest = np.maximum.accumulate(scores)
             values[query] = highest[[min(cutoff, len(shown)) for cutoff in cutoffs]]
@@ -90,12 +90,12 @@ def answers_in_top(
 
 
 def metric_at(name: str, cutoff: int) -> str:
-    """What a metric of the best of k texts is called: containment is `success@k`."""
+    """Returns the name of a metric of the best of k texts; containment is `success@k`."""
     return f"{'success' if name == 'containment' else name}@{cutoff}"
 
 
 def document_texts(dataset: Dataset, resolved: Resolved) -> list[list[str]]:
-    """The texts of each query's best documents, as deep as the largest cut-off."""
+    """Returns the texts of each query's best documents, up to the largest cutoff."""
     top = np.flatnonzero((resolved.rank <= max(ANSWERS.ks)) & (resolved.row >= 0))
     texts = dataset.documents.contents(resolved.row[top])
     by_query: list[list[str]] = [[] for _ in range(dataset.n_queries)]
@@ -107,11 +107,11 @@ def document_texts(dataset: Dataset, resolved: Resolved) -> list[list[str]]:
 def random_baseline_of_texts(
     dataset: Dataset, answers: Sequence[Sequence[str]], names: Sequence[str], cutoffs: Sequence[int]
 ) -> tuple[dict[str, Values], str]:
-    """What the best of k random documents of the haystack is expected to score against a query's
-    `answers`, by `metric@k`, (n,), NaN without answers; and how, where it is not exact.
+    """Returns the expected best value of k random documents of the haystack against each query's
+    `answers`, by `metric@k`, shape (n,), NaN without answers; and the method if it is not exact.
 
     The mean over all sets of k documents is a sum over the documents in order of their values. It
-    is taken over the haystack where that is small, else over a sample of it.
+    is computed over the whole haystack if that is small, else over a sample.
     """
     asked = sum(map(bool, answers))
     most = max(*cutoffs, PAIRS // max(1, asked))
@@ -146,8 +146,8 @@ def random_baseline_of_texts(
 
 
 def best_of_random(values: Values, cutoff: int) -> float:
-    """Mean, over all sets of k of the `values` (ascending; all of them where they are fewer), of
-    the largest: the sum over i of values[i] C(i, k - 1) / C(n, k)."""
+    """Returns the mean, over all sets of k of the ascending `values` (all if fewer than k), of the
+    largest: the sum over i of values[i] C(i, k - 1) / C(n, k)."""
     n = len(values)
     if n == 0:
         return 0.0

@@ -1,8 +1,8 @@
-"""Scores of answers: plain measures, LoCoMo's official F1, and each judge's verdicts.
+"""Scores answers: text metrics, LoCoMo's official F1, and each judge's verdicts.
 
-Each is a block as a protocol of rankings makes one: cells by slice and metric with n, interval and
-signature, and values by query. A failed answer counts 0 in every mean, and `answered_only` is the
-mean over the questions without one; of several repetitions the mean counts.
+Each is a ProtocolResult, like those of rankings: results by slice and metric with n, interval
+and signature, and values by query. A failed answer counts 0 in every mean, and `answered_only` is
+the mean over the questions without one; repetitions of a question are averaged.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ TEXTS = ("exact_match", "token_f1", "containment")
 @dataclass(frozen=True)
 class JudgeVerdicts:
     """The verdicts of one judge: `right` by row of the answers' table, 0 for a failed answer, NaN
-    where it said neither yes nor no; of several judgements of an answer the mean."""
+    for an undecided reply, and the mean of several judgements of one answer."""
 
     name: str
     version: int
@@ -68,9 +68,8 @@ def score_answers(
 ) -> tuple[ScoreReport, pa.Table]:
     """Returns scores.json and scores.parquet of answers.
 
-    `answers` has the columns of a folder of answers. `reader` says who was
-    asked and what was shown, for the signatures: all that must agree for answers to be of one kind
-    but the system.
+    `answers` has the columns of a folder of answers. `reader` describes the reader and its context,
+    for the signatures: everything except the system that comparable answers have in common.
     """
     rows = question_rows(dataset, answers)
     texts: list[str | None] = answers["answer"].to_pylist()
@@ -153,14 +152,14 @@ def score_answers(
 
 
 HALF_WIDTH = 0.02
-"""The precision of which it is said what it would take."""
+"""Half-width of the interval for which the required sample size is reported."""
 
 
 def _repeats(
     rows: np.ndarray, by_protocol: Mapping[str, Values], haystacks: npt.NDArray[np.int32] | None
 ) -> dict[str, RepeatVariance]:
-    """Of answers that were asked several times: what varies between questions and what between
-    repetitions, by judge, and for words (token_f1); empty where nothing was repeated."""
+    """Returns the variance between questions and between repetitions of a question, by judge and
+    for text metrics (token_f1); empty if no question was repeated."""
     if len(np.unique(rows)) == len(rows):
         return {}
     found = {}
@@ -187,7 +186,7 @@ def _repeats(
 
 
 def _by_words(dataset: Dataset, rows: np.ndarray, texts: Sequence[str | None]) -> dict[str, Values]:
-    """Measures each answer against the references; NaN for a question that has no answer."""
+    """Computes the text metrics of each answer; NaN for an unanswerable question."""
     references: list[list[str]] = dataset.query_table["answers"].to_pylist()
     without = dataset.abilities == str(Ability.ABSTENTION)
     found = {name: np.full(len(texts), np.nan) for name in (*TEXTS, "abstained")}
@@ -195,7 +194,7 @@ def _by_words(dataset: Dataset, rows: np.ndarray, texts: Sequence[str | None]) -
         found["abstained"][at] = text is not None and abstains(text)
         if without[row]:
             continue
-        # A failed answer is worth what the empty text is: 0, or NaN without a reference.
+        # A failed answer scores like the empty text: 0, or NaN without a reference.
         cut, known = Text(text or ""), [Text(one) for one in references[row]]
         for name in TEXTS:
             found[name][at] = best_of(METRICS[name], cut, known)
@@ -214,7 +213,7 @@ def _locomo_f1(dataset: Dataset, rows: np.ndarray, texts: Sequence[str | None]) 
 
 
 def _column(name: str, values: Values, rows: np.ndarray, n: int) -> Column:
-    """The mean over repetitions of each question; NaN where there is none."""
+    """Averages the repetitions of each question; NaN for a question without values."""
     there = ~np.isnan(values)
     sums = np.bincount(rows[there], values[there], n)
     counts = np.bincount(rows[there], minlength=n)

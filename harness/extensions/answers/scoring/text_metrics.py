@@ -1,10 +1,10 @@
-"""The metrics of answer evaluation: of a text against reference answers.
+"""Answer metrics: a text against reference answers.
 
-They are on 0 to 1 and pure functions of two texts; of several references the best counts. A
-query without references (abstention) has no value: NaN. So has a reference of which nothing is left
-as a metric reads it (`the` once articles are gone; a Chinese answer in ROUGE's ASCII words): a text
-cannot be measured against nothing, so it is left out, and where none remains the value is NaN. The
-tests hold the metrics against rouge_score and sacrebleu, which are no dependencies of ours.
+Values are from 0 to 1, and pure functions of two texts; with several references the best counts.
+A query without references (abstention) has the value NaN. A reference without words in a metric's
+tokenization (`the` without articles; a Chinese answer in ROUGE's ASCII words) is excluded, and if
+none remains the value is NaN. Tests compare the metrics with rouge_score and sacrebleu, which are
+not dependencies.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _DASH_AFTER_DIGIT = re.compile(r"([0-9])(-)")
 
 
 def normalised(text: str) -> list[str]:
-    """Words as SQuAD's script compares them: lower case, no ASCII punctuation, no a, an, the."""
+    """Splits into words like SQuAD's script: lower case, no ASCII punctuation, no a, an, the."""
     return _ARTICLE.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split()
 
 
 def ascii_words(text: str) -> list[str]:
-    """Words as rouge_score cuts them."""
+    """Splits into words like rouge_score."""
     return _ASCII_WORD.findall(text.lower())
 
 
 def tokens_13a(text: str) -> list[str]:
-    """Tokens of mteval-v13a, the standard of WMT: marks apart, but points and commas in numbers."""
+    """Tokenizes by mteval-v13a, WMT's standard: splits punctuation, except . and , in numbers."""
     text = text.rstrip()
     for old, new in _BEFORE_13A + _ENTITIES:
         text = text.replace(old, new)
@@ -51,7 +51,7 @@ def tokens_13a(text: str) -> list[str]:
 
 
 class Text:
-    """A text cut up in every way that a metric asks for, each once."""
+    """A text with cached tokenizations for all metrics."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -63,12 +63,12 @@ class Text:
 
     @cached_property
     def run(self) -> str:
-        """The normalised words with a space around each."""
+        """The normalised words, each surrounded by a space."""
         return f" {' '.join(self.normalised)} "
 
     @cached_property
     def bag(self) -> Counter[str]:
-        """How often it has each normalised word."""
+        """Counts of the normalised words."""
         return Counter(self.normalised)
 
     @cached_property
@@ -88,12 +88,12 @@ class Text:
 
 
 def _exact_match(text: Text, answer: Text) -> float:
-    """SQuAD's (Rajpurkar et al. 2016, evaluate-v1.1.py): 1 where the normalised words are equal."""
+    """SQuAD's (Rajpurkar et al. 2016, evaluate-v1.1.py): 1 if the normalised words are equal."""
     return float(text.normalised == answer.normalised) if answer.normalised else math.nan
 
 
 def _token_f1(text: Text, answer: Text) -> float:
-    """SQuAD's: harmonic mean of precision and recall of the normalised words, as a bag."""
+    """SQuAD's: harmonic mean of precision and recall of the bags of normalised words."""
     if not answer.normalised:
         return math.nan
     same = sum(min(n, text.bag[word]) for word, n in answer.bag.items())
@@ -101,14 +101,14 @@ def _token_f1(text: Text, answer: Text) -> float:
 
 
 def _containment(text: Text, answer: Text) -> float:
-    """1 where the answer's normalised words stand in the text one behind the other."""
+    """1 if the text contains the answer's normalised words as a contiguous sequence."""
     return float(answer.run in text.run) if answer.normalised else math.nan
 
 
 def _rouge_l(text: Text, answer: Text) -> float:
-    """F-measure of the longest common subsequence of words (Lin 2004), as rouge_score has it.
+    """F-measure of the longest common subsequence of words (Lin 2004), like rouge_score.
 
-    Words are runs of ASCII letters and digits in lower case; no stemming, sentences not split.
+    Words are runs of ASCII letters and digits in lower case; no stemming, no sentence splitting.
     """
     if not answer.ascii_words:
         return math.nan
@@ -117,10 +117,10 @@ def _rouge_l(text: Text, answer: Text) -> float:
 
 
 def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
-    """Length of the longest common subsequence.
+    """Returns the length of the longest common subsequence.
 
-    Bit-parallel (Crochemore et al. 2001): bit i of `row` is 0 where the i-th word of `a` makes the
-    subsequence with what was seen of `b` longer; one addition is a whole row of the usual table.
+    Bit-parallel (Crochemore et al. 2001): bit i of `row` is 0 if the i-th word of `a` extends the
+    subsequence with the words of `b` so far; one addition computes a row of the usual table.
     """
     places: dict[str, int] = {}
     for i, word in enumerate(a):
@@ -135,19 +135,19 @@ def common_subsequence(a: Sequence[str], b: Sequence[str]) -> int:
 
 
 def _bleu(text: Text, answer: Text) -> float:
-    """Sentence BLEU as sacrebleu's `sentence_bleu` (Post 2018) has it, over 100.
+    """Sentence BLEU like sacrebleu's `sentence_bleu` (Post 2018), divided by 100.
 
-    13a tokens, case kept: geometric mean of the clipped precisions of one to four words times the
-    brevity penalty. The i-th precision of zero counts 1 / (2^i candidates) (sacrebleu's `exp`);
-    orders longer than the text are left out.
+    13a tokens, case-sensitive: geometric mean of the clipped precisions of 1- to 4-grams times the
+    brevity penalty. The i-th precision of zero is replaced by 1 / (2^i candidates) (sacrebleu's
+    `exp`); orders longer than the text are skipped.
     """
     return _sentence_bleu(text.tokens, answer.tokens, 4)
 
 
 def _bleu1(text: Text, answer: Text) -> float:
-    """Clipped precision of single words times the brevity penalty, 13a tokens in lower case.
+    """Clipped unigram precision times the brevity penalty, 13a tokens in lower case.
 
-    What papers on LoCoMo print as BLEU-1 (they cut words with NLTK, which differs in a few marks).
+    Papers on LoCoMo call this BLEU-1 (their NLTK tokenization splits some marks differently).
     """
     return _sentence_bleu(text.lower_tokens, answer.lower_tokens, 1)
 
@@ -156,7 +156,7 @@ def _sentence_bleu(text: list[str], answer: list[str], longest: int) -> float:
     if not answer:
         return math.nan
     words = set(answer)
-    starts = [i for i, word in enumerate(text) if word in words]  # of all that can be met
+    starts = [i for i, word in enumerate(text) if word in words]  # starts of possible matches
     if not starts:
         return 0.0
     logs, zeros = 0.0, 0
@@ -178,26 +178,26 @@ METRICS: dict[str, Callable[[Text, Text], float]] = {
     "bleu": _bleu,
     "bleu1": _bleu1,
 }
-"""Name -> value of a text against one reference."""
+"""Metric name -> function of a text and one reference."""
 
 
 def answer_score(metric: str, text: str, answers: Sequence[str]) -> float:
-    """The best value of `metric` over the references; NaN where none can be measured against.
+    """Returns the best value of `metric` over the references; NaN without a usable reference.
 
-    Raises UsageError for a metric of no such name.
+    Raises UsageError for an unknown metric.
     """
     check_metrics([metric])
     return best_of(METRICS[metric], Text(text), [Text(answer) for answer in answers])
 
 
 def best_of(metric: Callable[[Text, Text], float], text: Text, answers: Sequence[Text]) -> float:
-    """The best value of `metric` over the references; NaN where none can be measured against."""
+    """Returns the best value of `metric` over the references; NaN without a usable reference."""
     values = [value for answer in answers if not math.isnan(value := metric(text, answer))]
     return max(values, default=math.nan)
 
 
 def check_metrics(metrics: Sequence[str]) -> None:
-    """Raises UsageError for a metric of no such name."""
+    """Raises UsageError for an unknown metric."""
     for name in metrics:
         if name not in METRICS:
             raise UsageError(f"unknown answer metric {name!r}{near(name, list(METRICS))}")

@@ -1,5 +1,5 @@
-"""Semantic accuracy: precision and recall by similarity of texts, where there are no ids.
+"""Semantic accuracy: precision and recall by similarity of texts, for results without ids.
 
-A similar text is not the evidence. These numbers stand beside those by ids, with how far the two
-agree, and never in their place. The model that embeds is given by the caller.
+A similar text is not the evidence. Semantic scores are shown next to scores by ids, with the
+agreement of the two, and never replace them. The caller supplies the embedding model.
 """

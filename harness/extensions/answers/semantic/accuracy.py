@@ -27,14 +27,14 @@ METRICS = (
 def accuracy(
     cosines: npt.ArrayLike, piece: Ints, pieces: int, cutoffs: Sequence[int], threshold: float
 ) -> dict[str, float]:
-    """Every metric at every k.
+    """Computes every metric at every k.
 
     `cosines`, shape (returned, gold), has the returned texts best first; `piece`, shape (gold,), is
-    the piece of evidence that a gold text carries, 0 to `pieces` - 1: a piece may be carried by
-    several texts, or by none that is known. With best(r) the highest cosine of a returned text with
-    any gold text, and best(p) that of a piece with any of the top k:
+    the number of the evidence item in each gold text, 0 to `pieces` - 1. An item may be in several
+    gold texts, or in none. best(r) is the highest cosine of a returned text with any gold text,
+    best(p) that of an evidence item with any of the top k:
 
-    * semantic_recall@k: pieces with best(p) >= threshold / pieces
+    * semantic_recall@k: items with best(p) >= threshold / pieces
     * semantic_precision@k: texts of the top k with best(r) >= threshold / k
     * semantic_precision_returned@k: the same / texts in the top k; 0 when nothing was returned
     * soft_recall@k: mean of best(p); soft_precision@k: mean of best(r) over the top k; 0 when
@@ -42,7 +42,7 @@ def accuracy(
     """
     matrix = np.asarray(cosines, np.float64)
     best_of_text = matrix.max(axis=1, initial=-1.0)
-    # The best of each piece among the first 1, 2, ... returned.
+    # The best cosine of each evidence item among the first 1, 2, ... returned texts.
     so_far = np.maximum.accumulate(by_piece(matrix, piece, pieces), axis=0)
     found: dict[str, float] = {}
     for cutoff in cutoffs:
@@ -63,11 +63,11 @@ def accuracy(
 def random_baseline(
     cosines: npt.ArrayLike, piece: Ints, pieces: int, cutoffs: Sequence[int], threshold: float
 ) -> dict[str, float]:
-    """What k texts drawn at random from a haystack score on average, exactly.
+    """Returns the exact expected metrics of k texts drawn at random from a haystack.
 
-    `cosines`, shape (haystack, gold); the rest as in `accuracy`. With N texts of which m are
-    similar to a piece, k of them hold none with probability C(N - m, k) / C(N, k); the highest of k
-    values is the i-th of all with probability C(N - i, k - 1) / C(N, k).
+    `cosines` has shape (haystack, gold); the other arguments are as in `accuracy`. If m of N texts
+    are similar to an item, k of them include none with probability C(N - m, k) / C(N, k); the
+    highest of k values is the i-th highest of all with probability C(N - i, k - 1) / C(N, k).
     """
     matrix = np.asarray(cosines, np.float64)
     size = len(matrix)
@@ -93,7 +93,7 @@ def random_baseline(
 
 @dataclass(frozen=True)
 class SimilarityModel:
-    """A model: `embed` gives vectors of shape (texts, dimension), of any length."""
+    """An embedding model: `embed` returns vectors of shape (texts, dimension), of any norm."""
 
     name: str
     revision: str
@@ -104,10 +104,10 @@ class SimilarityModel:
 
 
 class TextVectors:
-    """Unit vectors of texts, each distinct one embedded once. A blank text is like no other."""
+    """Unit vectors of texts; each distinct text is embedded once. Blank texts have zero vectors."""
 
     def __init__(self, texts: Iterable[str], embed: Embed) -> None:
-        """Raises UsageError where the model gives no matrix of numbers with a row for each text."""
+        """Raises UsageError if the model does not return a numeric matrix with a row per text."""
         blank: dict[str, None] = {}
         self._row: dict[str, int] = {}
         for text in texts:
@@ -132,8 +132,8 @@ class TextVectors:
 
 
 def by_piece(cosines: Values, piece: Ints, pieces: int) -> Values:
-    """The highest cosine with any text of each piece, shape (texts, pieces), of cosines with each
-    gold text, shape (texts, gold); 0 for a piece without a text."""
+    """Reduces cosines with each gold text, shape (texts, gold), to the highest per evidence item,
+    shape (texts, pieces); 0 for an item without a gold text."""
     if np.array_equal(piece, np.arange(pieces)):
         return cosines
     best = np.zeros((len(cosines), pieces))
@@ -143,41 +143,41 @@ def by_piece(cosines: Values, piece: Ints, pieces: int) -> Values:
 
 
 def _of_the_highest(size: int, drawn: int) -> Values:
-    """P(the highest of k drawn is the i-th of all), i = 1..size: k/N, then by (N-i-k+1)/(N-i).
+    """Returns P(the highest of k drawn values is the i-th highest of N), for i = 1..N.
 
-    SciPy's nhypergeom has the same to ten digits, and takes ten times as long.
-    """
+    It is k/N for i = 1; each next value is multiplied by (N-i-k+1)/(N-i). SciPy's nhypergeom agrees
+    to ten digits and takes ten times as long."""
     i = np.arange(1, size)
     ratios = np.maximum(size - i - drawn + 1, 0) / (size - i)
     return np.concatenate([[1.0], np.cumprod(ratios)]) * drawn / size
 
 
 THRESHOLD = 0.7
-"""The cosine from which on two texts count as similar. Measured with all-MiniLM-L6-v2 on LoCoMo:
+"""Cosine from which two texts count as similar. Measured with all-MiniLM-L6-v2 on LoCoMo:
 
-* Of 2,541 facts that a language model noted, 94% reach 0.5 with the turn they were noted from, 79%
-  reach 0.6, 50% 0.7, 16% 0.8; of the other turns of the conversation 11%, 2.7%, 0.3%, 0.01%. Of two
-  different turns, which share the form `NAME said, "..."`, 34%, 14%, 3.6%, 0.4% reach it.
-* BM25 over turns: semantic recall@10 goes with recall@10 by ids at r = 0.25, 0.47, 0.75 and 0.97,
-  and random turns reach 0.78, 0.49, 0.18 and 0.03.
-* BM25 over those facts, which rewrite: r = 0.45, 0.59, 0.55 and 0.32 with recall by their sources;
-  random facts reach 0.54, 0.21, 0.04 and 0.01.
+* Of 2,541 facts that a language model extracted, 94% reach 0.5 with their source turn, 79% reach
+  0.6, 50% 0.7, 16% 0.8; with other turns of the conversation 11%, 2.7%, 0.3%, 0.01%. Pairs of
+  different turns, which share the form `NAME said, "..."`, reach them in 34%, 14%, 3.6%, 0.4%.
+* BM25 over turns: semantic recall@10 correlates with recall@10 by ids at r = 0.25, 0.47, 0.75 and
+  0.97; random turns reach a semantic recall@10 of 0.78, 0.49, 0.18 and 0.03.
+* BM25 over those facts, which are rewritten: r = 0.45, 0.59, 0.55 and 0.32 with recall by their
+  source turns; random facts reach 0.54, 0.21, 0.04 and 0.01.
 
-So 0.8 is for texts that were kept word for word, 0.6 for rewritten ones, and 0.7 lies between. No
-threshold parts similar from unrelated, so the random baseline stands beside every number. Made by
+So 0.8 suits verbatim texts, 0.6 rewritten ones, and 0.7 lies between. No threshold separates
+similar from unrelated texts, so every value is reported with its random baseline. Computed by
 `python -m tests.benchmarks.semantic`.
 """
 
 SAMPLE = 10_000
-"""Documents that random baselines are computed from, in all; larger collections are sampled."""
+"""Maximum number of documents, in total, for random baselines; larger collections are sampled."""
 
 
 @dataclass(frozen=True)
 class Asked:
-    """One query: returned texts best first, and gold texts with the piece that each carries.
+    """One query: returned texts best first, and gold texts with the evidence item of each.
 
-    A piece that no gold text carries (its document is not in the corpus) cannot be found.
-    `haystack` is the number of the list that the random baseline is taken from.
+    An evidence item without a gold text (its document is not in the corpus) cannot be retrieved.
+    `haystack` is the number of the text list that the random baseline is computed from.
     """
 
     returned: Sequence[str]
@@ -189,7 +189,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class HaystackTexts:
-    """Texts for random baselines, a list a haystack; `sampled`: not all that there are."""
+    """Texts for random baselines, one list per haystack; `sampled`: the lists are samples."""
 
     texts: Sequence[Sequence[str]]
     sampled: bool
@@ -200,9 +200,9 @@ class SemanticAccuracy:
     """The semantic metrics of many queries.
 
     `per_query` holds values by metric (`semantic_recall@10`), each of shape (queries,), NaN for a
-    query without a gold text; `random_baseline` alike, what random texts of the haystack
-    score. `sampled`: the random baseline is from a seeded sample of the haystacks, not from all of
-    their texts; `texts`: from how many.
+    query without a gold text; `random_baseline` has the same form, for random texts of the
+    haystack. `sampled`: the random baseline is computed from a seeded sample of the haystacks, not
+    from all of their texts; `texts` is the number of texts used.
     """
 
     ks: tuple[int, ...]
@@ -215,12 +215,12 @@ class SemanticAccuracy:
 
     @property
     def n(self) -> int:
-        """Queries that have a gold text."""
+        """Number of queries that have a gold text."""
         return int((~np.isnan(next(iter(self.per_query.values())))).sum())
 
     @property
     def means(self) -> dict[str, float | None]:
-        """The mean of each metric; None over no query."""
+        """The mean of each metric; None without a query."""
         return {name: mean(v[~np.isnan(v)]) for name, v in self.per_query.items()}
 
     def __str__(self) -> str:
@@ -233,7 +233,7 @@ class SemanticAccuracy:
             value, level = mean(values[~np.isnan(values)]), mean(random[~np.isnan(random)])
             if value is None:
                 return "semantic accuracy: no query has a gold text"
-            # Without a text in the haystack there is nothing to draw.
+            # An empty haystack has no random baseline.
             said = "not known" if level is None else f"{level:.3f}"
             parts.append(f"{name}@{cutoff} {value:.3f} (random {said})")
         return (
@@ -249,10 +249,10 @@ def measured(
     threshold: float,
     find_model: Callable[[], SimilarityModel],
 ) -> SemanticAccuracy:
-    """Semantic accuracy of queries against their haystacks; a distinct text is embedded once.
+    """Computes the semantic accuracy of queries; each distinct text is embedded once.
 
-    `find_model` is called when the threshold is known to be one, so that a wrong call is told
-    before a model that is missing.
+    `find_model` is called after the threshold has been validated, so that an invalid argument is
+    reported before a missing model.
     """
     check_threshold(threshold)
     model = find_model()
@@ -287,10 +287,10 @@ def measured(
 
 
 def sample_of(sizes: Sequence[int], least: int, seed: int) -> list[Ints]:
-    """Positions of at most SAMPLE texts of all haystacks together, but `least` or more of each.
+    """Draws positions of at most SAMPLE texts over all haystacks, but at least `least` of each.
 
-    k random texts of a random sample are k random texts of the whole, so that a level from the
-    sample is an unbiased estimate of the whole's.
+    k random texts of a random sample are k random texts of the whole, so a baseline from the sample
+    is an unbiased estimate.
     """
     most = max(sizes, default=0) if sum(sizes) <= SAMPLE else max(least, SAMPLE // len(sizes))
     generator = np.random.default_rng(seed)
@@ -303,13 +303,13 @@ def sample_of(sizes: Sequence[int], least: int, seed: int) -> list[Ints]:
 
 
 def one_haystack(texts: Sequence[str], cutoff: int) -> HaystackTexts:
-    """These texts, or a sample of them for rankings of k, as the haystack of every query."""
+    """Uses these texts, or a sample of `cutoff` or more, as the haystack of every query."""
     (rows,) = sample_of([len(texts)], cutoff, seed=0)
     return HaystackTexts([[texts[row] for row in rows]], sampled=len(rows) < len(texts))
 
 
 def check_threshold(threshold: float) -> None:
-    """Raises UsageError for what is no cosine to ask for."""
+    """Raises UsageError unless the threshold is a number above 0 and at most 1."""
     if isinstance(threshold, bool) or not isinstance(threshold, int | float):
         raise UsageError(f"the threshold must be a number, not {threshold!r}")
     if not 0 < threshold <= 1:

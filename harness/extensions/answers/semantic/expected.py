@@ -1,8 +1,8 @@
-"""Sets without ids: a file of texts that were returned, and a file of texts that were expected.
+"""Scores files without ids: a file of returned texts against a file of expected texts.
 
-Both hold a line for each query: `{"query": id or text, "texts": [...]}`; what was returned may be
-`{"query": ..., "hits": [{"text": ...}, ...]}` too, best first, and what was expected may have an
-`ability`. A query whose expected texts are `[]` has no answer and is left out.
+Both have a line per query: `{"query": id or text, "texts": [...]}`, best first. A file of returned
+texts may have `{"query": ..., "hits": [{"text": ...}, ...]}` instead; expected texts may have an
+`ability`. A query with the expected texts `[]` has no answer and is excluded.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ReturnedText(Record, forbid_unknown_fields=False):
 
 
 class ExpectedTexts(Record, forbid_unknown_fields=False):
-    """The texts that a query should have found, and its ability, where one is named."""
+    """The expected texts of a query, and optionally its ability."""
 
     query: str
     texts: list[str]
@@ -55,10 +55,10 @@ class ReturnedTexts(Record, forbid_unknown_fields=False):
 
 
 def read_texts(path: Path, kind: type[T]) -> dict[str, T]:
-    """Reads a file with a line for each query; a record always has its `texts`.
+    """Reads a file with a line per query; every returned record has `texts`.
 
-    Raises UsageError, naming file and line, for lines of another shape and a query that stands
-    twice, and for a file without a line.
+    Raises UsageError, with file and line, for an invalid line, a blank text or a duplicate query,
+    and for an empty or missing file.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
@@ -95,12 +95,12 @@ def semantic_of_files(
     missing: str = "zero",
     strict: bool = False,
 ) -> tuple[SemanticResult, list[str]]:
-    """The `semantic` section, not checked against ids, and what is odd about the files.
+    """Returns the `semantic` section, not checked against ids, and notes about the files.
 
-    The random baseline is what random texts of everything that was returned score. A query that
-    was not answered counts 0, or is left out with `missing` "skip". `find_model` is called
-    once the files have been read and checked. Raises UsageError for files of another shape,
-    for those that share no query, and, when `strict`, for anything odd.
+    The random baseline is computed from all returned texts. A query without returned texts counts
+    0, or is excluded if `missing` is "skip". `find_model` is called after the files have been read
+    and validated. Raises UsageError for invalid files, for files without a common query, and, if
+    `strict`, for every note.
     """
     wanted = read_texts(expected, ExpectedTexts)
     if not any(one.texts for one in wanted.values()):
@@ -155,5 +155,5 @@ def semantic_of_files(
         match=f"cosine>={accuracy.threshold:g},{accuracy.model}",
     )
     counts = {reason: count for reason, count in left_out.items() if count}
-    failed = np.zeros(n, bool)  # a file of texts tells of no failure
+    failed = np.zeros(n, bool)  # a file of texts records no failures
     return section(accuracy, masks, None, signature.template, counts, failed), notes

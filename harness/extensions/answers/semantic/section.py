@@ -1,4 +1,4 @@
-"""The `semantic` section of scores: results by slice, and how far they agree with those by ids."""
+"""The `semantic` section of scores: results by slice, and their agreement with those by ids."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ BY_ID = {
     "semantic_precision": "precision",
     "semantic_precision_returned": "precision_returned",
 }
-"""The metric by ids that each one stands beside; the soft ones have none."""
+"""The metric by ids that corresponds to each semantic metric; soft metrics have none."""
 
 NO_SUBSTITUTE = (
     "this counts similar texts, not the evidence itself: it is no substitute for recall by ids"
@@ -47,11 +47,11 @@ def section(
     failed: Flags,
     by_id: Mapping[str, Values] | None = None,
 ) -> SemanticResult:
-    """Returns the section for scores.json.
+    """Returns the `semantic` section for scores.json.
 
-    `masks` are slices of the queries, `clusters` what is independent (see uncertainty.independent);
-    `template` is the signature that the numbers share; `failed` queries count 0; `by_id` has
-    `recall@10` and the like for the same queries, NaN where they have none.
+    `masks` are slices of the queries, `clusters` the independent groups (uncertainty.independent);
+    `template` is the signature shared by all values; `failed` queries count 0; `by_id` has
+    `recall@10` and the like for the same queries, NaN for queries without a value.
     """
     n = len(next(iter(masks.values())))
     known = np.ones(n, bool)
@@ -63,7 +63,7 @@ def section(
     for results in slices.values():
         for metric, result in results.items():
             random = result.random_baseline
-            if random is not None and np.isnan(random):  # nothing to draw from
+            if random is not None and np.isnan(random):  # empty haystack
                 results[metric] = replace(result, random_baseline=None)
     # Shares are from 0 to 1, mean cosines from -1 to 1.
     for soft, bounds in ((False, (0.0, 1.0)), (True, (-1.0, 1.0))):
@@ -98,7 +98,7 @@ def section(
 def _versus_ids(
     found: SemanticAccuracy, by_id: Mapping[str, Values], clusters: Clusters
 ) -> dict[str, SemanticVersusIds]:
-    """By metric: both means over the queries that have both, their difference and correlation."""
+    """Compares by metric, over queries with both values: both means, difference, correlation."""
     versus = {}
     for cutoff in found.ks:
         for metric in METRICS:
