@@ -1,4 +1,4 @@
-"""What a worker holds: a retriever, its haystack and its usage."""
+"""State of a worker: its retriever, the indexed haystack and its usage."""
 
 from __future__ import annotations
 
@@ -48,15 +48,15 @@ class InlineCalls:
     stuck = False
 
     def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
-        """Call `work` and return its result."""
+        """Calls `work` and returns its result."""
         return work()
 
 
 class ToldError(Exception):
-    """An error in another process, with its `trace` there."""
+    """Raised for an error of another process; `trace` is the traceback from there."""
 
     def __init__(self, trace: str, rate_limit: float | None = None) -> None:
-        """`rate_limit`: where it was a refusal for the rate, seconds to wait, as there was said."""
+        """`rate_limit`: seconds to wait, if a rate limit was exceeded (HTTP 429)."""
         super().__init__(trace)
         self.trace = trace
         if rate_limit is not None:
@@ -64,15 +64,15 @@ class ToldError(Exception):
 
 
 def trace() -> str:
-    """Return the traceback of the current exception as valid text, with secrets masked."""
+    """Returns the traceback of the current exception as valid text, with secrets masked."""
     error = sys.exception()
     said = error.trace if isinstance(error, ToldError) else traceback.format_exc()
     return shortened(masked(well_formed(said)), _LONGEST_TRACE)
 
 
 def close_quietly(retriever: Retriever) -> None:
-    """Close a retriever; a failure is logged, since all its results are there.
-    Raises ResponseMismatchError if responses may belong to other queries."""
+    """Closes a retriever. A failure is only logged, since all results are there; but raises
+    ResponseMismatchError if responses may belong to other queries."""
     try:
         close(retriever)
     except ResponseMismatchError:
@@ -82,7 +82,7 @@ def close_quietly(retriever: Retriever) -> None:
 
 
 def plain_report(report: Callable[[], Any]) -> Params:
-    """Return a system's report as JSON values without secrets, or the traceback of its failure."""
+    """Returns a system's report as JSON values without secrets, or the traceback of its failure."""
     import orjson
 
     options = orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_NON_STR_KEYS
@@ -94,19 +94,19 @@ def plain_report(report: Callable[[], Any]) -> Params:
 
 
 SECONDS_A_REPORT = 1.0
-"""Seconds between two reports of a system that has used nothing."""
+"""Seconds between progress reports while a system has no new usage."""
 
 SECONDS_A_STEP = 0.02
-"""Seconds of work that a killed run loses at most, besides the current call."""
+"""Seconds of work that a killed run loses at most, in addition to the current call."""
 
 _SECONDS_TO_SAY = 2.0
-"""Seconds in which a retriever that hangs may report its usage."""
+"""Seconds that a retriever with a stuck call has to report its usage."""
 
 
 class ProcessRetriever:
-    """A retriever in a separate process, which counts its usage from 0.
+    """A retriever in a separate process; each new process counts its usage from 0.
 
-    `process` is the number of the last process; `seconds` the time of its last call there.
+    `process` is the number of the last process, `seconds` the time of its last call there.
     """
 
     process = 0
@@ -114,7 +114,7 @@ class ProcessRetriever:
     seconds: float | None = None
 
     def close(self) -> None:
-        """End the process."""
+        """Ends the process."""
 
 
 @dataclass
@@ -126,11 +126,11 @@ class Bench:
     call: InlineCalls | CallThread
     haystack: int | None = None
     index_error: str | None = None
-    counted: Counts = field(default_factory=dict)  # what its process is known to have used
-    counted_of: int = 0  # the process
+    counted: Counts = field(default_factory=dict)  # last usage that its process reported
+    counted_of: int = 0  # number of that process
     indexing: bool = False
-    late: list[CallThread] = field(default_factory=list)  # of calls beside others
-    chain: int | None = None  # of which haystack it was told, as of the time of this one
+    late: list[CallThread] = field(default_factory=list)  # threads of calls that timed out
+    chain: int | None = None  # chain ingested up to the time of `haystack`
     view: BlindedCorpus = field(init=False)
 
     @property
@@ -139,7 +139,7 @@ class Bench:
         return self.call.stuck or any(one.stuck for one in self.late)
 
     def put_report(self, result: WorkResult) -> None:
-        """Add the retriever's report to the result, if it reports without delay."""
+        """Adds the retriever's report to the result, if it reports in time while stuck."""
         report = getattr(self.retriever, "report", None)
         if not callable(report):
             return
@@ -153,12 +153,12 @@ class Bench:
             self.put(CallThread()(asked, _SECONDS_TO_SAY), result)
 
     def put(self, said: Params, result: WorkResult) -> None:
-        """Add a report to the result, and the usage since the previous result."""
+        """Adds a report to the result, and the usage since the previous result."""
         process, counts = number_of(self.retriever), counts_in(said)
-        if self.counted_of != process:  # an isolated one begins anew in each process
+        if self.counted_of != process:  # each process of an isolated one counts from 0
             self.counted_of, self.counted = process, {}
         rise = usage_delta(counts, self.counted)
-        self.counted |= counts  # a report that failed has none
+        self.counted |= counts  # a failed report has no counts
         result.process, result.reported = process, said or None
         if self.indexing:
             result.ingestion_usage = add_counts([result.ingestion_usage or {}, rise])
@@ -178,7 +178,7 @@ class Watch:
         self.stopped: HarnessError | None = None
 
     def taken_in(self, documents: int) -> None:
-        """Count documents that were ingested. Raises what `tell` raises."""
+        """Counts ingested documents and reports progress. Raises what the callback raises."""
         self._n += documents
         now = monotonic()
         if self._tell is None or now - self._looked < SECONDS_A_STEP:
@@ -188,7 +188,7 @@ class Watch:
             self._result, queries=[], indexed=min(self._n, self._result.documents), complete=False
         )
         report = getattr(self._bench.retriever, "report", None)
-        # Of an isolated one the process is at its documents, and hears nothing.
+        # The process of an isolated retriever is indexing and cannot report.
         if callable(report) and not isinstance(self._bench.retriever, ProcessRetriever):
             self._bench.put(plain_report(report), so_far)
         if now - self._told < SECONDS_A_REPORT and not used_something(so_far):
@@ -202,7 +202,7 @@ class Watch:
 
 
 def used_something(result: WorkResult) -> bool:
-    """Test whether a result has any usage."""
+    """Tests whether a result has any usage."""
     return any((result.ingestion_usage or {}).values()) or any((result.usage or {}).values())
 
 
@@ -210,35 +210,35 @@ _numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 
 
 def number_of(retriever: Retriever) -> int:
-    """Return a number of the retriever that is unique across processes and runs."""
+    """Returns a number of the retriever that is unique across processes and runs."""
     try:
         number = _numbers.setdefault(retriever, int.from_bytes(os.urandom(5)))
-    except TypeError:  # it cannot be referred to weakly, or is not hashable
+    except TypeError:  # no weak references, or not hashable
         number = os.getpid()
-    # An isolated one begins anew in each process.
+    # Each process of an isolated retriever counts from 0.
     return (retriever.process << 40) + number if isinstance(retriever, ProcessRetriever) else number
 
 
 def name_of(retriever: Retriever) -> str:
-    """Return the name of the retriever in messages."""
+    """Returns the name of the retriever in messages."""
     if isinstance(retriever, ProcessRetriever):
         return retriever.name.rpartition(":")[2]
     return type(retriever).__qualname__
 
 
 def seconds_of(retriever: Retriever, clock: Clock) -> float:
-    """Return the seconds of a call; without start and transfer for an isolated retriever."""
+    """Returns the seconds of a call; without start and transfer for an isolated retriever."""
     if isinstance(retriever, ProcessRetriever) and retriever.seconds is not None:
         return retriever.seconds
     return clock.seconds
 
 
 def gold_of(bench: Bench, query: int) -> npt.NDArray[np.int64]:
-    """Return positions of a query's gold documents: best grade first, and of those the newest."""
+    """Returns positions of a query's gold documents: best grade first, then newest first."""
     judged = bench.dataset.qrels()
     mine = (judged.query == query) & (judged.grade >= 1) & (judged.document >= 0)
     grade = dict(zip(judged.document[mine].tolist(), judged.grade[mine].tolist(), strict=True))
     positions = bench.view.gold_positions(list(grade))
     grades = np.array([grade[row] for row in bench.view.rows[positions].tolist()], np.int64)
-    # Positions rise with time.
+    # Positions are in order of time.
     return positions[np.lexsort((-positions, -grades))]

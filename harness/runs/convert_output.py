@@ -1,4 +1,4 @@
-"""Converts what a retriever returned for a query to the result that a run records."""
+"""Converts the output of a retriever for a query to the result that a run records."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from harness.runs.results import QueryResult, ResultHit
 def to_query_result(
     bench: Bench, query: int, found: Any, seconds: float, k: int, exclude_self: bool
 ) -> QueryResult:
-    """Convert the output for a query to at most k document rows or texts, or to an error.
+    """Converts the output for a query to at most k document rows or texts, or to an error.
 
-    `exclude_self`: the document that is the query itself is excluded.
+    `exclude_self` removes the document that has the query's own id.
     """
     answer = QueryResult(query, seconds=seconds)
     own = int(bench.dataset.rows_with_query_id[query]) if exclude_self else None
@@ -47,7 +47,7 @@ def to_query_result(
     except NotAnAnswerError as error:
         said = f"{name_of(bench.retriever)}: {error}"
         return QueryResult(query, error=said, seconds=seconds)
-    except FAILURES:  # a result may run the retriever's code: a generator, an array of its own
+    except FAILURES:  # reading it may run the retriever's code, as of a generator
         return QueryResult(query, error=trace(), seconds=seconds)
     return answer
 
@@ -72,14 +72,14 @@ def _put_documents(
 
 
 def _put_hits(bench: Bench, answer: QueryResult, result: Result, k: int, own: int | None) -> None:
-    """Add returned texts; they are resolved to documents after the run."""
+    """Adds returned texts; they are resolved to documents after the run."""
     hits = hits_in_order(result.hits or (), result.ranked_by)
     answer.beyond_k = max(0, len(hits) - k)
     answer.hits = [_hit(bench, hit, own) for hit in hits[:k]]
 
 
 def _mask(bench: Bench, answer: QueryResult) -> None:
-    """Mask secrets in returned texts, unless the dataset contains them."""
+    """Masks secrets in returned texts, unless the dataset contains them."""
     hits = answer.hits or []
     texts = [*(hit.text for hit in hits), answer.answer or ""]
     if any(texts):
@@ -92,7 +92,7 @@ def _mask(bench: Bench, answer: QueryResult) -> None:
 
 
 def _hit(bench: Bench, hit: Hit, own: int | None) -> ResultHit:
-    """Convert a hit: its sources to rows of the document table, without the query's own."""
+    """Converts a hit: its sources to rows of the document table, without the query's own."""
     ids = _returns_dataset_ids(bench)
     positions, unknown = bench.view.known(hit.sources, returns_dataset_ids=ids)
     rows = [row for row in bench.view.rows[positions].tolist() if row != own]

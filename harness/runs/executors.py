@@ -1,7 +1,7 @@
-"""Executors: run the work items of a run in this process, in several, or where a package says.
+"""Executors of the work items of a run: this process, several, or the backend of a package.
 
-A package brings one as an entry point of the group `harness.executors`: a function that takes a
-`Workload` and returns a context manager, which gives the `Execution` of that workload.
+A package adds an executor as an entry point of the group `harness.executors`: a function from a
+`Workload` to a context manager that yields its `Execution`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,15 @@ class Executor(Protocol):
     """Runs work items and yields their results, in any order."""
 
     def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
-        """Yield the results of every item as soon as they are there."""
+        """Yields the results of every item as soon as they are there."""
         ...
 
 
 @dataclass(frozen=True)
 class Workload:
-    """What is to be executed: `items` over `dataset`, by retrievers that are built from `builds`.
+    """Work items over a dataset, for retrievers that are built from `builds`.
 
-    `built` is the retriever of this process; `batch_size` the number of queries that a retriever is
-    asked at once.
+    `built` is the retriever of this process, `batch_size` the number of queries per search call.
     """
 
     dataset: Dataset
@@ -50,8 +49,8 @@ class Workload:
 class Execution:
     """How a workload is executed.
 
-    `retriever` is what workers take (a spec: each builds its own), `location` where they read the
-    dataset. `batch_size`: how many queries the retriever is asked at once, whatever was chosen.
+    `retriever` is passed to the workers (each builds its own from a spec), `location` is where they
+    read the dataset. `batch_size` overrides the number of queries per search call.
     """
 
     executor: Executor
@@ -64,12 +63,12 @@ class Execution:
 
 @dataclass(frozen=True)
 class OpenedDataset:
-    """The place of a dataset that this process has opened already."""
+    """Location of a dataset that this process has already opened."""
 
     dataset: Dataset
 
     def open(self) -> Dataset:
-        """Return the dataset."""
+        """Returns the dataset."""
         return self.dataset
 
 
@@ -77,7 +76,7 @@ ExecutorFactory = Callable[[Workload], AbstractContextManager[Execution]]
 
 
 def execution_of(workload: Workload) -> AbstractContextManager[Execution]:
-    """Return the execution of a workload by the executor that its settings name.
+    """Returns the execution of a workload by the executor that its settings name.
 
     Raises PluginError for a package that fails to import.
     """
@@ -92,10 +91,10 @@ def execution_of(workload: Workload) -> AbstractContextManager[Execution]:
 
 @contextmanager
 def local_processes(workload: Workload) -> Iterator[Execution]:
-    """Execute a workload in this process, or in as many as the settings say."""
+    """Executes a workload in this process, or in several if `workers` is above 1."""
     settings, n = workload.settings, workload.settings.workers or 1
-    # In this process the retriever that was built already serves; others build their own, and so
-    # does a thread in which all its calls are made.
+    # This process uses the retriever that is already built. Other processes build their own, and
+    # so does a thread for calls with time limits.
     builds_own = n > 1 or settings.limits.in_time
     retriever = workload.builds if builds_own else workload.built
     if n == 1:
@@ -111,7 +110,7 @@ class InProcess:
     """Runs one item after the other in this process."""
 
     def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
-        """Yields results in the order of the items; at Ctrl-C, those of a part of an item too."""
+        """Yields results in the order of the items; after Ctrl-C or an error, a partial one too."""
         try:
             for item in items:
                 yield from worker(item)

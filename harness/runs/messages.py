@@ -33,14 +33,14 @@ class SearchRequest(Record, tag="search", tag_field="type"):
 
 
 class ReportRequest(Record, tag="report", tag_field="type"):
-    """Asks for what the retriever reports of itself."""
+    """Asks for the retriever's report."""
 
 
 Request = BuildRequest | IndexRequest | SearchRequest | ReportRequest
 
 
 class RetrieverDescription(Record, tag="built", tag_field="type"):
-    """What a run needs to know of a retriever beside index and search."""
+    """The properties of a built retriever that a run needs."""
 
     params: Params = msgspec.field(default_factory=dict)
     version: str | None = None
@@ -78,7 +78,7 @@ class SearchReply(Record, tag="found", tag_field="type"):
 
 
 class Reported(Record, tag="reported", tag_field="type"):
-    """What the retriever reports of itself."""
+    """The retriever's report."""
 
     report: Params
 
@@ -91,7 +91,7 @@ class Failed(Record, tag="failed", tag_field="type"):
 
 
 class Ended(Record, tag="ended", tag_field="type"):
-    """An error that ends the run: of wrong use, or of the run."""
+    """An error that ends the run: a UsageError or a RunError."""
 
     kind: Literal["usage", "run"]
     message: str
@@ -101,17 +101,17 @@ Response = RetrieverDescription | Indexed | SearchReply | Reported | Failed | En
 
 
 def dump(message: Record) -> bytes:
-    """Encodes a message as a line. JSON of the standard library also holds NaN and big integers."""
+    """Encodes a message as a line, with the `json` module, which holds NaN and big integers."""
     return json.dumps(msgspec.to_builtins(message, enc_hook=plain), default=plain).encode() + b"\n"
 
 
 def load(line: bytes, kind: Any, where: str) -> Any:
-    """Decodes a message of this kind. Raises UsageError for another, ValueError for no JSON."""
+    """Decodes a message of this kind. Raises UsageError for another, ValueError for bad JSON."""
     return convert(json.loads(line), kind, where)
 
 
 def plain(value: Any) -> Any:
-    """Converts a value that JSON does not know: to numbers, a list, or else its text."""
+    """Converts a value that JSON cannot encode: to numbers, a list, or else its text."""
     if hasattr(value, "tolist"):  # NumPy's, torch's
         return value.tolist()
     if hasattr(value, "__index__"):

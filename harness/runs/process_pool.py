@@ -25,20 +25,20 @@ _MISPLACED = (
     "each message's number in its reply"
 )
 _AHEAD = 2
-"""Items that a process has been handed: one to work at, one to go on with at once."""
+"""Items that a process holds: the current one, and the next to start without delay."""
 
 
 class ProcessPool:
-    """Several processes of this machine, each with a retriever of its own."""
+    """Runs items in several processes of this machine, each with its own retriever."""
 
     def __init__(self, n: int) -> None:
         self._n = n
 
     def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
-        """Yields results as they come. The first exception of a worker ends them all.
+        """Yields results as they complete. The first exception of a worker ends all workers.
 
-        Raises UsageError for a retriever that cannot be sent to another process, WorkerDiedError
-        when a process dies (for which multiprocessing's own pools would wait for ever).
+        Raises UsageError for a retriever that cannot be sent to another process, WorkerDiedError if
+        a process dies (multiprocessing's own pools would hang).
         """
         from multiprocessing import get_context
         from multiprocessing.connection import wait
@@ -82,7 +82,7 @@ class ProcessPool:
                         handed[channel] -= 1
                         hand(channel)
                         if not handed[channel]:
-                            # It closes its retriever, which another may be waiting for.
+                            # It now closes its retriever, which another process may wait for.
                             del handed[channel]
                             channel.close()
                         yield answer
@@ -99,8 +99,7 @@ class ProcessPool:
 
 
 def chains(items: Iterable[WorkItem]) -> Iterator[list[WorkItem]]:
-    """Yield units that one process is to run, one after the other: those of a chain, else one
-    alone."""
+    """Yields lists of items that one process runs in order: those of a chain, or a single item."""
     for chain, some in groupby(items, key=lambda item: item.chain):
         if chain is None:
             yield from ([item] for item in some)
@@ -121,7 +120,7 @@ def _start(process: BaseProcess) -> None:
 
 @contextmanager
 def _interrupts_later() -> Iterator[None]:
-    """Delays Ctrl-C; processes that are started meanwhile do not get it before they ignore it."""
+    """Delays Ctrl-C, so that processes started meanwhile ignore it before they could get it."""
     late: list[int] = []
     is_main = threading.current_thread() is threading.main_thread()
     before = signal.signal(signal.SIGINT, lambda *_: late.append(1)) if is_main else None
@@ -137,7 +136,7 @@ def _interrupts_later() -> Iterator[None]:
 
 
 def _death(crew: list[BaseProcess]) -> str:
-    """Return what is known of a process that went away."""
+    """Describes how a worker process ended."""
     for process in crew:
         process.join(1)
         if process.exitcode is not None:
@@ -148,8 +147,8 @@ def _death(crew: list[BaseProcess]) -> str:
 
 
 def _serve(worker: Worker, channel: Connection) -> None:
-    """Run items until the channel is closed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's
+    """Runs items until the channel is closed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent handles Ctrl-C
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _end_with_parent()
     own = os.getpid()
@@ -177,8 +176,8 @@ def _serve(worker: Worker, channel: Connection) -> None:
 
 
 def _end_with_parent() -> None:
-    """From now on, end this process when the one that started it is gone, however it went: who
-    works for a process that was killed would work on for hours."""
+    """Ends this process as soon as its parent has ended, also if that was killed: otherwise it
+    could run for hours."""
     parent = multiprocessing.parent_process()
     if parent is None:
         return

@@ -36,7 +36,7 @@ _PACKAGES = ("numpy", "pyarrow", "orjson", "PyStemmer")
 
 
 def versions() -> dict[str, str]:
-    """Return versions of the harness, Python and the packages that numbers depend on."""
+    """Returns versions of the harness, Python and the packages that numbers depend on."""
     found = {"harness": harness.__version__, "python": platform.python_version()}
     for package in _PACKAGES:
         found[package] = metadata.version(package)
@@ -44,7 +44,7 @@ def versions() -> dict[str, str]:
 
 
 def machine() -> Machine:
-    """Return system, processor and number of cores; no host name."""
+    """Returns system, processor and number of cores; no host name."""
     return Machine(
         system=f"{platform.system()} {platform.machine()}",
         processor=_processor(),
@@ -53,10 +53,9 @@ def machine() -> Machine:
 
 
 def peak_memory(*, workers: bool) -> PeakMemory | None:
-    """Return the largest resident size so far, in bytes, of this process, and of the largest of its
-    `workers`.
+    """Returns the largest resident size so far, in bytes, of this process and its largest worker.
 
-    None if the operating system does not report it.
+    The latter only with `workers`. None if the operating system does not report it.
     """
     try:
         import resource
@@ -104,17 +103,17 @@ def isolated_record(spec: RetrieverSpec, described: RetrieverDescription) -> Ret
 
 
 def known_by(about: RetrieverRecord, built: Retriever) -> dict[str, object]:
-    """Identifies a system for the cache of what it ingested: its record, revision and code."""
+    """Returns the identity of a system in the index cache: its record, revision and code."""
     revision = getattr(built, "revision", None)
     said = {"revision": revision} if isinstance(revision, str) else {}
     return {**to_plain(about), **said, "code": code_of(type(built))}
 
 
 def code_of(kind: type | Callable[..., Any]) -> dict[str, str]:
-    """Return the sha256 of the file of a class or function and of what it imports of one's own (see
-    sources.py).
+    """Returns the sha256 of the file of a class or function and of the user's files that it imports
+    (see sources.py).
 
-    Nothing for what is installed, which has a version.
+    Empty for installed code, which has a version.
     """
     if kind.__module__.partition(".")[0] == "harness":
         return {}
@@ -125,12 +124,12 @@ def code_of(kind: type | Callable[..., Any]) -> dict[str, str]:
 
 
 def named_files(spec: RetrieverSpec) -> list[str]:
-    """Return the Python files that a spec names: plug-ins, and `file.py:name` anywhere in it."""
+    """Returns the Python files that a spec names: plug-ins, and `file.py:name` anywhere in it."""
     return [*spec.plugins, *_files([spec.name, spec.params])]
 
 
 def file_digests(spec: RetrieverSpec) -> dict[str, str]:
-    """Return the sha256 of every Python file that a spec names, and of those that they import."""
+    """Returns the sha256 of every Python file that a spec names, and of those that they import."""
     files = _own_files(spec)
     if not files:
         return {}
@@ -140,8 +139,8 @@ def file_digests(spec: RetrieverSpec) -> dict[str, str]:
 
 
 def _own_files(spec: RetrieverSpec) -> list[Path]:
-    """Return files that a spec names by their paths, and those of `package.module:Class`, which may
-    stand behind a name that a package brought."""
+    """Returns files that a spec names by path, and those of `package.module:Class`, also if the
+    name is an entry point's."""
     given = [*iter_strings([spec.name, spec.params])]
     given += [entry.value for one in given if (entry := plugin_entry_point(one)) is not None]
     files = [*map(Path, named_files(spec))]
@@ -157,9 +156,9 @@ def _own_files(spec: RetrieverSpec) -> list[Path]:
 def repeat_command(
     dataset: Dataset, retriever: RetrieverSpec | Retriever, k: int, settings: Settings
 ) -> str | None:
-    """Return the command that makes the same run again; None for an object that a program built.
+    """Returns the command that repeats a run; None for an object that a program built.
 
-    Where the raw files are not the published ones, SOURCE stands for the place where they are.
+    SOURCE in it is a placeholder for the path of raw files that are not the published ones.
     """
     if not isinstance(retriever, RetrieverSpec):
         return None
@@ -167,7 +166,7 @@ def repeat_command(
     view = {"dataset": m.name, "granularity": m.granularity, "text": m.text, "split": m.split}
     words = ["harness", "run"]
     if m.published is False or m.own_files:
-        view["source"] = "SOURCE"  # files of one's own: their fingerprint tells whether it is them
+        view["source"] = "SOURCE"  # the user's files, which the fingerprint identifies
     for option, value in {**view, "retriever": retriever.name, "k": k}.items():
         words += [f"--{option}", str(value)]
     for name, value in retriever.params.items():
@@ -207,8 +206,7 @@ def _processor() -> str:
 
 
 def _files(given: Any) -> Iterator[str]:
-    """Yield files of code that shapes the run: of `file.py:name`, and of plain names taken from
-    one."""
+    """Yields the code files of a run: of `file.py:name`, and of names from plug-in files."""
     for one in iter_strings(given):
         file, colon, _ = one.rpartition(":")
         if colon and file.endswith(".py") and Path(file).expanduser().is_file():
@@ -237,7 +235,7 @@ def _defaults(factory: Any) -> Params:
 
 
 def _version(thing: Any, code: Any) -> str | None:
-    """Return the retriever's `version`, else the version of its package; None if unknown."""
+    """Returns the retriever's `version`, else the version of its package; None if unknown."""
     said = getattr(thing, "version", None)
     if isinstance(said, str):
         return said
@@ -247,12 +245,12 @@ def _version(thing: Any, code: Any) -> str | None:
     if top == "__main__" or top.startswith(PLUGIN_MODULE):
         return None
     try:
-        return metadata.version(top)  # mostly the distribution has the package's name
+        return metadata.version(top)  # usually the distribution has the package's name
     except metadata.PackageNotFoundError:
         pass
     file = getattr(sys.modules.get(top), "__file__", None) or ""
     if "site-packages" not in Path(file).parts:
-        return None  # a file of somebody's own; to look through all that is installed takes 0.2 s
+        return None  # a user's file; a search of all installed packages takes 0.2 s
     packages = metadata.packages_distributions().get(top)
     return metadata.version(packages[0]) if packages else None
 
@@ -260,25 +258,25 @@ def _version(thing: Any, code: Any) -> str | None:
 _SETTINGS = {
     "core.fsmonitor": "false",  # a command, or a daemon
     "core.hooksPath": os.devnull,
-    "core.untrackedCache": "false",  # written by a hook's leave
-    "status.submoduleSummary": "false",  # asks each submodule
+    "core.untrackedCache": "false",  # is in the index; writing that runs a hook
+    "status.submoduleSummary": "false",  # runs git in each submodule
     "submodule.recurse": "false",
-    "protocol.allow": "never",  # what a partial clone lacks is not fetched, by no transport
-    "safe.bareRepository": "explicit",  # a folder that only looks like a repository is none
+    "protocol.allow": "never",  # a partial clone fetches no missing objects
+    "safe.bareRepository": "explicit",  # ignores bare repositories not named explicitly
 }
-"""Over the settings of a repository: each of these can run a command on `status` otherwise."""
+"""Override the settings of a repository, each of which could run a command during `status`."""
 
 _OF_A_FILTER = {"clean": "", "smudge": "", "process": "", "required": "false"}
 _SECONDS = 10
 
 
 def git_state() -> GitState | None:
-    """Return the commit of the working folder, and whether it has changes; None outside a checkout.
+    """Returns the commit of the working folder, and whether it has changes; None outside a
+    checkout.
 
-    A repository may come from anywhere, and its configuration can name commands: a monitor of
-    files, hooks, filters of contents. None is run. So a file of a filter (git LFS) counts as
-    changed where git, to know better, would have to filter it; within submodules nobody looks, only
-    at which commit they are.
+    A repository may be untrusted, and its configuration can name commands (file-system monitor,
+    hooks, filters). None is run. So a filtered file (git LFS) counts as changed if git would have
+    to filter it to compare; of submodules only the commit is compared.
     """
     try:
         safe = dict(_SETTINGS)
@@ -294,7 +292,7 @@ def git_state() -> GitState | None:
 
 
 def _git(settings: Mapping[str, str], *arguments: str) -> str:
-    """Return what git says under these settings, which stand above all of its files'."""
+    """Returns the output of git with these settings, which override all configuration files."""
     given = {"GIT_CONFIG_COUNT": str(len(settings))}
     for n, (name, value) in enumerate(settings.items()):
         given |= {f"GIT_CONFIG_KEY_{n}": name, f"GIT_CONFIG_VALUE_{n}": value}
@@ -304,7 +302,7 @@ def _git(settings: Mapping[str, str], *arguments: str) -> str:
         "GIT_CONFIG_NOSYSTEM": "1",
         "GIT_NO_LAZY_FETCH": "1",
         "GIT_NO_REPLACE_OBJECTS": "1",
-        "GIT_OPTIONAL_LOCKS": "0",  # the index is read, never written: no hook after it
+        "GIT_OPTIONAL_LOCKS": "0",  # the index is not written, so no hook runs
         "GIT_TERMINAL_PROMPT": "0",
     }
     return subprocess.run(

@@ -1,4 +1,4 @@
-"""Describes a run: the retriever, resolved and built, its queries and work items, its identity."""
+"""Describes a run: its retriever, resolved and built, its queries, work items and identity."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ QUERIES_PER_ITEM = 512
 
 
 def work_items(dataset: Dataset, queries: npt.NDArray[np.int64], seed: int) -> list[WorkItem]:
-    """Divides the queries into work items: one a haystack, several where it has many queries.
+    """Divides the queries into work items: one per haystack, or several if it has many queries.
 
-    Items, and the queries in each, come in a seeded random order: the files are grouped by type, so
-    that in their order a system could tell from the number of its calls what it is asked. Those of
-    a haystack as of several times come in the order of time.
+    Items and their queries are in a seeded random order: files are grouped by question type, so in
+    file order a system could infer the type from the number of its calls. Items of one haystack at
+    several times are in order of time.
     """
     rng = np.random.default_rng(seed)
     queries = rng.permutation(queries)
@@ -72,17 +72,16 @@ class IsolatedSpec(RetrieverSpec):
         raise NotImplementedError
 
     def record(self) -> RetrieverRecord:
-        """Return what run.json holds of the retriever."""
+        """Returns the retriever's record for run.json."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class RunRequest:
-    """A run that is asked for.
+    """A requested run: dataset, retriever, settings, plan and work items.
 
-    `retriever` is what was asked for, `isolation` the same in a sandbox, where settings say so;
-    `built` is the one of this process, and `sees_gold_labels` whether it is the built-in oracle;
-    a flag that a retriever sets later changes nothing.
+    `retriever` is the requested one, `isolation` the same in a sandbox (if requested), `built` that
+    of this process. `sees_gold_labels` marks the built-in oracle; a flag set later is ignored.
     """
 
     dataset: Dataset
@@ -99,10 +98,10 @@ class RunRequest:
     def create(
         cls, dataset: Dataset, retriever: Tested, settings: Settings, results: Path
     ) -> RunRequest:
-        """Resolve and build the retriever, choose the queries and plan the run.
+        """Resolves and builds the retriever, chooses the queries and plans the run.
 
-        Raises UsageError for a dataset or a retriever that is none, and for settings that do not
-        fit; RunError for a retriever that cannot be built.
+        Raises UsageError for an invalid dataset or retriever, and for settings that do not fit;
+        RunError for a retriever that cannot be built.
         """
         _check(dataset, retriever)
         tested = resolve(retriever)
@@ -131,7 +130,7 @@ class RunRequest:
             dataset=dataset.fingerprint,
             retriever=about,
             k=settings.k or dataset.manifest.k,
-            # A sample of all is no sample.
+            # A sample of all queries is no limit.
             limit=settings.limit if len(queries) < dataset.n_queries else None,
             seed=settings.seed,
             queries=len(queries),
@@ -164,29 +163,29 @@ class RunRequest:
 
     @property
     def sandbox(self) -> str | None:
-        """What the sandbox is made with; None without one."""
+        """Name of the sandbox program; None without a sandbox."""
         return self.isolation.sandbox_name if self.isolation else None
 
     @property
     def about(self) -> RetrieverRecord:
-        """What is recorded of the retriever."""
+        """The record of the retriever."""
         return self.plan.retriever
 
     @property
     def run_id(self) -> str:
-        """The name of the run's folder, which the same request gives again."""
+        """Name of the run's folder; equal requests have equal names."""
         return folder_name(self.dataset, self.about.name, self.plan)
 
     @property
     def system(self) -> dict[str, object] | None:
-        """Identity of the system in the index cache; None for an object without `params`, whose
+        """Identity of the system in the index cache; None for an object without `params`, as its
         settings are unknown."""
         known = self.is_named or hasattr(self.built, "params")
         return known_by(self.about, self.built) if known else None
 
 
 def resolve(retriever: Tested) -> RetrieverSpec | Retriever:
-    """Convert a name, an object or a function to a retriever. Raises UsageError for anything else,
+    """Converts a name, an object or a function to a retriever. Raises UsageError for anything else,
     and for a parameter that is a secret."""
     if isinstance(retriever, str):
         return RetrieverSpec(retriever)
@@ -197,7 +196,7 @@ def resolve(retriever: Tested) -> RetrieverSpec | Retriever:
     if serves is not None:
         return serves()
     if isinstance(retriever, Retriever) or can_serve(retriever):
-        return retriever  # type: ignore[return-value]  # a memory that is told has no index
+        return retriever  # type: ignore[return-value]  # a streaming memory has no index()
     if not callable(retriever):
         lacks = [name for name in ("index", "search") if not hasattr(retriever, name)]
         raise UsageError(
@@ -208,7 +207,7 @@ def resolve(retriever: Tested) -> RetrieverSpec | Retriever:
 
 
 def _check(dataset: Dataset, retriever: Tested) -> None:
-    """Raise UsageError for a dataset that cannot be run on, and for a class."""
+    """Raises UsageError for a dataset that cannot be run on, and for a class."""
     if not isinstance(dataset, Dataset):
         raise UsageError(f"run takes an opened dataset: open_dataset({dataset!r}), or like it")
     if isinstance(retriever, type):
@@ -224,7 +223,7 @@ def _check(dataset: Dataset, retriever: Tested) -> None:
 def _in_sandbox(
     retriever: RetrieverSpec | Retriever, dataset: Dataset, results: Path, seed: int
 ) -> IsolatedSpec:
-    """Return the same in a sandbox. Raises UsageError for what was built here already."""
+    """Returns the retriever in a sandbox. Raises UsageError for one that is already built."""
     if not isinstance(retriever, RetrieverSpec):
         raise UsageError(
             "a retriever that was built or loaded here cannot be isolated any more: name it as "
@@ -237,8 +236,8 @@ def _in_sandbox(
 
 
 def _batch_size(settings: Settings, retriever: Any) -> int:
-    """Return the chosen one, else the retriever's own, else 1. Raises UsageError for what is
-    none."""
+    """Returns the batch size of the settings, else the retriever's, else 1. Raises UsageError for
+    an invalid one."""
     size = settings.batch_size
     if size is None:
         size = getattr(retriever, "batch_size", 1)
@@ -248,7 +247,7 @@ def _batch_size(settings: Settings, retriever: Any) -> int:
 
 
 def _check_fit(settings: Settings, built: Retriever) -> None:
-    """Raise UsageError for settings that this retriever cannot be run with, and its own."""
+    """Raises UsageError for settings that the retriever does not support, and its own."""
     check_ranked_by(built)
     if settings.concurrency > 1 and not getattr(built, "thread_safe", False):
         raise UsageError(

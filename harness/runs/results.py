@@ -17,7 +17,7 @@ from harness.records.run import PlainValue
 class WorkItem:
     """Some queries (rows) of one haystack; `number` is its position in the plan.
 
-    Items of one `chain` are of one haystack at ever later times; one worker runs them in order.
+    Items of one `chain` are of one haystack at increasing times; one worker runs them in order.
     """
 
     number: int
@@ -27,7 +27,7 @@ class WorkItem:
 
 
 class _Result(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A result that is filled in while the work goes on."""
+    """Base of results, which are filled in while the work is running."""
 
 
 class ResultHit(_Result):
@@ -42,8 +42,8 @@ class ResultHit(_Result):
 class QueryResult(_Result):
     """Documents and scores for one query, best first, or the trace of an error.
 
-    `beyond_k`, `duplicates` and `padding` (-1 for no document) count what was removed.
-    `hits` are texts of the system's own, `answer` its own answer to the question.
+    `beyond_k`, `duplicates` and `padding` (-1 for no document) count what was removed. `hits` are
+    texts that the system returned, `answer` is its own answer to the question.
     """
 
     query: int
@@ -63,10 +63,10 @@ class QueryResult(_Result):
 class WorkResult(_Result):
     """Results of a work item; a long item yields several, and the last one is `complete`.
 
-    `process` identifies the retriever of `reported`. `ingestion_usage` and `usage` are by how much
-    its counts rose since the result before, while it indexed and while it searched: the sum over
-    all results is what was used. `indexed`: documents so far, while it indexes. `cached`: an
-    earlier run indexed the haystack.
+    `process` identifies the retriever of `reported`. `ingestion_usage` and `usage` are the
+    increases of its counts since the previous result, while it indexed and while it searched: their
+    sum over all results is the total usage. `indexed`: documents so far, while it indexes.
+    `cached`: an earlier run indexed the haystack.
     """
 
     item: int
@@ -89,7 +89,7 @@ def encode_result(result: WorkResult) -> bytes:
 
 
 def decode_result(data: bytes) -> WorkResult:
-    """Decodes a result. Raises MsgspecError or OverflowError for what is none."""
+    """Decodes a result. Raises MsgspecError or OverflowError for invalid data."""
     return _decoder.decode(data)
 
 

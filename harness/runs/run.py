@@ -1,4 +1,4 @@
-"""Run a retriever over a dataset; what is left is a folder with its rankings."""
+"""Runs a retriever over a dataset and writes a run folder with its rankings."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def run(
     quiet: bool = True,
     prepare_seconds: float | None = None,
 ) -> Path:
-    """Run `retriever` over `dataset`; returns the run's folder below `out`.
+    """Runs `retriever` over `dataset` and returns the run's folder below `out`.
 
-    The folder appears whole or not at all; a checkpoint beside it records the results meanwhile.
-    `mode` says what to do about an earlier run of the same settings; a run that goes on from its
+    The folder is written completely or not at all; a checkpoint next to it holds the results so
+    far. `mode` selects what happens to an earlier run of the same settings; a run resumed from its
     checkpoint gives the same rankings byte for byte. Objects have no stable identity, so a finished
-    run of one is not returned in its place, but kept beside the new one.
+    run of one is not returned, but kept next to the new one.
 
-    Warns where all queries of a haystack were answered with nothing, as by an index that is not
-    ready, unless that is allowed.
-    Raises UsageError for settings that cannot be, a folder that cannot be written, an interrupted
-    run in Mode.NEW, a run that another process is at, and where `isolate` finds no sandbox;
-    RunError when `strict` meets a failure, when every query failed or when a worker process died.
+    Warns if all queries of a haystack returned nothing (as from an index that is not ready) without
+    `allow_empty`. Raises UsageError for invalid settings, a folder that cannot be written, an
+    interrupted run in Mode.NEW, a run that another process works on, and if `isolate` finds no
+    sandbox; RunError if `strict` meets a failure, every query failed, the budget is spent or a
+    worker process died.
     """
     settings, out = settings or Settings(), Path(out)
     request = RunRequest.create(dataset, retriever, settings, out)
@@ -75,7 +75,7 @@ def run(
 
 
 def _reuse(store: RunStore, settings: Settings, *, quiet: bool) -> None:
-    """Note the names that the settings give a finished run."""
+    """Records the names from the settings in a finished run; notes that it is finished."""
     if not quiet:
         failed = store.failed_queries()
         lacks = f" ({failed} queries failed, of which it has no {CHECKPOINT})" if failed else ""
@@ -93,7 +93,7 @@ def _execute(
     quiet: bool,
     prepare_seconds: float | None,
 ) -> RunOutcome:
-    """Run the queries that are not answered yet, and close the retriever.
+    """Runs the unanswered queries and closes the retriever.
 
     Raises RunError as `run`.
     """
@@ -132,7 +132,7 @@ def _execute(
 
 
 def _work(request: RunRequest, checkpoint: Checkpoint, quiet: bool) -> Execution:
-    """Run the items that are left, each result into the checkpoint."""
+    """Runs the remaining items and adds each result to the checkpoint."""
     settings, resumed = request.settings, len(checkpoint.answered)
     rest = checkpoint.remaining(request.items)
     workload = Workload(
@@ -180,12 +180,12 @@ def _options(request: RunRequest, execution: Execution) -> WorkerOptions:
 
 
 def _close(request: RunRequest, checkpoint: Checkpoint) -> None:
-    """Close a retriever that was built here; what a program brought, it may use again."""
+    """Closes a retriever that was built here; an object of the calling program is only released."""
     if request.is_named:
         with preserve_process_state(), checkpoint.discard_mismatched():
             close_quietly(request.built)
     else:
-        with suppress(*FAILURES):  # whoever wants it next will say so
+        with suppress(*FAILURES):  # its next use shows the failure
             release(request.built)
 
 
@@ -197,7 +197,7 @@ def _stop_at_error(result: WorkResult, dataset: Dataset) -> None:
 
 
 def _last_line(trace: str) -> str:
-    """Return the line of a trace that names the error; a message may have further lines below."""
+    """Returns the line of a trace that names the error; a message may have further lines below."""
     lines = trace.strip().splitlines()
     inside = max((i for i, line in enumerate(lines) if line.startswith("  File ")), default=-1)
     named = (line for line in lines[inside + 1 :] if line and not line.startswith(" "))

@@ -1,4 +1,4 @@
-"""Labels of the datasets and systems of a list, which stay the same from night to night."""
+"""Labels of the datasets and systems of a suite, which are stable between nightly runs."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _HEXADECIMAL = set("0123456789abcdef")
 
 
 def labels(tables: Sequence[Mapping[str, object]], bases: Sequence[str]) -> list[str]:
-    """A label for each table of a list: its own `name`, else its base (`locomo`, `bm25`).
+    """Returns a label for each table of a suite: its `name`, else its base (`locomo`, `bm25`).
 
-    Where tables share a base, the options that differ between them are added: `locomo session`,
-    `bm25 k1=0.9`. So a label depends on no place in the list, and a parameter that is changed in
-    a list without such twins leaves the label, and with it the line over time, as it was.
+    If tables share a base, the options that differ are added: `locomo session`, `bm25 k1=0.9`. So
+    labels do not depend on the order of the tables, and a parameter change in a table with a unique
+    base keeps the label and its line in the history.
     """
     found = []
     for table, base in zip(tables, bases, strict=True):
@@ -36,7 +36,7 @@ def labels(tables: Sequence[Mapping[str, object]], bases: Sequence[str]) -> list
 
 
 def _flat(table: Mapping[str, object]) -> dict[str, str]:
-    """The options of a table, each as it is shown in a label."""
+    """Returns the options of a table by name, each as it is shown in a label."""
     flat: dict[str, str] = {}
     for key, value in table.items():
         name = key.replace("-", "_")
@@ -50,7 +50,8 @@ def _flat(table: Mapping[str, object]) -> dict[str, str]:
 
 
 def short_text(value: object) -> str:
-    """A setting as short text: files without their folders, digests by their first digits."""
+    """Formats a setting as short text: files without their folders, digests by their first
+    digits."""
     text = "-" if value is None else str(value)
     file, colon, name = text.rpartition(":")
     if colon and file.endswith(".py"):

@@ -1,4 +1,4 @@
-"""Settings of a run, each defined once: name, default, bounds, and what help and pages say."""
+"""Settings of a run, each defined once: name, default, bounds and help texts."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ PROCESSES = "processes"
 """The executor of processes on this machine."""
 
 EXECUTORS = "harness.executors"
-"""The group of entry points by which packages bring executors."""
+"""Entry-point group of executors from other packages."""
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Seconds that a call of `search`, and of `index`, may take (None: any); `retries` of a search
-    that failed."""
+    """Seconds that a `search` and an `index` call may take (None: no limit), and the number of
+    `retries` of a failed search."""
 
     query: float | None = None
     index: float | None = None
@@ -32,11 +32,11 @@ class Limits:
 
     @property
     def in_time(self) -> bool:
-        """Whether any call has to be in time."""
+        """Whether any call has a time limit."""
         return self.query is not None or self.index is not None
 
     def record(self) -> dict[str, float]:
-        """Return what is chosen of it, as settings are called."""
+        """Returns the limits that are set, by the names of the settings."""
         return {
             name: value
             for name, value in (
@@ -53,8 +53,8 @@ class Settings:
     """Settings of a run. `k` None: the dataset's default depth.
 
     `matching`: how returned texts are resolved to documents (see Matching). `workers` None: 1, or
-    as many as a cluster has processors for. `query_timeout` and `index_timeout` are seconds.
-    Raises UsageError for a number that is too small and a name that cannot be.
+    as many as a cluster has processors for. `query_timeout` and `index_timeout` are seconds. Raises
+    UsageError for a number that is too small and an invalid name.
     """
 
     k: int | None = setting(None, "documents a query (default: the dataset's)", least=1)
@@ -146,7 +146,7 @@ class Settings:
 
     @property
     def limits(self) -> Limits:
-        """What calls may take, and how often they are made again."""
+        """Time limits of calls, and the number of retries."""
         return Limits(self.query_timeout, self.index_timeout, self.retries)
 
     def __post_init__(self) -> None:

@@ -1,8 +1,8 @@
 """Timeouts of calls to retrievers, made in a thread that can be abandoned.
 
-What hangs in a thread cannot be ended. So a retriever with limits has a thread of its own, in which
-it is built and every call of it is made; a call that takes too long is a failure, and until it has
-come back no other is made. What never comes back is left behind with its retriever.
+A hanging thread cannot be ended. So a retriever with time limits has a separate thread that builds
+it and makes all its calls. A call that takes too long is a failure, and no other call is made until
+it has returned. A call that never returns is abandoned with its retriever.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ T = TypeVar("T")
 P = TypeVar("P")
 
 _SECONDS_TO_CANCEL = 1.0
-"""In which what is awaited may end after it was cancelled."""
+"""Seconds that a cancelled call has to end."""
 
 
 class CallThread:
-    """Makes calls in a thread of its own, one after the other."""
+    """Makes calls in a separate thread, one after the other."""
 
     def __init__(self) -> None:
         self._last: Future[Any] | None = None
@@ -40,21 +40,21 @@ class CallThread:
 
     @property
     def stuck(self) -> bool:
-        """Whether the last call has not come back."""
+        """Whether the last call has not returned."""
         return self._last is not None and not self._last.done()
 
     def wait(self) -> None:
-        """Wait for a call that is late, once, as long as it might take."""
+        """Waits for a late call, once, for as long as its time limit."""
         if self._last is not None and self.stuck and self._last is not self._given_up:
             self._given_up = self._last
             with current().wait():
                 wait([self._last], self._late)
 
     def __call__(self, work: Callable[[], T], limit: float | None = None) -> T:
-        """Returns what `work` returns. Raises CallTimeoutError after `limit` seconds by the clock.
+        """Returns the result of `work`. Raises CallTimeoutError after `limit` seconds of the clock.
 
-        Where the call before is late too, that is waited for first: as long as it might take, and
-        once.
+        First waits for the previous call if that is late. Raises CallTimeoutError if it still has
+        not returned.
         """
         clock = current()
         self.wait()
@@ -67,7 +67,7 @@ class CallThread:
             return coming.result()
         until = clock.seconds + limit
         while not coming.done() and (left := until - clock.seconds) > 0:
-            wait([coming], left)  # again, where it waited meanwhile, which does not count
+            wait([coming], left)  # again if part of it was waiting time, which does not count
         if coming.done():
             return coming.result()
         self._late, clock.given_up = limit, True
@@ -87,8 +87,8 @@ def _fulfil(coming: Future[T], work: Callable[[], T]) -> None:
 def side_by_side(work: Callable[[P], T], parts: Sequence[P], n: int) -> Iterator[T]:
     """Yields the results of `work` for each part as they complete; raises what it raises.
 
-    The next part starts when the consumer asks for another result: one that stops, at a spending
-    limit or Ctrl-C, leaves n calls or fewer under way.
+    The next part starts when the consumer requests another result: a consumer that stops, at a
+    spending limit or Ctrl-C, leaves at most n calls under way.
     """
     todo: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
     done: SimpleQueue[Future[T]] = SimpleQueue()

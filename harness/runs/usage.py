@@ -1,7 +1,7 @@
 """Usage of systems and models, its cost, and the spending limit of a run.
 
 Counts are numbers by name: `calls`, `prompt_tokens`, `completion_tokens`, `embedded_tokens`, `usd`.
-Counts of a model are `prompt_tokens@MODEL`; those that `usd` includes already are `prompt_tokens@`.
+Counts of a model are `prompt_tokens@MODEL`; those that `usd` already includes are `prompt_tokens@`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ SILENT = "calls_without_usage"
 """Number of calls without reported usage, whose cost is unknown."""
 
 COUNTS = (*USED, SILENT, "usd")
-"""What a system's `report()` may count since its start; see Capabilities."""
+"""Counts that a system's `report()` may contain, since its start; see Capabilities."""
 
 Counts = dict[str, float]
 Prices = Mapping[str, Mapping[str, float]]
-"""US dollars a million of each of USED, by model; `*` is any other, and where none is named."""
+"""US dollars per million of each count in USED, by model; `*` is for other and unnamed models."""
 
 TOKENS_A_PRICE = 1_000_000
 """Prices are for a million tokens."""
 
 
 def counts_in(report: Any) -> Counts:
-    """Return the counts in a report, nested systems included."""
+    """Returns the counts in a report, nested systems included."""
     if isinstance(report, list):
         return add_counts(map(counts_in, report))
     if not isinstance(report, Mapping):
@@ -54,7 +54,7 @@ def counts_in(report: Any) -> Counts:
 
 
 def add_counts(parts: Iterable[Counts]) -> Counts:
-    """Return the sum of counts."""
+    """Returns the sum of counts."""
     found: Counts = {}
     for part in parts:
         for name, n in part.items():
@@ -63,19 +63,19 @@ def add_counts(parts: Iterable[Counts]) -> Counts:
 
 
 def usage_delta(after: Counts, before: Counts) -> Counts:
-    """Return the increase of each count; a count that fell was reset to 0."""
+    """Returns the increase of each count; a count that fell was reset to 0."""
     was = {name: before.get(name, 0) for name in after}
     return {name: n - was[name] if n >= was[name] else n for name, n in after.items()}
 
 
 def counts_by_name(counts: Counts) -> Counts:
-    """Return counts without the models: calls, tokens and dollars, in that order."""
+    """Returns counts without the models: calls, tokens and dollars, in that order."""
     found = add_counts({name.partition("@")[0]: n} for name, n in counts.items())
     return {name: found[name] for name in COUNTS if name in found}
 
 
 def cost_usd(counts: Counts, prices: Prices) -> float | None:
-    """Return the cost in US dollars: reported dollars, and priced counts; calls need no price.
+    """Returns the cost in US dollars: reported dollars, and priced counts; calls need no price.
 
     None if no cost is known, if calls have no usage, or if tokens of a model have no price.
     """
@@ -88,12 +88,12 @@ def cost_usd(counts: Counts, prices: Prices) -> float | None:
 
 
 def format_usd(dollars: float) -> str:
-    """Format US dollars: with cents from 10 dollars on, below that with four digits."""
+    """Formats US dollars: with cents from 10 dollars on, below that with four digits."""
     return f"{dollars:,.2f}" if dollars >= 10 or not dollars else f"{dollars:.4g}"
 
 
 def unpriced(counts: Counts, prices: Prices) -> str:
-    """Describe usage without a known price: `prompt_tokens of MODEL have no price`, or ""."""
+    """Describes usage without a known price: `prompt_tokens of MODEL have no price`, or ""."""
     for name, n in counts.items():
         if n and name == SILENT:
             return f"{n:,.0f} calls did not report what they used"
@@ -103,7 +103,7 @@ def unpriced(counts: Counts, prices: Prices) -> str:
 
 
 def price_of(name: str, prices: Prices) -> float | None:
-    """Return the price of a count, such as `prompt_tokens@MODEL`; None without one."""
+    """Returns the price of a count, such as `prompt_tokens@MODEL`; None without one."""
     what, _, model = name.partition("@")
     if name.endswith("@") or what not in USED:
         return None
@@ -135,7 +135,7 @@ def usage_record(counts: Counts, prices: Prices) -> Usage | None:
 
 
 def checked_prices(table: Any, where: str) -> Prices:
-    """Return a table of prices. Raises UsageError, which names `where`, for an invalid one."""
+    """Returns a table of prices. Raises UsageError, which names `where`, for an invalid one."""
     if not isinstance(table, Mapping):
         raise UsageError(f"{where} must be a table of models")
     for model, prices in table.items():
@@ -173,11 +173,11 @@ class Budget:
             raise self.error(upcoming, unknown)
 
     def exceeded_by(self, upcoming: float) -> bool:
-        """Test whether so many US dollars more would exceed the limit."""
+        """Tests whether so many US dollars more would exceed the limit."""
         return self.limit is not None and self.spent + upcoming > self.limit
 
     def error(self, upcoming: float, unknown: float = 0.0) -> BudgetExceededError:
-        """Return the error of a step that may cost `upcoming` US dollars."""
+        """Returns the error of a step that may cost `upcoming` US dollars."""
         lost = f", steps that were cut off may have cost {unknown:.4f}" if unknown else ""
         return BudgetExceededError(
             f"--max-usd {self.limit:g}: {self.spent:.4f} USD are spent{lost}, and the next step "
@@ -197,13 +197,13 @@ class RunUsage:
         at_once: tuple[int, int],
         cut_off: int,
     ) -> None:
-        """`done`: results of earlier attempts, which ended in the midst of `cut_off` more steps;
-        `rest`: the items left; `at_once`: workers, and calls in each of them."""
+        """`done`: results of earlier attempts; `cut_off`: steps under way when those ended; `rest`:
+        the remaining items; `at_once`: workers, and calls in each of them."""
         self._budget, self._prices = budget, prices
         self._workers, concurrency = at_once
         self.alone = at_once == (1, 1)
         self._items = len(rest)
-        # Calls that are under way while others are reported, in each process.
+        # Calls under way in each process while others are reported.
         self._under_way = concurrency if concurrency > 1 else 0
         self._searches, self._searched = 0.0, 0  # cost and number of questions
         self._cut_off = cut_off
@@ -219,15 +219,15 @@ class RunUsage:
 
     @property
     def steps(self) -> int:
-        """In how many workers a step may be under way."""
+        """Number of workers that may have a step under way, at most 255."""
         return min(self._workers, self._items, 255)
 
     def add(self, result: WorkResult) -> str:
-        """Adds a result and returns the text beside the progress bar.
+        """Adds a result and returns the text of the progress bar.
 
         Raises BudgetExceededError if a step as expensive as the most expensive one so far (the
-        ingestion of a haystack, or the searches between two reports) would exceed the limit, and
-        if the cost is unknown. The cost of the first step cannot be predicted.
+        ingestion of a haystack, or the searches between two reports) would exceed the limit, and if
+        the cost is unknown. The cost of the first step cannot be predicted.
         """
         self._count(result)
         self._haystacks.discard(result.haystack)
@@ -254,7 +254,7 @@ class RunUsage:
         self._max_step = max(self._max_step, step)
 
     def _check(self, ingests: bool) -> None:
-        """Checks the budget; `ingests` tells whether a haystack will be ingested next."""
+        """Checks the budget; `ingests`: a haystack will be ingested next."""
         counts = self._counts
         if self._budget.limit is None or counts is None or self._queries <= 0:
             return
@@ -269,7 +269,7 @@ class RunUsage:
         self._budget.require(step * self._workers, self._max_rise * self._cut_off)
 
     def _progress(self, result: WorkResult) -> str:
-        """Describes the haystack that is being ingested, calls, tokens and dollars so far."""
+        """Describes the haystack that is being ingested, and calls, tokens and dollars so far."""
         parts = []
         if result.indexed is not None:
             parts.append(f"{result.indexed:,} of {result.documents:,} documents handed over")

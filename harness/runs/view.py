@@ -1,9 +1,10 @@
-"""What a retriever is shown of a haystack, and the way back from its handles to documents.
+"""A haystack as a retriever sees it, and the mapping from its handles to documents.
 
-Dated documents come in time order; documents of the same moment in their session's order, sessions
-of the same moment shuffled. Undated documents are shuffled. Handles are numbered at random, and no
-number stands in two haystacks: what is left of the last one in a system's memory is no answer in
-this one. Both depend on the seed and the haystack only, never on the answer key.
+Dated documents are in order of time, documents of the same time in the order of their session,
+sessions of the same time shuffled. Undated documents are shuffled. Handles are numbered at random,
+and no number is used in two haystacks: a document left in a system's memory from an earlier
+haystack is not an answer in this one. Both depend on the seed and the haystack only, never on the
+qrels.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ Floats = npt.NDArray[np.float64]
 
 
 class BlindedCorpus:
-    """One haystack as it is shown."""
+    """The documents of one haystack as a retriever sees them."""
 
     def __init__(self, dataset: Dataset, haystack: int, seed: int) -> None:
-        """Of a haystack as of some time (see AsOfWriter) the documents have the handles and
-        the order that they have in those of later times."""
+        """In a haystack as of some time (see AsOfWriter), documents have the handles and the order
+        of the haystacks of later times."""
         self._dataset = dataset
         self._haystack = haystack
         shown = haystack
@@ -44,16 +45,16 @@ class BlindedCorpus:
         sessions = self._sessions(rows)
         shuffle = rng.permutation(len(rows))
         if dated.null_count == len(dated):
-            # One number for all: of millions each copy would count.
+            # One broadcast value, to save memory with millions of documents.
             order, stamps = shuffle, np.broadcast_to(np.float64("nan"), len(rows))
         else:
             stamps = dated.to_numpy(zero_copy_only=False).astype(float)
-            # What is not dated has been there before any question is asked.
+            # Undated documents precede every question.
             when = np.where(np.isnan(stamps), -np.inf, stamps) if as_of else stamps
             order = self._in_time(rows, when, sessions, shuffle, rng)
             stamps = stamps[order]
         self.rows = rows[order]
-        # There are no more sessions than documents, so these numbers are theirs alone too.
+        # There are no more sessions than documents, so session numbers are unique too.
         self._start = int(dataset.haystack_starts[haystack])
         self._numbers = rng.permutation(len(rows))
         self._numbers += self._start
@@ -76,8 +77,8 @@ class BlindedCorpus:
         )
 
     def _changes(self, haystack: int) -> list[Changed]:
-        """Return what became of the documents that are shown, by their handles; not what the answer
-        key alone knows."""
+        """Returns the changes of the shown documents, by handle, without those known from the qrels
+        only."""
         numbers = self._numbers.tolist()
         name = {row: handle(n) for row, n in zip(self.rows.tolist(), numbers, strict=True)}
         return [
@@ -114,7 +115,7 @@ class BlindedCorpus:
         return np.lexsort((shuffle, place, _renamed(sessions, rng), stamps))
 
     def question(self, query: int) -> Question:
-        """Return what is shown of a query."""
+        """Returns the text and the time of a query."""
         table = self._dataset.query_table
         return Question(table["text"][query].as_py(), table["timestamp"][query].as_py())
 
@@ -130,8 +131,7 @@ class BlindedCorpus:
         return {id_: position for position, id_ in enumerate(ids)}
 
     def positions(self, ids: Iterable[Any], *, returns_dataset_ids: bool) -> npt.NDArray[np.int64]:
-        """Return positions that handles, positions or (`returns_dataset_ids`) the dataset's ids
-        stand for.
+        """Converts handles, positions or (`returns_dataset_ids`) ids of the dataset to positions.
 
         Raises ValueError for one that is not in the haystack.
         """
@@ -139,9 +139,9 @@ class BlindedCorpus:
         return within(named, len(self.rows), lambda one: self._position(one, returns_dataset_ids))
 
     def known(self, ids: Iterable[Any], *, returns_dataset_ids: bool) -> tuple[list[int], int]:
-        """Return positions of those that are in the haystack, each once, and how many are not.
+        """Returns the positions of ids in the haystack, each once, and the number of other ids.
 
-        Raises ValueError for the handle of another haystack: that is no memory's own name.
+        Raises ValueError for a handle of another haystack, which is never a memory's own id.
         """
         found: dict[int, None] = {}
         unknown = 0
@@ -169,12 +169,12 @@ class BlindedCorpus:
         return index(id_)
 
     def gold_positions(self, gold_rows: Sequence[int]) -> npt.NDArray[np.int64]:
-        """Return positions of document rows, in their order; for the oracle alone."""
+        """Returns positions of document rows, in the order of the rows; for the oracle only."""
         at = {row: position for position, row in enumerate(self.rows.tolist())}
         return np.array([at[row] for row in gold_rows if row in at], np.int64)
 
 
 def _renamed(sessions: npt.NDArray[np.int64], rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Return session codes renumbered at random; -1, no session, stays."""
+    """Returns session codes renumbered at random; -1, no session, stays."""
     names = rng.permutation(int(sessions.max()) + 1)
     return np.where(sessions < 0, -1, names[sessions])

@@ -44,10 +44,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class WorkerOptions:
-    """How a worker asks its retriever.
+    """Options of a worker's calls to its retriever.
 
-    `batch_size` None: as many queries at once as the retriever says. `system` is what tells the
-    retriever from others; see `ingest`. `concurrency`: how many calls of `search` at once.
+    `batch_size` None: the retriever's own. `system` identifies the retriever in the index cache;
+    see `ingest`. `concurrency`: number of concurrent `search` calls.
     """
 
     k: int
@@ -61,15 +61,15 @@ class WorkerOptions:
 
 
 class Location(Protocol):
-    """Where a worker finds the dataset; picklable, where workers are in other processes."""
+    """Location of the dataset for a worker; picklable if workers are in other processes."""
 
     def open(self) -> Dataset:
-        """Open the dataset."""
+        """Opens the dataset."""
         ...
 
 
 class Worker:
-    """Holds one retriever and runs items with it; picklable, built afresh in each process."""
+    """Holds one retriever and runs items with it; picklable, rebuilt in each process."""
 
     def __init__(
         self, place: Location, retriever: RetrieverSpec | Retriever, options: WorkerOptions
@@ -81,15 +81,15 @@ class Worker:
         self._bench: Bench | None = None
         self.begun: WorkResult | None = None
         self.tell: Callable[[WorkResult], None] | None = None
-        """Who is told how far a haystack is taken in, now and then; it may raise a HarnessError."""
+        """Callback for the progress of indexing a haystack; it may raise a HarnessError."""
 
     def __getstate__(self) -> dict[str, object]:
         return {**self.__dict__, "_bench": None, "begun": None, "tell": None}
 
     def __call__(self, item: WorkItem) -> Iterator[WorkResult]:
-        """Index the item's haystack unless it is indexed already, then search.
+        """Indexes the item's haystack unless it is indexed already, then searches.
 
-        Yields partial results every few moments; `begun` holds what has not been yielded.
+        Yields partial results at short intervals; `begun` holds what is not yielded yet.
         """
         result = self.begun = WorkResult(item.number, item.haystack, [])
         bench = self._bench
@@ -119,7 +119,7 @@ class Worker:
         yield result
 
     def _part(self, result: WorkResult) -> Generator[WorkResult, None, WorkResult]:
-        """Yield the partial result of an item, and return an empty one for the rest."""
+        """Yields the partial result of an item, and returns an empty one for the rest."""
         result.complete, self.begun = False, None
         yield result
         self.begun = WorkResult(result.item, result.haystack, [], process=result.process)
@@ -137,7 +137,7 @@ class Worker:
         return first
 
     def interrupted(self) -> WorkResult | None:
-        """Return the partial result and the usage of an item that an exception interrupted."""
+        """Returns the partial result and the usage of an item that an exception interrupted."""
         begun, bench, self.begun = self.begun, self._bench, None
         if begun is None or bench is None:
             return None
@@ -155,17 +155,17 @@ class Worker:
         yield from side_by_side(partial(self._search, bench), parts, self._options.concurrency)
 
     def _built(self) -> Bench:
-        """Build the retriever in the thread that will make its calls."""
+        """Builds the retriever in the thread that will make its calls."""
         caller, built = self._caller(), self.builds
         if isinstance(built, RetrieverSpec):
             built = caller(partial(built.build, self._options.seed))
         bench = Bench(self._place.open(), built, caller)
-        if not isinstance(built, ProcessRetriever):  # which counts anew for each haystack
-            bench.put_report(WorkResult(0, 0, []))  # what was used before is no part of the run
+        if not isinstance(built, ProcessRetriever):  # it counts from 0 for each haystack
+            bench.put_report(WorkResult(0, 0, []))  # earlier usage is not part of the run
         return bench
 
     def _caller(self) -> InlineCalls | CallThread:
-        """Return the caller: inline, or a separate thread if calls have time limits."""
+        """Returns the caller: inline, or a separate thread if calls have time limits."""
         if not self._limits.in_time:
             return InlineCalls()
         from harness.runs.timeouts import CallThread
@@ -173,17 +173,17 @@ class Worker:
         return CallThread()
 
     def _is_lost(self, bench: Bench, item: WorkItem) -> bool:
-        """Test whether a call is stuck and the retriever can be rebuilt for this item."""
+        """Tests whether a call is stuck and the retriever can be rebuilt for this item."""
         follows = item.chain is not None and item.chain == bench.chain
         return bench.stuck and isinstance(self.builds, RetrieverSpec) and not follows
 
     def release(self) -> None:
-        """Let other processes use what the retriever shares with them."""
+        """Releases the resources that the retriever shares with other processes."""
         if self._bench is not None and calls.release(self._bench.retriever):
             self._bench.haystack = self._bench.chain = None
 
     def close(self) -> None:
-        """Close the retriever if this worker built it."""
+        """Closes the retriever if this worker built it."""
         bench, self._bench = self._bench, None
         if bench is not None and isinstance(self.builds, RetrieverSpec) and not bench.stuck:
             bench.call(partial(close_quietly, bench.retriever))
@@ -218,13 +218,13 @@ class Worker:
             bench.index_error = "index failed:\n" + trace()
         if watch.stopped is not None:  # the retriever swallowed the exception
             raise watch.stopped
-        if not result.cached:  # else who paid for it has its time and cost
+        if not result.cached:  # else the earlier run has its time and cost
             result.index_seconds = seconds_of(bench.retriever, clock.stop())
             bench.put_report(result)
         bench.indexing = False
 
     def _wait_for_late(self, bench: Bench) -> None:
-        """Wait for searches that timed out before the next haystack is indexed.
+        """Waits for searches that timed out before the next haystack is indexed.
 
         Raises CallTimeoutError if one does not return.
         """
@@ -235,7 +235,7 @@ class Worker:
             raise CallTimeoutError("a call before it took too long, and has not come back")
 
     def _tell(self, bench: Bench, before: Corpus | None, *, require_cached: bool) -> bool:
-        """Ingest the new documents into a memory; indexes of splits over time are not cached."""
+        """Ingests the new documents into a memory; indexes of splits over time are not cached."""
         if require_cached:
             raise RunError(
                 "--require-cached-index: a split as of the time of questions has no index"
@@ -253,7 +253,7 @@ class Worker:
             if type(retriever) is Oracle:
                 retriever.reveal([gold_of(bench, query) for query in queries])
         limit = self._limits.query and self._limits.query * len(queries)
-        # Calls of one that bears several at once do not wait for each other.
+        # Calls of a thread-safe retriever do not wait for each other.
         apart = self._limits.in_time and getattr(retriever, "thread_safe", False)
         clock = Clock()
 
@@ -272,11 +272,11 @@ class Worker:
         except HarnessError:
             raise
         except NotAnAnswerError as error:
-            said = f"{name_of(retriever)}: {error}"  # no trace: ours would be in it alone
+            said = f"{name_of(retriever)}: {error}"  # no trace: it would show the harness only
             return [QueryResult(query, error=said) for query in queries]
         except FAILURES as error:
             if len(queries) > 1:
-                # One bad question must not cost the others: ask one by one.
+                # One bad question must not fail the others: ask one by one.
                 return [answer for query in queries for answer in self._search(bench, [query])]
             late = isinstance(error, CallTimeoutError)
             said = self._late(bench, "search", error) if late else trace()
@@ -289,7 +289,7 @@ class Worker:
         ]
 
     def _late(self, bench: Bench, called: str, error: BaseException) -> str:
-        """Return the message for a call that timed out; an isolated process is ended."""
+        """Returns the message for a call that timed out; ends an isolated process."""
         if isinstance(bench.retriever, ProcessRetriever):
             bench.retriever.close()
         option = "--index-timeout" if called == "index" else "--query-timeout"
@@ -297,7 +297,7 @@ class Worker:
 
 
 def _may_help(error: Exception) -> bool:
-    """Test whether a retry may help: not after wrong output, wrong use or a timeout."""
+    """Tests whether a retry may help: not after wrong output, wrong use or a timeout."""
     return not isinstance(
         error, HarnessError | NotAnAnswerError | WrongNumberError | CallTimeoutError
     )

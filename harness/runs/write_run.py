@@ -42,12 +42,12 @@ from harness.runs.results import QueryResult, WorkResult
 from harness.runs.usage import Prices, add_counts, usage_record
 
 _NAMED = 5
-"""Haystacks that a record names of those in which nothing was found."""
+"""Number of empty haystacks that a record names."""
 
 
 @dataclass(frozen=True)
 class RunOutcome:
-    """What a run has become: its results, and what was measured around them."""
+    """The results of a run and its measurements."""
 
     request: RunRequest
     checkpoint: Checkpoint
@@ -59,9 +59,9 @@ class RunOutcome:
 
 
 def write_run(store: RunStore, outcome: RunOutcome) -> None:
-    """Write everything of a finished run, whole or not at all; hits are resolved first.
+    """Writes the folder of a finished run, completely or not at all; resolves hits first.
 
-    The checkpoint is kept in it where queries failed.
+    The folder includes the checkpoint if queries failed.
     """
     dataset, queries, checkpoint = outcome.request.dataset, outcome.queries, outcome.checkpoint
     record = run_record(outcome)
@@ -84,7 +84,7 @@ def write_run(store: RunStore, outcome: RunOutcome) -> None:
 
 
 def _rankings(answers: Sequence[QueryResult]) -> list[Ranking]:
-    """Return the answers' rankings; failed queries have none."""
+    """Returns the answers' rankings; failed queries have none."""
     return [Ranking(a.query, a.rows, a.scores) for a in answers if a.error is None]
 
 
@@ -101,13 +101,13 @@ def _write_queries(folder: Path, dataset: Dataset, answers: Sequence[QueryResult
 
 
 def write_errors(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
-    """Write one JSON line a failed query, with its trace; no file when none failed."""
+    """Writes a JSON line with the trace of each failed query; no file if none failed."""
     failed = [one for one in answers if one.error is not None]
     _write_lines(path, [{"query": dataset.query_ids[a.query], "error": a.error} for a in failed])
 
 
 def _write_own_answers(dataset: Dataset, answers: Sequence[QueryResult], path: Path) -> None:
-    """Write one JSON line a question that the system answered itself; no file for none."""
+    """Writes a JSON line for each question that the system answered itself; no file for none."""
     own = [one for one in answers if one.answer is not None and one.error is None]
     ids = dataset.query_ids
     _write_lines(path, [{"question_id": ids[a.query], "hypothesis": a.answer} for a in own])
@@ -119,16 +119,16 @@ def _write_lines(path: Path, rows: Sequence[dict[str, str | None]]) -> None:
 
 
 def run_record(outcome: RunOutcome) -> RunRecord:
-    """Return run.json of a finished run, without its hits."""
+    """Returns run.json of a finished run, without its hits."""
     request, queries = outcome.request, outcome.queries
     dataset, settings = request.dataset, request.settings
     results, before = outcome.checkpoint.done, outcome.failed_before
-    # A process runs its items in their order, so that the last report of each is its sum.
+    # Each process runs its items in order, so its last report is its total.
     reported = {one.process: one.reported for one in results if one.reported is not None}
     failed = sum(one.error is not None for one in queries)
     return RunRecord(
         run_version=1,
-        # Lists identify a run by its folder and this: two nights may run it within one second.
+        # Lists identify a run by folder and time; two nightly runs may end within one second.
         finished=datetime.now(UTC).isoformat(timespec="milliseconds"),
         dataset=dataset_ref(dataset),
         retriever=replace(
@@ -186,11 +186,11 @@ def _settings_record(outcome: RunOutcome) -> RunSettings:
 
 
 def _measured(outcome: RunOutcome) -> Measured:
-    """Return times, usage and memory."""
+    """Returns times, usage and memory."""
     execution, results, queries = outcome.execution, outcome.checkpoint.done, outcome.queries
     searches = np.array([one.seconds for one in queries if one.seconds is not None])
     ingestion, searching = _usage(results, len(queries), outcome.request.settings.prices)
-    # The workers of a cluster are no children of this process.
+    # The workers of a cluster are not children of this process.
     children = execution.workers > 1 or outcome.request.sandbox is not None
     return Measured(
         seconds=outcome.seconds,
@@ -209,7 +209,7 @@ def _cached(results: Sequence[WorkResult]) -> int:
 
 
 def _retried(queries: Sequence[QueryResult], before: Sequence[QueryResult]) -> Retried | None:
-    """Counts queries that were asked again after a failure, and those that then were answered."""
+    """Counts queries that were repeated after a failure, and those that were then answered."""
     again = {one.query for one in before}
     answered = sum(one.error is None for one in queries if one.query in again)
     if not before:
@@ -218,14 +218,14 @@ def _retried(queries: Sequence[QueryResult], before: Sequence[QueryResult]) -> R
 
 
 def _empty(dataset: Dataset, given: Sequence[QueryResult]) -> EmptyHaystacks | None:
-    """Counts haystacks with documents of which no query was answered with anything.
+    """Counts haystacks with documents in which all queries that did not fail returned nothing.
 
-    None where there is none. An abstention is an answer; a failure is counted elsewhere.
+    None if there are none. An abstention is an answer.
     """
     results: dict[int, list[QueryResult]] = {}
     for one in given:
         haystack = int(dataset.query_haystack[one.query])
-        if dataset.manifest.as_of:  # whose questions are of many times, and may be one each
+        if dataset.manifest.as_of:  # a haystack as of one time may have a single question
             haystack = last_of_base(dataset.haystack_ids, haystack)
         mine = results.setdefault(haystack, [])
         if one.error is None:
@@ -250,7 +250,7 @@ def _has_output(result: QueryResult) -> bool:
 
 
 def _dropped_scores(answers: Sequence[QueryResult]) -> int:
-    """Count results with scores, where others came without: see `as_rankings`."""
+    """Counts rankings that lose their scores because others have none: see `as_rankings`."""
     given = sum(a.scores is not None for a in answers if len(a.rows))
     return given if given < sum(len(a.rows) > 0 for a in answers) else 0
 
@@ -272,7 +272,7 @@ def _index_times(indexed: Sequence[WorkResult]) -> IndexTimes | None:
 def _usage(
     results: Sequence[WorkResult], queries: int, prices: Prices
 ) -> tuple[Usage | None, Usage | None]:
-    """Returns what the system counted while it indexed, and while it searched."""
+    """Returns the usage of ingestion and of search, as the system counted it."""
     ingestion = add_counts(one.ingestion_usage or {} for one in results)
     searching = add_counts(one.usage or {} for one in results)
     searching = {name: n for name, n in searching.items() if n > 0}
