@@ -1,1 +1,1 @@
-"""After the benchmark: what a system in use logged, how it does now, and A/B tests of two."""
+"""Systems in production: importing logs, monitoring requests, and A/B tests."""

@@ -1,7 +1,7 @@
-"""Compares two systems in use: by split traffic, or by rankings interleaved for one reader.
+"""Compares two systems in production: by split traffic or by interleaved rankings.
 
 `ABTest` routes, records and reports. Randomization units (users, for instance) are routed by a hash
-of their id, so that one unit sees one system.
+of their id, so a unit always sees the same system.
 """
 
 from harness.extensions.online.abtest.ab_test import ABTest, RoutedResult

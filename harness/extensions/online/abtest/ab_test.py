@@ -49,7 +49,7 @@ Report = SplitReport | InterleavingReport
 
 @dataclass(frozen=True)
 class RoutedResult:
-    """The result of the routed system for a query, and how long it took."""
+    """The result of the routed system for a query, and its latency in seconds."""
 
     arm: Arm
     system: str
@@ -58,20 +58,20 @@ class RoutedResult:
 
 
 class ABTest:
-    """Compares two systems in use.
+    """Compares two systems in production.
 
         test = ABTest(old, new, name="reranker", log="reranker.jsonl")
         answer = test.search("when did we move?", 10, unit_id="user 7")
         test.record("user 7", {"click": 1, "seconds": answer.seconds})
         print(test.report())
 
-    `a` and `b` are functions `retrieve(query, k)`, or names of systems that are called elsewhere,
+    `a` and `b` are functions `retrieve(query, k)`, or names of systems that the caller calls
     after `route`. The other arguments are those of an `ABTestPlan` (`salt`, `randomization_unit`,
     `one_observation_per_unit`, `interleave`, `min_effects` and `on_failure`); `metrics` may also be
     a list of names.
-    With a `log` every record is in that file at once, a restart continues it, and several processes
-    may share it; without one the records are in memory. Raises UsageError for a wrong plan, and for
-    a log that was begun with another.
+    With a `log` every record is written to that file immediately, a restart continues it, and
+    several processes may share it; without one the records are in memory. Raises UsageError for an
+    invalid plan, and for a log with a different plan.
     """
 
     def __init__(
@@ -114,8 +114,8 @@ class ABTest:
         """Calls the system of the unit's arm, and measures the time.
 
         An exception of the system is recorded as a failure of its arm (`record_failure`) and raised
-        again; nothing else is recorded. If the randomization unit is the query, `unit_id` may be
-        omitted. Raises UsageError if the systems are names.
+        again; nothing else is recorded. If the randomization unit is the query, `unit_id` is
+        optional. Raises UsageError if the systems are names.
         """
         if unit_id is None:
             if self.plan.randomization_unit != "query":
@@ -134,7 +134,7 @@ class ABTest:
         except Exception as error:
             try:
                 self.record_failure(unit_id, type(error).__name__, arm=arm)
-            except HarnessError as lost:  # the system's own error is the one to raise
+            except HarnessError as lost:  # raise the system's own error instead
                 error.add_note(f"this failure was not recorded: {lost}")
             raise
         seconds = clock.perf_counter() - start
@@ -150,10 +150,10 @@ class ABTest:
     ) -> None:
         """Records the metrics of one request (or visit, or day) of a unit.
 
-        `metrics` maps names to numbers, or to None for what could not be measured. `arm` is the arm
-        that the unit saw, by default the routed one; units that saw another are reported. Raises
-        UsageError for names that the plan does not have and for values that are not finite or
-        outside their bounds, RunError if the log cannot be written.
+        `metrics` maps names to numbers, or to None for values that could not be measured. `arm` is
+        the arm that the unit saw, by default the routed one; the report counts units that saw the
+        other arm. Raises UsageError for names that are not in the plan and for values that are not
+        finite or out of bounds, RunError if the log cannot be written.
         """
         if self.plan.interleave:
             raise UsageError("an interleaved test records clicks: record_clicks(shown, clicked)")
@@ -170,13 +170,13 @@ class ABTest:
         arm: Arm | None = None,
         time: float | datetime | None = None,
     ) -> None:
-        """Records that the system of a unit failed, in place of `record` (or `record_clicks`).
+        """Records that the system of a unit failed, instead of `record` or `record_clicks`.
 
-        `search` does so itself. By intention to treat a failure stays with its arm: in a metric of
-        the plan's `on_failure`, or with the bounds (0, 1), it counts as that value, or as 0; other
-        metrics have no value for it, and the report says so. `error` is its kind, a word. In an
+        `search` calls it itself. By intention to treat, a failure counts for its arm: it has the
+        value of the plan's `on_failure`, or 0 in a metric with the bounds (0, 1); in other metrics
+        it has no value, and the report notes this. `error` is the kind of error, one word. In an
         interleaved test `arm` is the system that failed, which loses the impression. Raises
-        UsageError and RunError as `record`.
+        UsageError and RunError like `record`.
         """
         unit, seconds, error = as_unit_id(unit_id), _seconds(time), error or "failed"
         if self.plan.interleave:
@@ -198,8 +198,8 @@ class ABTest:
     ) -> Interleaved:
         """Interleaves two rankings for a reader; see `team_draft`.
 
-        The coin is a hash of the unit and `impression`, the id of this impression (a query and its
-        time, a request's id): the same ids give the same ranking, on every machine.
+        The coin is a hash of the unit and `impression`, the id of this impression (for instance a
+        request id, or query and time): the same ids give the same ranking on every machine.
         """
         shown = as_unit_id(unit_id)
         if impression != "":
@@ -216,10 +216,10 @@ class ABTest:
         *,
         time: float | datetime | None = None,
     ) -> None:
-        """Records which documents of one interleaved ranking were clicked.
+        """Records the clicked documents of one interleaved ranking.
 
-        In an offline trial, relevant documents may stand in for clicks. Raises UsageError for a
-        test that is not interleaved and for documents that were not shown.
+        In an offline trial, relevant documents may replace clicks. Raises UsageError for a test
+        that is not interleaved and for documents that were not shown.
         """
         if not self.plan.interleave:
             raise UsageError(
@@ -232,13 +232,13 @@ class ABTest:
     def report(
         self, *, level: float = 0.95, min_effects: Mapping[str, float] | None = None
     ) -> Report:
-        """Reports the records so far; `print` it. `min_effects` replaces that of the plan."""
+        """Reports the records so far; `str` formats it. `min_effects` overrides the plan's."""
         if self._log is not None:
             return report(self._log.path, level=level, min_effects=min_effects)
         return _report(self.plan, enumerate(self._records, 1), "records", level, min_effects)
 
     def close(self) -> None:
-        """Forces the log to the disk and closes it."""
+        """Syncs the log to disk and closes it."""
         if self._log is not None:
             self._log.close()
 
@@ -256,7 +256,7 @@ class ABTest:
             self._records.append(record)
 
     def _values(self, metrics: Mapping[str, float]) -> dict[str, float]:
-        """Converts measured values to floats, checked against the plan."""
+        """Converts measured values to floats, validated against the plan."""
         if not isinstance(metrics, Mapping) or not metrics:
             raise UsageError(f'metrics must be a mapping such as {{"click": 1}}, not {metrics!r}')
         values: dict[str, float] = {}
@@ -276,7 +276,7 @@ def report(
     level: float = 0.95,
     min_effects: Mapping[str, float] | None = None,
 ) -> Report:
-    """Reports a test from its event log, which may be growing. Raises UsageError."""
+    """Reports a test from its event log, which may still grow. Raises UsageError."""
     log = Path(path)
     plan = read_plan(log)
     return _report(plan, read_records(log, plan), str(log), level, min_effects)
@@ -304,7 +304,7 @@ def _checked_arm(arm: Arm | None) -> Arm:
 
 
 def _label(system: str | Retrieve, arm: Arm) -> str:
-    """Returns the name of a system: as given, else that of the function, else the arm."""
+    """Returns the name of a system: as given, else the function's name, else the arm."""
     if isinstance(system, str):
         return system
     if not callable(system):

@@ -1,7 +1,7 @@
-"""The event log of an A/B test, and its records as columns.
+"""Event log of an A/B test, and its records as columns.
 
-The log is JSON lines, the plan first, then one line a record. Several processes may write to one: a
-record is one line in one write to the end of the file, and the file is created with its plan.
+The log is a JSON Lines file: the plan, then one record per line. Several processes may append to
+it: each record is written by one write call, and the file is created together with its plan.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from harness.io.files import disk_errors, fsync_path
 from harness.io.records import decode, encode
 from harness.stats.clusters import Ints, Values
 
-SYNC_SECONDS = 1.0  # what a crash of the machine (not of the program) may cost
+SYNC_SECONDS = 1.0  # records at risk if the machine crashes
 
 Flags = npt.NDArray[np.bool_]
 Lines = Iterable[tuple[int, Observation | Impression | None]]
-"""(line number, record) of each line; None for a line that is not whole."""
+"""(line number, record) of each line; None for an incomplete line."""
 
 
 class ABTestLog:
-    """An event log that is open for records. Creates the file if there is none.
+    """An event log open for writing. Creates the file if it does not exist.
 
-    A record is in the hands of the operating system when `append` returns, so that it outlives the
-    program, and on the disk at most `SYNC_SECONDS` before the next record, and on `close`. Raises
-    UsageError for a file that is another test's, or whose plan differs.
+    When `append` returns, the operating system has the record, so it survives a crash of the
+    program. Records are synced to disk on `close`, and by `append` if the last sync is more than
+    `SYNC_SECONDS` old. Raises UsageError for a file of another test or with a different plan.
     """
 
     def __init__(self, path: Path, plan: ABTestPlan) -> None:
@@ -50,13 +50,13 @@ class ABTestLog:
         self._synced = time.monotonic()
 
     def append(self, record: Observation | Impression) -> None:
-        """Writes one record. Raises RunError if that fails."""
+        """Writes one record. Raises RunError on failure."""
         line = encode(record) + b"\n"
         if self._file < 0:
             raise RunError(f"{self.path}: the test was closed; create it again to continue")
         try:
-            # What is left of a line that a crash cut off, in this process or in another that writes
-            # here too, must not swallow the next record: that begins by ending it.
+            # A crash of this or another process may have left an incomplete line; end it first,
+            # so that it does not corrupt this record.
             with _locked(self._file):
                 end = os.lseek(self._file, 0, os.SEEK_END)
                 torn = os.pread(self._file, 1, end - 1) != b"\n"
@@ -74,7 +74,7 @@ class ABTestLog:
             raise RunError(f"{self.path}: cannot be written ({error.strerror})") from None
 
     def close(self) -> None:
-        """Forces it to the disk and closes it; a second call does nothing."""
+        """Syncs the file to disk and closes it; a second call has no effect."""
         if self._file >= 0:
             os.fsync(self._file)
             os.close(self._file)
@@ -86,7 +86,7 @@ def _locked(file: int) -> Iterator[None]:
     """Locks the file against other processes; the lock of a dead process is released."""
     try:
         import fcntl
-    except ImportError:  # Windows, where a log is one process's
+    except ImportError:  # Windows: only one process may write
         yield
         return
     fcntl.flock(file, fcntl.LOCK_EX)
@@ -97,7 +97,7 @@ def _locked(file: int) -> Iterator[None]:
 
 
 def _create(path: Path, plan: ABTestPlan) -> None:
-    """Creates the file, with its plan, unless it exists: of two processes one wins."""
+    """Creates the file with its plan unless it exists; safe for concurrent processes."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -105,7 +105,7 @@ def _create(path: Path, plan: ABTestPlan) -> None:
     try:
         aside.write_bytes(encode(plan) + b"\n")
         fsync_path(aside)
-        os.link(aside, path)  # unlike a rename, refuses where the file has come to be
+        os.link(aside, path)  # unlike a rename, fails if the file exists
         fsync_path(path.parent)
     except FileExistsError:
         pass
@@ -114,11 +114,11 @@ def _create(path: Path, plan: ABTestPlan) -> None:
 
 
 def read_plan(path: Path) -> ABTestPlan:
-    """Reads the plan of an event log. Raises UsageError for a file that has none."""
+    """Reads the plan of an event log. Raises UsageError for a file without a plan."""
     try:
         with open(path, "rb") as file:
             first = file.readline()
-        first = re.sub(rb',"expected_n":\d+', b"", first)  # of earlier versions
+        first = re.sub(rb',"expected_n":\d+', b"", first)  # field of earlier versions
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except OSError as error:
@@ -130,9 +130,9 @@ def read_plan(path: Path) -> ABTestPlan:
 
 
 def read_records(path: Path, plan: ABTestPlan) -> Lines:
-    """Yields (line number, record) of each line after the plan; None for a line that is not whole.
+    """Yields (line number, record) of each line after the plan; None for an incomplete line.
 
-    Raises UsageError for a line that is whole and no record of such a test.
+    Raises UsageError for a complete line that is not a record of this kind of test.
     """
     kind = plan.record_type
     decoder = msgspec.json.Decoder(kind)
@@ -144,22 +144,22 @@ def read_records(path: Path, plan: ABTestPlan) -> Lines:
             try:
                 yield number, decoder.decode(line)
             except msgspec.ValidationError:
-                decode(line, kind, f"{path}, line {number}")  # raises, with the name of the field
+                decode(line, kind, f"{path}, line {number}")  # raises, naming the field
             except msgspec.DecodeError:
                 yield number, None
 
 
 @dataclass
 class RecordColumns:
-    """Records of a test as columns, in the order in which they were recorded.
+    """Records of a test as columns, in the order of recording.
 
-    `unit` is the place of each record's unit in `unit_ids`. `errors` counts failures by arm and
-    kind of error. `damaged` are the numbers of the lines that could not be read, `duplicates` of
-    those that repeat an earlier line. `first` and `last` are the times of the first and last
-    record, in seconds since 1970.
+    `unit` is the index of each record's unit in `unit_ids`. `errors` counts failures by arm and
+    kind of error. `damaged` are the numbers of unreadable lines, `duplicates` of lines that repeat
+    an earlier one. `first` and `last` are the times of the first and last record, in seconds since
+    1970.
 
-    Of split traffic there are the flags `in_a` and `failed`, and the rows and values of each of the
-    `metrics`; of an interleaved test the clicks on each team, shape (impressions, 2).
+    Split traffic has the flags `in_a` and `failed`, and the rows and values of each of the
+    `metrics`; an interleaved test has the clicks on each team, shape (impressions, 2).
     """
 
     unit_ids: list[str]
@@ -179,7 +179,7 @@ class RecordColumns:
 
 
 def read_columns(lines: Lines, where: str, plan: ABTestPlan) -> RecordColumns:
-    """Converts records to columns. Raises UsageError for a value that does not fit the plan."""
+    """Converts records to columns. Raises UsageError for a value that violates the plan."""
     codes: dict[str, int] = {}
     errors: Counter[tuple[str, str]] = Counter()
     damaged: list[int] = []

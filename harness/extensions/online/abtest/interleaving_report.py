@@ -1,4 +1,4 @@
-"""The report of an interleaved test, as a record and as text: whose documents readers click."""
+"""Report of an interleaved test, as a record and as text: which system gets more clicks."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ from harness.stats.proportions import binomial_p
 class InterleavingReport(Record, omit_defaults=False, tag="interleaving"):
     """A report of an interleaved test; `str` is its text for a terminal.
 
-    An impression is won by the team with more clicks. `for_a`, `for_b` and `for_none` are units, by
+    The team with more clicks wins an impression. `for_a`, `for_b` and `for_none` count units by
     the team that won more of their impressions; `p` is the exact sign test on them, without ties.
-    `preference` is (wins of a + ties / 2) / impressions - 1/2, the mean of each unit's own
-    (Chapelle, Joachims, Radlinski & Yue 2012), from -0.5 to 0.5, with `low` and `high`. `p` and
-    these are of a fixed number of units, looked at once; `note` says why the interval may be
-    approximate; the `anytime_` ones are valid at any time.
-    `min_detectable_preference` is what as many units show with 80% power by the test that is valid
-    at any time. `repeated` impressions are second ones of a unit that has one observation.
-    `failures`, by arm and kind of error, are impressions in which a system raised: that system
-    loses them.
+    `preference` is (wins of a + ties / 2) / impressions - 1/2, averaged over units
+    (Chapelle, Joachims, Radlinski & Yue 2012), from -0.5 to 0.5, with the interval `low` to `high`.
+    These and `p` are valid for one look at a fixed number of units; `note` is the reason why the
+    interval may be approximate. The `anytime_` fields are valid at any time.
+    `min_detectable_preference` is detectable with 80% power by the anytime-valid test on as many
+    units. `repeated` counts later impressions of a unit that has one observation. `failures`, by
+    arm and kind of error, are impressions in which a system raised an error: that system loses
+    them.
     """
 
     plan: ABTestPlan
@@ -82,11 +82,11 @@ class InterleavingReport(Record, omit_defaults=False, tag="interleaving"):
 def interleaving_report(
     plan: ABTestPlan, records: RecordColumns, level: float
 ) -> InterleavingReport:
-    """Analyses who won, by impressions and by units.
+    """Analyses wins by impressions and by units.
 
-    An impression is 1, 0 or -1, and the means of units have the mean 0 under the null. At each
-    single moment a bet on them is exact. Over all moments together this is proved for units with
-    one impression, and simulated for units that come back.
+    An impression is 1, 0 or -1, and the means of units have the mean 0 under the null. A betting
+    test on them is exact at a single look. Validity over all looks is proved for units with one
+    impression, and simulated for units with several.
     """
     outcome, unit = np.sign(-np.diff(records.clicks)[:, 0]).astype(float), records.unit
     if plan.one_observation_per_unit:
@@ -95,7 +95,7 @@ def interleaving_report(
         outcome, unit = outcome[kept], unit[kept]
     codes, at = np.unique(unit, return_inverse=True)
     net = np.bincount(at, outcome, len(codes))
-    own = net / np.bincount(at, minlength=len(codes)) / 2  # in the order in which units came
+    own = net / np.bincount(at, minlength=len(codes)) / 2  # by first record of each unit
     for_a, for_b = int((net > 0).sum()), int((net < 0).sum())
     [interval] = mean_intervals(own + 0.5, bounds=(0, 1), level=level)
     low, high = betting_interval(own, (-0.5, 0.5), level=level)
@@ -133,7 +133,7 @@ def interleaving_report(
 
 
 def _detectable(own: Values, level: float) -> float:
-    """The smallest preference that a bet on so many units of this spread shows with 80% power."""
+    """Returns the smallest preference that betting on as many such units detects at 80% power."""
     units, half = len(own), 0.5
     spread = float(np.std(own, ddof=1)) if units > 1 else 0.0
     if not spread:

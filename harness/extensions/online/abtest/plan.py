@@ -1,4 +1,4 @@
-"""The lines of an A/B test's event log: its plan, fixed before it begins, and then records."""
+"""Lines of an A/B test's event log: the plan, fixed before the test, and the records."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Arm = Literal["a", "b"]
 class Router:
     """Routes units to arms: BLAKE2b of the unit, keyed by the test's name and salt, as a number.
 
-    A unit's arm is a function of its id, the same on every machine, for ever. Another name or salt
+    The arm depends only on the unit's id and is the same on every machine. Another name or salt
     routes the same units independently.
     """
 
@@ -31,14 +31,14 @@ class Router:
         self._keyed = hashlib.blake2b(key=key, digest_size=8)
 
     def arm(self, unit: str) -> Arm:
-        """The unit's arm."""
+        """Returns the unit's arm."""
         return "a" if self.share(unit) < self._split else "b"
 
     def share(self, text: str) -> float:
-        """A number from 0 to below 1 that is as good as drawn for this text, and never changes."""
+        """Maps a text to a pseudo-random number in [0, 1), always the same for a text."""
         state = self._keyed.copy()
         state.update(text.encode())
-        # 53 bits are what a float holds exactly: 1 itself is never reached.
+        # 53 bits fit exactly into a float, so 1 is never reached.
         return (int.from_bytes(state.digest(), "big") >> 11) / 2**53
 
 
@@ -60,13 +60,13 @@ def as_unit_id(unit: object) -> str:
 
 @dataclass(frozen=True)
 class Interleaved:
-    """One ranking for the reader. `teams` has "a", "b" or None for each of `documents`."""
+    """A ranking for the reader. `teams` has "a", "b" or None for each of `documents`."""
 
     documents: tuple[str, ...]
     teams: tuple[Arm | None, ...]
 
     def credit(self, clicked: Iterable[str]) -> tuple[int, int]:
-        """How many clicked documents are of team a, and of team b; each document once.
+        """Counts the clicked documents of team a and of team b; each document counts once.
 
         Raises UsageError for a document that was not shown.
         """
@@ -84,18 +84,18 @@ class Interleaved:
 def team_draft(
     a: Sequence[str], b: Sequence[str], k: int, coin: Callable[[int], bool]
 ) -> Interleaved:
-    """Interleave two rankings to at most `k` documents; `coin(round)` is true when a picks first.
+    """Interleaves two rankings to at most `k` documents; if `coin(round)` is true, a picks first.
 
     After Radlinski, Kurup & Joachims 2008, How does clickthrough data reflect retrieval quality?,
-    CIKM: two rankings become one, and each document has a team.
+    CIKM: two rankings are merged, and each document has a team.
 
     In each round both teams pick their best document that is not yet shown, the coin's winner
-    first. Three rules keep chance clicks fair and quiet. What both rank the same from the top comes
-    first and is of no team: a click there is no preference (two equal rankings always tie). The
-    draft ends where one team has nothing left to pick, or would have nothing if the other picked
-    first; what is left is shown, of no team. So on every place, in the mean over coins, both teams
-    are equally often. A document that a ranking repeats counts at its best rank. Raises
-    UsageError for k below 1 and ids that are no text.
+    first. Three rules remove bias and noise from random clicks. The common prefix of both rankings
+    is shown first, without a team: a click there is no preference (two equal rankings always tie).
+    The draft ends if one team has no document left, or would have none if the other picked first;
+    remaining documents are shown without a team. So at each rank both teams are equally frequent,
+    averaged over coins. A document that a ranking repeats counts at its best rank. Raises
+    UsageError for k below 1 and ids that are not text.
     """
     if not isinstance(k, int) or k < 1:
         raise UsageError(f"k must be a whole number above 0, not {k!r}")
@@ -117,19 +117,19 @@ def team_draft(
         shown[picks[order[0]][0]] = order[0]
         if len(shown) < k:
             shown[picks[order[1]][1 if alike else 0]] = order[1]
-    for document in (*left, *right):  # one of them has at most one left
+    for document in (*left, *right):  # one ranking has at most one document left
         if len(shown) < k:
             shown.setdefault(document, None)
     return Interleaved(tuple(shown), tuple(shown.values()))
 
 
 def _best(ranking: list[str], shown: dict[str, Arm | None]) -> list[str]:
-    """The best two that are not shown."""
+    """Returns the best two documents that are not shown."""
     return list(islice((document for document in ranking if document not in shown), 2))
 
 
 def _unique(ranking: Sequence[str]) -> list[str]:
-    """The ranking with each document once. Raises UsageError."""
+    """Returns the ranking without duplicates. Raises UsageError."""
     found = [] if isinstance(ranking, str) else list(ranking)
     if isinstance(ranking, str) or not all(isinstance(document, str) for document in found):
         raise UsageError(f"a ranking is a list of document ids, best first, not {ranking!r:.80}")
@@ -139,19 +139,19 @@ def _unique(ranking: Sequence[str]) -> list[str]:
 Bounds = tuple[float, float] | None
 _NAME = r"^(?=.*\S)[^\x00-\x1f\x7f]{1,200}\Z"
 Line = Annotated[str, Meta(pattern=_NAME)]
-"""A text of one line that is not empty."""
+"""A non-empty text of one line."""
 
 
 class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
     """The plan of an A/B test.
 
-    `split` is the share of units that are routed to a. `randomization_unit` names what is routed as
-    a whole ("user", "query"). `one_observation_per_unit` promises that each unit is observed once.
-    `metrics` maps the names that may be recorded to (lowest, highest), or None for no bounds; empty
-    allows any name, without bounds. `on_failure` is by metric the value of a request whose system
-    raised: 0 by default if the bounds are (0, 1), a success or not; None, as for all other metrics:
-    no value. `min_effects` is by metric the true difference that the test is to detect. Raises
-    UsageError for wrong values.
+    `split` is the share of units that are routed to a. `randomization_unit` names the unit of
+    routing ("user", "query"). `one_observation_per_unit` declares that each unit is observed once.
+    `metrics` maps the allowed metrics to (lowest, highest), or None for no bounds; empty allows any
+    name, without bounds. `on_failure` maps a metric to its value for a request whose system raised
+    an error: by default 0 if the bounds are (0, 1) (success or not), else None (no value).
+    `min_effects` maps a metric to the true difference that the test should detect. Raises
+    UsageError for invalid values.
     """
 
     name: Line
@@ -213,16 +213,16 @@ class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
         return {name: float(value) for name, value in counted.items() if value is not None}
 
     def router(self) -> Router:
-        """Returns the router of units to arms, a function of name, salt and split alone."""
+        """Returns the router of units to arms, which depends only on name, salt and split."""
         return Router(self.name, self.salt, self.split)
 
     @property
     def record_type(self) -> type[Observation | Impression]:
-        """The type of the records of such a test."""
+        """The type of the records of this test."""
         return Impression if self.interleave else Observation
 
     def check_value(self, metric: str, value: float) -> None:
-        """Raises UsageError for a metric that the plan does not have, and a value out of bounds."""
+        """Raises UsageError for a metric that is not in the plan, and a value out of bounds."""
         if self.metrics and metric not in self.metrics:
             known = near(metric, list(self.metrics))
             raise UsageError(f"metric {metric!r} is not in the plan{known}")
@@ -246,16 +246,16 @@ class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
 # -- Records ---------------------------------------------------------------------------------------
 
 EARLIEST, LATEST = -62_135_596_800, 253_402_300_799
-"""The years 1 to 9999, in seconds since 1970: the range of times."""
+"""The range of times, in seconds since 1970: the years 1 to 9999."""
 
 Time = Annotated[float, Meta(ge=EARLIEST, le=LATEST)]
 Count = Annotated[int, Meta(ge=0, le=2**31 - 1)]
 
 
 class Observation(Record):
-    """What was measured of one request of a unit; `error`: the kind of error of its system.
+    """Metrics of one request of a unit; `error` is the kind of error of its system, if it failed.
 
-    `id` is another one for each record: equal lines are copies of one.
+    `id` is unique to each record, so equal lines are copies.
     """
 
     time: Time
@@ -291,7 +291,7 @@ class Impression(Record):
 
     @property
     def credit(self) -> Clicks:
-        """The clicks; a failed system has lost the impression, with no click against one."""
+        """The clicks; a failed system loses the impression by 0 clicks to 1."""
         if self.clicks is not None:
             return self.clicks
         return Clicks(a=int(self.arm == "b"), b=int(self.arm == "a"))

@@ -1,6 +1,6 @@
-"""The report of split traffic: compares each metric of two arms, and checks the split.
+"""Report of split traffic: compares each metric of two arms, and checks the split.
 
-It is a record, and text for a terminal, at most 100 columns.
+It is available as a record, and as text for a terminal of at most 100 columns.
 """
 
 from __future__ import annotations
@@ -27,22 +27,22 @@ from harness.stats.proportions import SampleRatio, holm, sample_ratio
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired
 
 FAILED = "failed"
-"""Name of the metric that is 1 for a request whose system raised."""
+"""Name of the metric that is 1 for a request whose system raised an error."""
 
 MAX_CROSSED = 0.01  # share of units seen in both arms above which no winner is named
 WIDTH = 100
 
 
 class SplitMetric(Record, omit_defaults=False):
-    """One metric of both arms. Every unit counts once, by the mean of its own records.
+    """One metric in both arms. Every unit counts once, by the mean of its own records.
 
-    `difference` is a - b, with `low`, `high` and `p` of a fixed number of units, looked at once;
+    `difference` is a - b; `low`, `high` and `p` are valid for one look at a fixed number of units;
     `anytime_low`, `anytime_high` and `anytime_p` are valid at any time, for metrics with bounds.
-    The `_holm` ones are adjusted over the metrics of the plan and `failed`, seen or not.
-    `effect_size` is Cohen's d over units. `min_effect` is the difference to detect, and
-    `required_n` and `required_n_anytime` the units of both arms that detect it with 80% power;
+    The `_holm` fields are adjusted over the metrics of the plan and `failed`, observed or not.
+    `effect_size` is Cohen's d over units. `min_effect` is the difference to detect;
+    `required_n` and `required_n_anytime` are the units of both arms that detect it with 80% power;
     `min_detectable_effect` and `min_detectable_effect_anytime` are what the present units can
-    detect. `failures_excluded` are failed requests without a value. None is not measurable.
+    detect. `failures_excluded` counts failed requests without a value. None means not measurable.
     """
 
     name: str
@@ -73,12 +73,12 @@ class SplitMetric(Record, omit_defaults=False):
 class SplitReport(Record, omit_defaults=False, tag="split"):
     """A report of split traffic; `str` is its text for a terminal.
 
-    `crossed` units were seen in both arms and are in no comparison, `misrouted` ones were seen in
-    another arm than the plan routes them to, `repeated` records are second ones of a unit that has
-    one observation. `failures` are the requests whose system raised, by arm and kind of error;
-    there is then a last metric `failed`, their share of a unit's requests. `damaged_lines` of the
-    log are not whole, `duplicate_lines` repeat an earlier one. `errors` are the reasons to name no
-    winner.
+    `crossed` units were seen in both arms and are excluded, `misrouted` units were seen in the arm
+    that the plan does not route them to, `repeated` counts later records of a unit that has one
+    observation. `failures` are the requests whose system raised an error, by arm and kind of error;
+    if there are any, the last metric is `failed`, their share of a unit's requests. `damaged_lines`
+    of the log are incomplete, `duplicate_lines` repeat an earlier one. `errors` are the reasons why
+    no winner is named.
     """
 
     plan: ABTestPlan
@@ -119,7 +119,7 @@ def split_report(plan: ABTestPlan, records: RecordColumns, level: float) -> Spli
     routed = np.array([router.arm(unit) == "a" for unit in records.unit_ids], bool)
     columns = dict(sorted(records.metrics.items()))
     failed = FAILED if FAILED not in columns else f"{FAILED} (raised)"
-    if records.failed.any():  # a metric like any other, whose values are 0 and 1
+    if records.failed.any():  # an ordinary metric with values 0 and 1
         columns[failed] = (np.arange(len(records)), records.failed.astype(float))
     metrics, repeated = [], 0
     for name, (rows, values) in columns.items():
@@ -134,7 +134,7 @@ def split_report(plan: ABTestPlan, records: RecordColumns, level: float) -> Spli
     bounded = [name for name, bounds in plan.metrics.items() if bounds]
     for p, planned in (("p", plan.metrics), ("anytime_p", bounded)):
         given = [math.nan if getattr(m, p) is None else getattr(m, p) for m in metrics]
-        # A family that grew while it is watched would correct less of the first looks.
+        # The family includes unseen metrics; a family that grows would undercorrect early looks.
         unseen = {*planned, failed} - {m.name for m in metrics if getattr(m, p) is not None}
         corrected = holm([*given, *(1.0 for _ in unseen)]).tolist()
         adjusted = zip(metrics, corrected[: len(metrics)], strict=True)
@@ -171,7 +171,7 @@ def _metric(
     bounds: Bounds,
 ) -> SplitMetric:
     rows, values = column
-    # Units are numbered in the order in which they came.
+    # Units are numbered in the order of their first records.
     _, first, unit = np.unique(records.unit[rows], return_index=True, return_inverse=True)
     own = np.bincount(unit, values) / np.bincount(unit)
     in_a = records.in_a[rows[first]]
@@ -216,10 +216,10 @@ def _metric(
 def _at_any_time(
     own: Values, in_a: Flags, split: float, bounds: Bounds, level: float
 ) -> tuple[float, float, float]:
-    """Returns p and the interval that are valid at any time, of the means of units; NaN for none.
+    """Returns p and the interval that are valid at any time, for unit means; NaN without bounds.
 
-    At each single moment they are exact. Over all moments together this is proved for units that
-    are seen once, and simulated for units that come back (`tests/benchmarks/ab_power.md`).
+    They are exact at a single look. Validity over all looks is proved for units that are seen once,
+    and simulated for units that return (`tests/benchmarks/ab_power.md`).
     """
     if bounds is None or not len(own):
         return math.nan, math.nan, math.nan
@@ -230,7 +230,7 @@ def _at_any_time(
 
 
 def _note(fixed: UnpairedComparison, a: Values, b: Values, bounds: Bounds) -> str:
-    """Says what is approximate, and what no p of any time is given for."""
+    """Describes what is approximate, and why there is no anytime-valid p."""
     notes = [fixed.note.replace("observations", "units")]
     if not fixed.note and fixed.method == "welch":
         events = [float(events_of(to_clusters(as_columns(x)))[0]) for x in (a, b)]
@@ -260,14 +260,14 @@ R = TypeVar("R", bound=Record)
 
 
 def measurable(record: R) -> R:
-    """Replaces numbers of a record that are not measurable (NaN, infinite) by None."""
+    """Replaces values of a record that are not measurable (NaN, infinite) by None."""
     values = {name: getattr(record, name) for name in record.__struct_fields__}
     odd = [n for n, v in values.items() if isinstance(v, float) and not math.isfinite(v)]
     return replace(record, **dict.fromkeys(odd))
 
 
 def group_by_arm(kinds: Mapping[tuple[str, str], int]) -> dict[str, dict[str, int]]:
-    """Groups counts of failures by arm and kind of error; empty if nothing failed."""
+    """Groups counts of failures by arm and kind of error; empty without failures."""
     found: dict[str, dict[str, int]] = {"a": {}, "b": {}} if kinds else {}
     for (arm, kind), n in sorted(kinds.items()):
         found[arm][kind] = n
@@ -312,7 +312,7 @@ def _conclusion(report: SplitReport) -> str:
 
 def _difference(report: SplitReport, m: SplitMetric) -> str:
     assert m.anytime_low is not None and m.anytime_high is not None
-    # Of what was tested: the difference of the means beside it is another estimate of the same.
+    # Signs follow the tested estimate, which differs from the difference of means shown with it.
     more_a = m.anytime_low + m.anytime_high > 0
     high, low = (report.plan.a, report.plan.b)[:: 1 if more_a else -1]
     tested = (
@@ -326,7 +326,7 @@ def _difference(report: SplitReport, m: SplitMetric) -> str:
 
 
 def single_look(alpha: float, where: str = "") -> str:
-    """Says what a low p of a single look, at any time but the planned one, does not show."""
+    """Returns the caveat for a low p at a single look."""
     return (
         f". The p of a single look is below {alpha:.2g}{where}: that counts only if this number of "
         "units was fixed before and nobody looked earlier"
@@ -399,7 +399,7 @@ def _notes(report: SplitReport) -> Iterator[str]:
 
 
 def _counted_as(report: SplitReport) -> str:
-    """How failures enter the metrics."""
+    """Describes how failures count in the metrics."""
     values = report.plan.failure_values()
     counted = [f"{values[m.name]:g} in {m.name}" for m in report.metrics if m.name in values]
     without = [m.name for m in report.metrics if m.failures_excluded]
@@ -432,13 +432,13 @@ def heading(plan: ABTestPlan, method: str, first: float | None, last: float | No
     if first is not None and last is not None:
         start, end = (f"{datetime.fromtimestamp(t, UTC):%Y-%m-%d %H:%M}" for t in (first, last))
         if start[:10] == end[:10]:
-            end = end[11:]  # the day once
+            end = end[11:]  # do not repeat the day
         when = f", {start} UTC" if start.endswith(end) else f", {start} to {end} UTC"
     return f"A/B test {plan.name}: a = {plan.a}, b = {plan.b}, {method}{when}"
 
 
 def excluded_lines(damaged: list[int], duplicates: list[int]) -> Iterator[str]:
-    """Says which lines of a log do not count."""
+    """Describes the lines of a log that are excluded."""
     for lines, why in ((damaged, "are not whole"), (duplicates, "repeat an earlier line")):
         if lines:
             shown = ", ".join(map(str, lines[:5])) + (", ..." if len(lines) > 5 else "")
@@ -456,12 +456,12 @@ def failures_text(plan: ABTestPlan, failures: Mapping[str, Mapping[str, int]]) -
 
 
 def wrap_text(text: str) -> list[str]:
-    """Wraps a text; later lines are indented."""
+    """Wraps a text; continuation lines are indented."""
     return textwrap.wrap(text, WIDTH, subsequent_indent="  ", break_on_hyphens=False)
 
 
 def number(value: float | None, *, sign: bool = False) -> str:
-    """Formats a number in significant digits; `-` for not measurable."""
+    """Formats a number in significant digits; `-` if not measurable."""
     if value is None:
         return "-"
     size, plus = abs(value), "+" if sign else ""

@@ -113,7 +113,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _needs_dataset(options: argparse.Namespace) -> None:
-    """Raises UsageError for an option of the labels where there are none."""
+    """Raises UsageError for an option about labels if there are no labels."""
     names = ("metrics", "granularity", "text", "split", "source", "rebuild", "plugin")
     given = [name for name in names if getattr(options, name)]
     if given and not options.dataset:
@@ -124,7 +124,7 @@ def _needs_dataset(options: argparse.Namespace) -> None:
 
 
 def _once(options: argparse.Namespace, tailer: LogTailer, delivered: list[Alert]) -> int:
-    """Reads the log to its end. Each alert is printed once, on stderr: `delivered` were already."""
+    """Reads the log to its end. Prints each alert once, on stderr, except those `delivered`."""
     from harness.extensions.online.monitor.records import MonitorOutput
     from harness.extensions.online.monitor.terminal import alert_line, table
 
@@ -147,7 +147,7 @@ def _once(options: argparse.Namespace, tailer: LogTailer, delivered: list[Alert]
         name = Path(options.log).name
         print_json(MonitorOutput(**values, name=name, log=counts, notes=tailer.notes))
     elif not options.quiet:
-        for alert in snapshot.alerts:  # active since an earlier start
+        for alert in snapshot.alerts:  # active since an earlier run
             if alert not in delivered:
                 print(alert_line(alert), file=sys.stderr)
         print(table(snapshot, alerts=False))
@@ -176,7 +176,7 @@ def _live(options: argparse.Namespace, tailer: LogTailer) -> int:
 
 
 def _notes(tailer: LogTailer, quote: bool = True) -> list[str]:
-    """Describes problems of the log; `quote`: with content of its lines."""
+    """Describes problems of the log; with `quote`, includes the content of lines."""
     counts = tailer.counts
     notes = [*tailer.monitor.errors, *tailer.notes]
     if counts.unreadable:

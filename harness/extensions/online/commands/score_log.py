@@ -11,7 +11,7 @@ from harness.errors import UsageError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add how a log of requests is read."""
+    """Add the options of reading a request log."""
     parser.add_argument(
         "--log", action="store_true", help="the file or folder is a log: JSON lines, OpenTelemetry"
     )
@@ -25,7 +25,7 @@ def asked_for(options: argparse.Namespace) -> bool:
 
 
 def accepts(options: argparse.Namespace, path: Path) -> bool:
-    """Return whether a log is to be scored. Raises UsageError for options that do not fit."""
+    """Return whether to score a log. Raises UsageError for conflicting options."""
     if not options.log and (options.log_config or options.lenient):
         raise UsageError("--log-config and --lenient are for a log; say --log too")
     if options.log and (options.qrels or getattr(options, "expected", None)):
@@ -34,7 +34,7 @@ def accepts(options: argparse.Namespace, path: Path) -> bool:
 
 
 def suggest(options: argparse.Namespace, path: Path) -> str:
-    """Return the command for a file that is a log of requests; empty for another file."""
+    """Return the command to score a file that is a request log; empty for another file."""
     from harness.extensions.online.logs.read import is_request_log
 
     if not is_request_log(path):
@@ -44,7 +44,7 @@ def suggest(options: argparse.Namespace, path: Path) -> str:
 
 
 def score(options: argparse.Namespace, path: Path) -> int:
-    """Score the log of a system."""
+    """Import and score the request log of a system."""
     from harness.cli.score import score_folder, semantic_threshold
     from harness.extensions.online.logs.events import FeedbackSummary
     from harness.extensions.online.logs.field_mapping import FieldMapping

@@ -1,1 +1,1 @@
-"""What a system wrote while it served: requests read from logs, and joined to labels."""
+"""Reads requests from logs of systems in production, and joins them to labels."""

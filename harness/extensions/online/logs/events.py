@@ -1,4 +1,4 @@
-"""A request as a system logged it, its labelled query, and statistics of clicks and ratings."""
+"""Logged requests, their labelled queries, and statistics of clicks and ratings."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from harness.io.records import Record
 
 @dataclass(slots=True)
 class RetrievalEvent:
-    """One query that was answered. None: the log does not say.
+    """One request of a log. None: the log does not have the value.
 
     `returned` holds document ids, best first; an empty tuple is an empty result. `scores` and
-    `texts`, if any, are as long as `returned` (`texts` alone if the system names no ids). `time` is
-    seconds since 1970 UTC, `seconds` the duration. `failed`: it ended in an error. `clicked` are
-    ids of documents that a person opened (empty: clicks were logged, and there was none), `rating`
-    is their opinion as a number. Feedback refers to the request by its `request_id`.
+    `texts`, if any, have the length of `returned` (`texts` alone if the system returns no ids).
+    `time` is in seconds since 1970 UTC, `seconds` the duration. `failed`: it ended in an error.
+    `clicked` are ids of documents that a person opened (empty: no click, but clicks were logged),
+    `rating` is a person's rating as a number. Feedback refers to the request by `request_id`.
     """
 
     returned: tuple[str, ...] | None = None
@@ -62,10 +62,10 @@ UNKNOWN = -1
 
 
 class QueryIndex:
-    """The labelled queries, to look requests up in."""
+    """Index of labelled queries, to find the query of a request."""
 
     def __init__(self, ids: Sequence[str], texts: Sequence[str]) -> None:
-        """`ids` and `texts` are as long as each other; a text may be empty, which joins nothing."""
+        """`ids` and `texts` have the same length; an empty text matches nothing."""
         self._by_id = {name: row for row, name in enumerate(ids)}
         self._by_text: dict[str, int] = {}
         for row, text in enumerate(texts):
@@ -74,9 +74,9 @@ class QueryIndex:
                 self._by_text[key] = AMBIGUOUS if key in self._by_text else row
 
     def find(self, query_id: str | None, query: str | None) -> tuple[int, bool]:
-        """(row, by id) of the labelled query; row UNKNOWN, or AMBIGUOUS where a text is several's.
+        """Returns (row, by id) of the labelled query; row may be UNKNOWN, or AMBIGUOUS by text.
 
-        Where the log has no id, what it calls the query may be one.
+        If the log has no id, the query text is also looked up as an id.
         """
         name = query if query_id is None else query_id
         row = UNKNOWN if name is None else self._by_id.get(name, UNKNOWN)
@@ -86,7 +86,7 @@ class QueryIndex:
 
 
 def normalise_text(text: str) -> str:
-    """A text in Unicode's composed form (NFC) with single spaces; letters and case stay."""
+    """Normalises to Unicode's composed form (NFC) with single spaces; keeps letters and case."""
     if text.isascii() and text.isprintable() and "  " not in text:
         return text.strip()
     return " ".join(unicodedata.normalize("NFC", text).split())
@@ -96,7 +96,7 @@ def normalise_text(text: str) -> str:
 
 
 class RateStats(Record):
-    """A mean over `n`; None over nothing."""
+    """A mean over `n` values; None if n is 0."""
 
     value: float | None
     n: int
@@ -105,8 +105,8 @@ class RateStats(Record):
 class FeedbackStats(Record):
     """Clicks and ratings, and their limits.
 
-    `click_rate` is over requests whose log says what was clicked, be it nothing; `first_click_mrr`
-    over those with a click on a document that was returned.
+    `click_rate` is over requests with logged clicks, including none; `first_click_mrr` is over
+    those with a click on a returned document.
     """
 
     click_rate: RateStats
@@ -130,13 +130,13 @@ CAVEATS = (
     "So there is no recall in clicks, and a click rate compares only under the same page.",
     "Ratings come from those who care to rate; they are not a sample of all.",
 )
-"""Shown wherever such numbers are."""
+"""Shown with all feedback statistics."""
 
 
 def with_feedback(events: Sequence[RetrievalEvent], feedback: Iterable[Feedback]) -> int:
-    """Adds later feedback to its requests; returns how many named an unknown request.
+    """Adds later feedback to its requests; returns the number of items for unknown requests.
 
-    Clicks add up; of several ratings the last one counts.
+    Clicks accumulate; of several ratings the last one counts.
     """
     by_request = {event.request_id: event for event in events if event.request_id is not None}
     lost = 0
@@ -159,7 +159,7 @@ def clicked_ranks(event: RetrievalEvent) -> list[int]:
 
 
 def feedback_summary(events: Sequence[RetrievalEvent]) -> FeedbackSummary | None:
-    """Summarises clicks and ratings; None where no request has any."""
+    """Summarises clicks and ratings; None if no request has any."""
     watched = [event for event in events if event.clicked is not None]
     ranks = [clicked_ranks(event) for event in watched]
     stats = feedback_stats(
@@ -194,5 +194,5 @@ def feedback_stats(
 
 
 def rate(total: float, n: int) -> RateStats:
-    """Returns the mean of `n` values with this total."""
+    """Returns the mean of `n` values with this total; None if n is 0."""
     return RateStats(value=total / n if n else None, n=n)

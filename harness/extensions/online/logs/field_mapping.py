@@ -1,4 +1,4 @@
-"""Converts lines of a log to a `RetrievalEvent`: default names of fields, or those of a TOML file.
+"""Converts log lines to a `RetrievalEvent`, with default field names or those of a TOML file.
 
 docs/reference/toml/log.md describes the file.
 """
@@ -48,32 +48,32 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "rating": ("rating", "feedback.rating", "feedback.score"),
     "request_id": ("request_id", "recall_id", "event_id", "trace_id"),
 }
-"""The default paths of each field of a RetrievalEvent; the first one in a line counts."""
+"""The default paths of each field of a RetrievalEvent; the first one with a value is used."""
 
 IN_DOCUMENT = {
     "id": ("id", "document_id", "doc_id", "_id", "memory_id", "document.id", "metadata.id"),
     "score": ("score", "similarity", "_score", "relevance"),
     "text": ("text", "content", "memory", "page_content"),
 }
-"""The default paths in the objects of `returned`, where it is a list of objects."""
+"""The default paths in the items of `returned`, if they are objects."""
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 """Units of durations and of epoch times, in seconds."""
 
 SUFFIXES = {"seconds": "s", "secs": "s", "millis": "ms", **dict(zip(UNITS, UNITS, strict=True))}
-"""The unit of a duration, by the end of its field's name: behind its last `_`, or all of it."""
+"""The unit of a duration, by the last part of its field name after `_`, or the whole name."""
 
 Unit = Literal["s", "ms", "us", "ns"]
 
 
 class FieldMapping(Record):
-    """How the lines of a log are read: the table [log] of a TOML file.
+    """How to read the lines of a log: the table [log] of a TOML file.
 
-    `fields` replaces default paths, by the names in `FIELDS`. `where` has the values, or lists of
-    values, that the line of a request has at these paths. `duration` is the unit of `seconds`,
+    `fields` replaces default paths, by the names in `FIELDS`. `where` maps paths to the value, or
+    the list of values, that a request's line must have there. `duration` is the unit of `seconds`,
     `time` that of numeric times.
 
-    Raises ValueError for unknown fields and units, and for what is no path.
+    Raises ValueError for unknown fields and units, and for an invalid path.
     """
 
     format: Literal["jsonl", "otel"] | None = None
@@ -94,7 +94,7 @@ class FieldMapping(Record):
 
     @property
     def conditions(self) -> dict[str, tuple[object, ...]]:
-        """The values that the line of a request has at each path of `where`."""
+        """The allowed values at each path of `where`."""
         return {
             path: tuple(values) if isinstance(values, list) else (values,)
             for path, values in _flat(self.where).items()
@@ -124,7 +124,7 @@ class _LogConfig(Record, forbid_unknown_fields=False):
 
 
 def _flat(table: dict[str, object], before: str = "") -> dict[str, object]:
-    """Joins the keys of inner tables by points: TOML reads `a.b = 1` as nested."""
+    """Joins the keys of nested tables by dots: TOML reads `a.b = 1` as nested."""
     flat: dict[str, object] = {}
     for key, value in table.items():
         if isinstance(value, dict):
@@ -137,7 +137,7 @@ def _flat(table: dict[str, object], before: str = "") -> dict[str, object]:
 # -- Dotted paths into JSON: `request.text`, `results[].id` ----------------------------------------
 
 MISSING: Any = object()
-"""The value of a path that leads nowhere; None is a null in the line."""
+"""The value of a path that does not exist; None is a JSON null."""
 
 Get = Callable[[Any], Any]
 
@@ -147,10 +147,10 @@ _PATH = re.compile(r"[^.\[\]]+(\[\])?(\.[^.\[\]]+(\[\])?)*")
 def compile_path(text: str) -> Get:
     """Returns a function from a JSON value to the value at the path, or MISSING.
 
-    `a.b` is a field of a field; where an object has a key `a.b`, with the point in it, that is
-    taken first (OpenTelemetry names attributes so). `[]` takes each item of a list and gives a list
-    (MISSING for items without the rest). Raises ValueError for what is no path. JMESPath, which no
-    dependency brings, takes `a.b` for two keys unless it is quoted.
+    `a.b` is a field of a field; if an object has a key `a.b`, with the dot in it, that key takes
+    precedence (OpenTelemetry names attributes so). `[]` maps over a list and returns a list
+    (MISSING for items without the rest). Raises ValueError for an invalid path. JMESPath, which
+    would be a new dependency, reads `a.b` as two keys unless it is quoted.
     """
     if not text:
         raise ValueError("a path is empty; write the name of a field")
@@ -175,7 +175,7 @@ def _field(value: Any, name: str) -> Any:
     if name in value:
         return value[name]
     head = name.rpartition(".")[0]
-    while head and head not in value:  # of two keys that begin a name, the longer one counts
+    while head and head not in value:  # the longest matching key counts
         head = head.rpartition(".")[0]
     return _field(value[head], name[len(head) + 1 :]) if head else MISSING
 
@@ -183,19 +183,19 @@ def _field(value: Any, name: str) -> Any:
 # -- Records as requests. Wrong values are errors, never guessed at --------------------------------
 
 _RARE = {"clicked", "rating", "failed", "abstained", "confidence", "request_id"}
-_PLANS = 256  # kinds of lines (by their keys) whose plan is remembered
+_PLANS = 256  # kinds of lines (by their keys) with a cached plan
 _WORDS = {"up": 1.0, "down": 0.0, "thumbs_up": 1.0, "thumbs_down": 0.0}
 
 Plan = dict[str, list[tuple[str, Get]]]
-"""The paths worth trying, by the field of a RetrievalEvent."""
+"""The candidate paths by field of a RetrievalEvent, for lines of one kind."""
 
 
 class LineError(ValueError):
-    """A line that cannot be read; says why."""
+    """Raised for an unreadable line; the message is the reason."""
 
 
 class EventReader:
-    """Converts records by one mapping; caches which paths lines of each kind have."""
+    """Converts records by one mapping; caches the candidate paths of each kind of line."""
 
     def __init__(self, mapping: FieldMapping) -> None:
         self._mapping = mapping
@@ -205,12 +205,12 @@ class EventReader:
         self._plans: dict[tuple[str, ...], Plan] = {}
         self._never = {n: p for n, p in mapping.fields.items() if n not in _RARE}
         self._example = ""
-        # The unit that the mapping sets is that of its own path.
+        # The mapping's unit applies only to the mapping's own path.
         units = mapping if "seconds" in mapping.fields else FieldMapping()
         self._duration = {path: units.seconds_unit(path) for path in paths["seconds"]}
 
     def read(self, record: dict[str, object]) -> RetrievalEvent | Feedback | None:
-        """Returns the request or the feedback of a record; None for a line that `where` skips.
+        """Returns the request or the feedback of a record; None for a line that `where` excludes.
 
         Raises LineError.
         """
@@ -218,7 +218,7 @@ class EventReader:
             return None
         plan = self._plan(record)
         value = {name: found for name, gets in plan.items() if (found := _look(record, gets))}
-        # A field that is null was returned empty; nothing is known where there is no field.
+        # A null field means an empty result; a missing field means an unknown result.
         silent = "returned" not in value and "texts" not in value
         null = silent and any(get(record) is not MISSING for _, get in plan.get("returned", ()))
         if silent and not null:
@@ -244,7 +244,7 @@ class EventReader:
     def unused_field(self) -> str:
         """Names a field of the mapping that no request had so far; empty if all were used.
 
-        Optional fields (clicks, errors) are not missed.
+        Optional fields (clicks, errors) are not reported.
         """
         if not self._never or not self._example:
             return ""
@@ -292,7 +292,7 @@ class EventReader:
         number = _number(path, given)
         if self._mapping.time is not None:
             return number * UNITS[self._mapping.time]
-        # By its size: each unit covers the years 1973 to 5138.
+        # The size implies the unit: each covers the years 1973 to 5138.
         above = (("ns", 1e17), ("us", 1e14), ("ms", 1e11), ("s", 0))
         return number * UNITS[next(unit for unit, least in above if abs(number) >= least)]
 
@@ -307,16 +307,16 @@ class EventReader:
 
 
 class _NothingError(LineError):
-    """A path that leads nowhere in this line."""
+    """Raised for a path that does not exist in the line."""
 
 
 def _first(path: str) -> str:
-    """The field of the record itself that a path begins with."""
+    """Returns the first key of a path."""
     return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 def _look(record: dict[str, object], gets: list[tuple[str, Get]]) -> tuple[str, Any] | None:
-    """Returns the first path with a value that is not null, and the value."""
+    """Returns the first path with a non-null value, and the value."""
     for path, get in gets:
         found = get(record)
         if found is not MISSING and found is not None:
@@ -338,7 +338,7 @@ def _inner(one: dict[str, object], what: str) -> object:
 
 
 def _documents(event: RetrievalEvent, path: str, given: object) -> None:
-    """`returned` from a list of ids, or of objects with id, score and text."""
+    """Sets `returned`, `scores` and `texts` from a list of ids, or of objects with these fields."""
     items = _list(path, given)
     if not items or not isinstance(items[0], dict):
         event.returned = tuple([_id(path, one) for one in items])
@@ -373,7 +373,7 @@ def _ids(path: str, given: object) -> tuple[str, ...]:
 
 
 def _id(path: str, given: object) -> str:
-    """A text; whole numbers are ids too."""
+    """Converts an id to text; whole numbers are ids too."""
     if isinstance(given, str):
         return given
     if type(given) is int:
@@ -417,11 +417,11 @@ _CONVERTERS: dict[str, Callable[[str, object], object]] = {
     "scores": lambda path, given: tuple(_number(path, one) for one in _list(path, given)),
     "texts": lambda path, given: tuple(_id(path, one) for one in _list(path, given)),
 }
-"""Field -> function from its path and value to that of a RetrievalEvent."""
+"""Field -> function from its path and value to the value in a RetrievalEvent."""
 
 
 def _shown(record: object) -> str:
-    """Names the fields of an object, for a message."""
+    """Lists the fields of an object, for a message."""
     names = [*record] if isinstance(record, dict) else []
     more = f" and {len(names) - 12} more" if len(names) > 12 else ""
     return (", ".join(names[:12]) or "no fields") + more

@@ -47,9 +47,9 @@ class LogImportOptions:
     """Options of importing a log.
 
     `repeats`: which request of a repeated query counts: the `latest` or the `first` by time (by
-    position in the log if one has no time), or `refuse`. `lenient`: lines that cannot be read are
-    counted, not refused. `unasked`: labelled queries that were not asked count 0 instead of being
-    excluded. `strict`: anything unusual is refused.
+    position in the log if one has no time), or `refuse`. `lenient`: unreadable lines are counted
+    instead of raising. `unasked`: labelled queries that were not asked count 0 instead of being
+    excluded. `strict`: warnings are errors.
     """
 
     mapping: FieldMapping = field(default_factory=FieldMapping)
@@ -73,10 +73,10 @@ def import_log(
     k: int | None = None,
     matching: Matching | None = None,
 ) -> Path:
-    """Makes a run folder of a log; run.json and feedback.json describe the log.
+    """Imports a log as a run folder; run.json and feedback.json describe the log.
 
-    Raises UsageError for a log that cannot be read, or that joins no labelled query, for requests
-    of several systems, and, with `strict`, for anything unusual.
+    Raises UsageError for a log that cannot be read or that joins no labelled query, for requests
+    of several systems, and, if `strict`, for every warning.
     """
     choices = choices or LogImportOptions()
     log = read_log(source, choices.mapping, lenient=choices.lenient)
@@ -85,7 +85,7 @@ def import_log(
     name = name or _system(source, asked.values())
     files = {file.name: digest(file) for file in log.files}
     source_record = ImportedLog(
-        # Of several files one digest for all.
+        # One digest over all files if there are several.
         sha256=(
             next(iter(files.values()))
             if len(files) == 1
@@ -162,10 +162,10 @@ def import_log(
 def join_labels(
     source: Path, log: Log, dataset: Dataset, repeats: str
 ) -> tuple[dict[int, RetrievalEvent], JoinCounts]:
-    """Returns the request that counts for each labelled query that was asked, by row, and counts.
+    """Returns the counted request of each labelled query that was asked, by row, and join counts.
 
-    A request is joined by its id, else by the exact text of its query; never by likeness. Raises
-    UsageError where none joins.
+    A request is joined by its id, else by the exact text of its query, never by similarity. Raises
+    UsageError if no request is joined.
     """
     labelled = QueryIndex(dataset.query_ids, dataset.query_table["text"].to_pylist())
     by_query: dict[int, list[RetrievalEvent]] = {}
@@ -214,7 +214,7 @@ def _nothing_joined(log: Log, counts: JoinCounts, dataset: Dataset) -> str:
 
 
 def _system(source: Path, events: Iterable[RetrievalEvent]) -> str:
-    """Returns the one system that the log names, else the name of the log."""
+    """Returns the single system that the log names, else the name of the log."""
     systems = sorted({event.system for event in events if event.system is not None})
     if len(systems) > 1:
         raise UsageError(
@@ -236,7 +236,7 @@ def _warnings(log: Log, joined: JoinCounts, dataset: Dataset) -> list[str]:
 
 
 def _rankings(asked: dict[int, RetrievalEvent], dataset: Dataset) -> Rankings:
-    """Converts the requests to rankings, with scores if every request has them."""
+    """Converts the requests to rankings, with scores if every non-empty result has them."""
     kept = [(() if r.failed else r.returned or (), r.scores) for r in asked.values()]
     documents = [document for ids, _ in kept for document in ids]
     score = None
@@ -280,7 +280,7 @@ def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> lis
 
 
 def log_lines(source: ImportedLog, n_scored: int, feedback: FeedbackSummary | None) -> list[str]:
-    """Describes the log behind a run; `n_scored` queries of it are in the scores."""
+    """Describes the log of a run; `n_scored` is the number of scored queries."""
     joined = source.joined
     lines = [
         f"log: {source.lines.requests} requests; {joined.by_id} joined to labels by id, "

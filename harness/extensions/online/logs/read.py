@@ -1,6 +1,6 @@
-"""Reads a log: its files, the JSON objects in their bytes, and the requests that these hold.
+"""Reads a log: its files, the JSON objects in them, and the requests in these objects.
 
-Everything that is no request is counted.
+Lines and spans that are not requests are counted.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ PACKED = (".gz", ".zst")
 _NAME = re.compile(r"(.*?\.(?:jsonl|ndjson|json|log))(.*)", re.DOTALL)
 _NUMBER = re.compile(r"\.(\d{1,6})(?:\.gz|\.zst)?")
 _BLOCK = 1 << 20
-_LOOKED_AT = 9  # records, to tell a log from something else
-_LONGEST = 10_000  # lines of one object that is written over several
+_LOOKED_AT = 9  # records read to detect a log
+_LONGEST = 10_000  # maximum lines of one object
 
 BOM = b"\xef\xbb\xbf"
-"""What some programs put before the first byte of UTF-8."""
+"""Byte order mark that some programs write before UTF-8 text."""
 
 
 @dataclass(frozen=True)
 class Log:
-    """A log that was read: requests and feedback, in their order in the files."""
+    """The requests and feedback of a log, in the order of the files."""
 
     files: list[Path]
     events: list[RetrievalEvent]
@@ -46,11 +46,11 @@ class Log:
 def read_log(
     path: str | Path, mapping: FieldMapping | None = None, *, lenient: bool = False
 ) -> Log:
-    """Read a file or a folder of files, packed ones (.gz, .zst) too.
+    """Reads a log file or a folder of log files, including compressed ones (.gz, .zst).
 
-    A last line that was not finished is dropped and counted. Any other line that cannot be read is
-    refused, unless `lenient`: then it is counted. Raises UsageError, naming file and line, and
-    where no request is found.
+    An unfinished last line is dropped and counted. Any other unreadable line raises UsageError,
+    or is counted if `lenient`. The error names file and line. Raises UsageError too if there is no
+    request.
     """
     files = log_files(Path(path))
     parser = LogParser(mapping or FieldMapping())
@@ -61,7 +61,7 @@ def read_log(
             if isinstance(found, Feedback):
                 feedback.append(found)
             else:
-                if found.returned:  # the same documents come back: each id is kept once
+                if found.returned:  # ids repeat across requests: share them
                     found.returned = tuple(map(sys.intern, found.returned))
                 events.append(found)
         if parser.counts.unreadable and not lenient:
@@ -103,9 +103,9 @@ class LogParser:
         self.reader = EventReader(self.mapping)
 
     def events(self, name: str, line: int, text: bytes) -> Iterator[RetrievalEvent | Feedback]:
-        """Parses one JSON object, which holds several requests if it holds several spans.
+        """Parses one JSON object, which contains several requests if it contains several spans.
 
-        Objects that cannot be read are counted, and the first is named.
+        Unreadable objects are counted; the first is described in `counts.first_error`.
         """
         counts = self.counts
         try:
@@ -139,7 +139,7 @@ def _message(error: Exception) -> str:
 
 
 def is_request_log(path: Path) -> bool:
-    """Tests by its first records whether a file is a log of requests, and not a run."""
+    """Tests by its first records whether a file is a request log rather than a run."""
     parser = LogParser()
     try:
         block = next(read_blocks(path), b"").removeprefix(BOM)
@@ -164,10 +164,10 @@ def _fits(form: Fields, fields: list[str]) -> bool:
 
 
 def log_files(path: Path) -> list[Path]:
-    """The files of a log: the one that `path` names, or those in a folder, rotated ones too.
+    """Returns the files of a log: the file at `path`, or those in a folder, rotated ones included.
 
-    In a folder: what has .jsonl, .ndjson, .json or .log in its name (app.log.1, app.log-2026.gz),
-    oldest first by their names. Raises UsageError where there is none.
+    In a folder: names that contain .jsonl, .ndjson, .json or .log (app.log.1, app.log-2026.gz),
+    oldest first by name. Raises UsageError if there is none.
     """
     if path.is_file():
         return [path]
@@ -180,7 +180,7 @@ def log_files(path: Path) -> list[Path]:
 
 
 def age_key(path: Path) -> tuple[str, bool, int, str]:
-    """Sorts files by name, oldest first: app.log.2.gz, app.log.1, app.log; dates as they count."""
+    """Sort key of file names, oldest first: app.log.2.gz, app.log.1, app.log; dates ascending."""
     found = _NAME.fullmatch(path.name)
     if found is None:
         return (path.name, True, 0, "")
@@ -190,13 +190,13 @@ def age_key(path: Path) -> tuple[str, bool, int, str]:
 
 
 def is_log(path: Path) -> bool:
-    """Whether a file in a folder is taken for a log, by its name."""
+    """Tests by its name whether a file in a folder is a log."""
     kinds = {suffix.partition("-")[0] for suffix in path.suffixes}
     return not path.name.startswith(".") and not kinds.isdisjoint(_KINDS) and path.is_file()
 
 
 def read_blocks(path: Path) -> Iterator[bytes]:
-    """The bytes of a file, unpacked where it is. Raises UsageError where it cannot be read."""
+    """Yields the decompressed bytes of a file. Raises UsageError if it cannot be read."""
     try:
         with pa.input_stream(str(path), compression="detect") as stream:
             while block := stream.read(_BLOCK):
@@ -206,11 +206,11 @@ def read_blocks(path: Path) -> Iterator[bytes]:
 
 
 def split_objects(data: bytes) -> tuple[list[tuple[int, bytes]], int, int]:
-    """JSON objects in `data`: (line from 0, text) of each; bytes and ends of lines that they take.
+    """Splits `data` into JSON objects: (line from 0, text) of each; bytes and lines consumed.
 
-    An object is on one line, or on several if its braces are alone at the start of a line,
-    as ConsoleSpanExporter writes it. What is not finished is not taken: neither a last line that is
-    no whole object yet, nor one that lacks its closing brace.
+    An object is on one line, or on several if its braces are alone on their lines, as
+    ConsoleSpanExporter writes it. Unfinished objects are not consumed: a last line that is not yet
+    a complete object, or an object without its closing brace.
     """
     lines = data.split(b"\n")
     rest = lines.pop()
@@ -232,13 +232,13 @@ def split_objects(data: bytes) -> tuple[list[tuple[int, bytes]], int, int]:
             found.append((number, line))
         number, taken = end, at
     if rest.strip() and _whole(rest):
-        found.append((number, rest))  # its line ends, and is counted, with the next bytes
+        found.append((number, rest))  # its newline is counted with the next bytes
         taken = len(data)
     return found, taken, number
 
 
 def _closing(lines: list[bytes], start: int) -> int:
-    """The line after the one that closes the object at `start`; 0 where none does yet."""
+    """Returns the line after the end of the object at `start`; 0 if it is unfinished."""
     for at in range(start + 1, min(len(lines), start + _LONGEST)):
         if lines[at].rstrip() == b"}":
             return at + 1
@@ -246,7 +246,7 @@ def _closing(lines: list[bytes], start: int) -> int:
 
 
 def _whole(text: bytes) -> bool:
-    """True for a JSON object. No part of one is: it lacks the brace."""
+    """Tests for a complete JSON object; a prefix of one lacks the closing brace."""
     try:
         return isinstance(orjson.loads(text), dict)
     except orjson.JSONDecodeError:

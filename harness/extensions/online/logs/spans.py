@@ -1,11 +1,11 @@
-"""Converts OpenTelemetry spans of retrievals to plain records with a log's default field names.
+"""Converts OpenTelemetry retrieval spans to plain records with a log's default field names.
 
-Two forms are read: OTLP as JSON, which the collector's file exporter and the SDKs' file exporters
-write ({"resourceSpans": ...} a line), and what the Python SDK's ConsoleSpanExporter prints. Two
+Two formats are supported: OTLP as JSON, written by the file exporters of the collector and the
+SDKs ({"resourceSpans": ...} per line), and the output of the Python SDK's ConsoleSpanExporter. Two
 vocabularies: the GenAI semantic conventions (operations `retrieval` and `search_memory`;
 gen_ai.retrieval.*, gen_ai.memory.*) and OpenInference (spans of kind RETRIEVER;
-retrieval.documents.<i>.document.*). In the GenAI conventions query and documents are opt-in: a span
-without documents does not say what was returned.
+retrieval.documents.<i>.document.*). In the GenAI conventions query and documents are opt-in;
+without documents the result of a span is unknown.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Attributes = dict[str, Any]
 
 
 def is_spans(record: Attributes) -> bool:
-    """Tests whether a JSON object holds spans, in one of the two forms."""
+    """Tests whether a JSON object contains spans, in one of the two formats."""
     return "resourceSpans" in record or (
         "attributes" in record and "start_time" in record and "context" in record
     )
@@ -33,7 +33,7 @@ def is_spans(record: Attributes) -> bool:
 def retrievals(record: Attributes) -> list[Attributes | None]:
     """Returns the retrieval spans of a JSON object as plain records, and None for each other span.
 
-    Raises ValueError, TypeError, KeyError or AttributeError for an object of another form.
+    Raises ValueError, TypeError, KeyError or AttributeError for an object of another format.
     """
     if "resourceSpans" not in record:
         start, end = (
@@ -88,7 +88,7 @@ def _plain(
 
 
 def _documents(attributes: Attributes) -> list[Any] | None:
-    """Returns the documents in their order; None where the span does not say."""
+    """Returns the documents in order; None if the span does not have them."""
     for name in ("gen_ai.retrieval.documents", "gen_ai.memory.records"):
         given = attributes.get(name)
         if isinstance(given, str):
@@ -109,7 +109,7 @@ def _attributes(pairs: list[Attributes] | None) -> Attributes:
 
 
 def _value(value: Attributes | None) -> object:
-    """Returns a value of OTLP's JSON, where whole numbers are text, as they may have 64 bits."""
+    """Converts a value of OTLP's JSON; 64-bit integers are encoded as text."""
     kind, given = next(iter((value or {"": None}).items()))
     if kind == "intValue":
         return int(given)
