@@ -148,9 +148,9 @@ class ABTestPlan(Record, omit_defaults=False, tag_field="log", tag="abtest/1"):
     `split` is the share of units that are routed to a. `randomization_unit` names the unit of
     routing ("user", "query"). `one_observation_per_unit` declares that each unit is observed once.
     `metrics` maps the allowed metrics to (lowest, highest), or None for no bounds; empty allows any
-    name, without bounds. `on_failure` maps a metric to its value for a request whose system raised
-    an error: by default 0 if the bounds are (0, 1) (success or not), else None (no value).
-    `min_effects` maps a metric to the true difference that the test should detect. Raises
+    name, without bounds. `on_failure` maps a metric to its value for a failed request (its
+    system raised an error): by default 0 if the bounds are (0, 1) (success or not), else None (no
+    value). `min_effects` maps a metric to the true difference that the test should detect. Raises
     UsageError for invalid values.
     """
 

@@ -34,7 +34,7 @@ WIDTH = 100
 
 
 class SplitMetric(Record, omit_defaults=False):
-    """One metric in both arms. Every unit counts once, by the mean of its own records.
+    """One metric in both arms. Every unit counts once, by the mean of its records.
 
     `difference` is a - b; `low`, `high` and `p` are valid for one look at a fixed number of units;
     `anytime_low`, `anytime_high` and `anytime_p` are valid at any time, for metrics with bounds.
@@ -75,8 +75,8 @@ class SplitReport(Record, omit_defaults=False, tag="split"):
 
     `crossed` units were seen in both arms and are excluded, `misrouted` units were seen in the arm
     that the plan does not route them to, `repeated` counts later records of a unit that has one
-    observation. `failures` are the requests whose system raised an error, by arm and kind of error;
-    if there are any, the last metric is `failed`, their share of a unit's requests. `damaged_lines`
+    observation. `failures` are requests in which the system raised, by arm and kind of error; if
+    there are any, the last metric is `failed`, their share of a unit's requests. `damaged_lines`
     of the log are incomplete, `duplicate_lines` repeat an earlier one. `errors` are the reasons why
     no winner is named.
     """

@@ -1,4 +1,4 @@
-"""The alerts of a monitor: which are active, which were delivered, and their log."""
+"""The alerts of a monitor: active alerts, their delivery, and the alert log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _LONGEST_PAUSE = 60.0  # seconds between two attempts
 
 @dataclass
 class PendingAlert:
-    """An alert that is to be written to the alert log, or delivered."""
+    """An alert to be written to the alert log or delivered."""
 
     alert: Alert
     written: bool
@@ -57,16 +57,16 @@ class PendingAlert:
 
 
 class Alerts(Saved):
-    """Active alerts, and the delivery of the last ones: fired once, active until resolved.
+    """Active and recent alerts, and their delivery; an alert fires once, until it is resolved.
 
-    The alert log holds one line an alert. An alert that is there already (the same rule, episode
-    and state) is not delivered again: a monitor that was killed reads some requests twice, and
-    comes to the same alerts.
+    The alert log has one line per alert. An alert that is already in the log (same rule, episode
+    and state) is not delivered again: a monitor that was killed reads some requests twice and
+    raises the same alerts.
 
-    `add` counts, and `deliver` writes and notifies, so that neither a log that cannot be written
-    nor a `notify` that raises costs a request, or the other one an alert. What failed is retried
-    with back-off, is reported on stderr, and is in `error` until it works. `episodes` counts how
-    often each rule fired, `history` has the last alerts.
+    `add` counts, `deliver` writes and notifies. If the log cannot be written or `notify` raises, no
+    request is lost and the other channel still gets the alert; the operation is retried with
+    back-off, and the error is reported on stderr and in `error` until it succeeds. `episodes`
+    counts how often each rule fired, `history` has the last alerts.
     """
 
     STATE = ("active", "history", "episodes", "pending")
@@ -85,7 +85,7 @@ class Alerts(Saved):
         self._pause = self._next = 0.0
 
     def open(self) -> None:
-        """Reads the alerts that the log has already, and cuts off an unfinished last line.
+        """Reads the alerts in the log, and truncates an unfinished last line.
 
         Raises UsageError for a log that cannot be written.
         """
@@ -100,12 +100,12 @@ class Alerts(Saved):
                     "another file"
                 ) from None
         logged = _read(self._log)
-        for one in self.pending:  # it may have been written after the state was
+        for one in self.pending:  # it may have been written after the state
             one.written = one.written or _key(one.alert) in logged
         self._done = logged - {_key(one.alert) for one in self.pending}
 
     def add(self, alert: Alert) -> None:
-        """Adds an alert that fires or is resolved, to be delivered; its episode is counted here."""
+        """Queues an alert that fires or is resolved for delivery, and counts its episode."""
         name = alert.rule
         if alert.state == "firing":
             self.episodes[name] = self.episodes.get(name, 0) + 1
@@ -120,8 +120,8 @@ class Alerts(Saved):
             self.pending.append(PendingAlert(alert, self._log is None, self._notify is None))
 
     def deliver(self, *, at_once: bool = False) -> None:
-        """Writes and notifies of pending alerts in their order, unless another thread does, or it
-        failed a moment ago (but `at_once`)."""
+        """Writes and notifies of pending alerts in order. Does nothing if another thread does so,
+        or during the back-off after a failure (unless `at_once`)."""
         if not self.pending or (monotonic() < self._next and not at_once):
             return
         if not self._delivers.acquire(blocking=False):
@@ -163,7 +163,7 @@ class Alerts(Saved):
                 one.delivered = True
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Continues from a decoded state."""
+        """Restores a decoded state."""
         super().resume(state)
         for one in self.pending:
             one.written = one.written or self._log is None
@@ -186,7 +186,7 @@ def _read(log: Path | None) -> set[_Key]:
         try:
             keys.add(_key(msgspec.json.decode(line, type=Alert)))
         except msgspec.DecodeError:
-            continue  # another program's line
+            continue  # a line of another program
     return keys
 
 
@@ -200,19 +200,19 @@ def _append(log: Path, alert: Alert) -> None:
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             os.fsync(file.fileno())
         except OSError:
-            os.truncate(log, whole)  # half a line would spoil the next one
+            os.truncate(log, whole)  # a partial line would corrupt the next one
             raise
 
 
 Test = MeanTest | PeriodTest | PairedTest
-"""By requests in a row, by the calendar, or query by query against a run."""
+"""A test over consecutive requests, over calendar periods, or by query against a run."""
 
 Moment = tuple[int, float | None]
 """The number of the newest request, and its time."""
 
 
 class RuleEvaluator:
-    """The thresholds and the tests of one monitor."""
+    """The thresholds and the change tests of one monitor."""
 
     def __init__(
         self,
@@ -245,11 +245,11 @@ class RuleEvaluator:
 
     @property
     def needs_drift(self) -> bool:
-        """True if a threshold is about drift, which costs more than the rest."""
+        """True if a threshold is on drift, which is more expensive than other statistics."""
         return any(rule.metric in ("drift", "unseen_words") for rule in self.thresholds)
 
     def check_thresholds(self, stats: WindowStats, moment: Moment) -> None:
-        """Evaluates the thresholds on the numbers of the window."""
+        """Evaluates the thresholds on the statistics of the window."""
         for rule in self.thresholds:
             found = measure_rule(rule.metric, rule.slice, stats)
             if found.value is None or found.n < rule.min_n:
@@ -261,7 +261,7 @@ class RuleEvaluator:
                 self._add(rule.name, "threshold", not active, moment, found, message)
 
     def undecided(self, stats: WindowStats) -> list[str]:
-        """Describes the thresholds that too few requests have a number for."""
+        """Describes the thresholds for which too few requests have a value."""
         found = [(rule, measure_rule(rule.metric, rule.slice, stats)) for rule in self.thresholds]
         return [
             f"{rule.name}: not evaluated yet, {one.n} of {rule.min_n} requests have it"
@@ -279,7 +279,7 @@ class RuleEvaluator:
     ) -> None:
         """Adds new values of each metric and rate to the tests, in the order of the requests.
 
-        `hold`: more will follow whose times may be earlier.
+        `hold`: requests with earlier times may follow.
         """
         for rule, test in self.tests:
             for event in test.take(values.get(rule.metric), hold=hold):
@@ -321,7 +321,7 @@ class RuleEvaluator:
         )
 
     def summary(self) -> list[ChangeTest]:
-        """Returns the state of each test of change, for people."""
+        """Returns the state of each change test, for display."""
         tests = []
         for rule, test in self.tests:
             inner = test.test if isinstance(test, PeriodTest) else test
@@ -345,18 +345,18 @@ class RuleEvaluator:
         return tests
 
     def state(self) -> dict[str, dict[str, Any]]:
-        """Returns the states of the tests to be encoded, by rule."""
+        """Returns the encodable states of the tests, by rule."""
         return {rule.key: test.state() for rule, test in self.tests}
 
     def resume(self, states: Mapping[str, Mapping[str, Any]]) -> None:
-        """Continues from decoded states; tests of other rules start again."""
+        """Restores decoded states; tests of other rules start from scratch."""
         for rule, test in self.tests:
             if rule.key in states:
                 test.resume(states[rule.key])
             else:
                 self.alerts.active.pop(rule.name, None)
         for name in [*self.alerts.active]:
-            if name not in self.names:  # of a rule that was removed
+            if name not in self.names:  # its rule was removed
                 del self.alerts.active[name]
 
 
@@ -376,7 +376,7 @@ def _test(rule: ChangeRule, labels: Labels | None) -> Test:
 def _of_run(folder: Path, metric: str, labels: Labels | None) -> Values:
     """Reads the score of each labelled query in a run, NaN if it has none.
 
-    Raises UsageError where the run has no score at all.
+    Raises UsageError if the run has other labels or no scores of this metric.
     """
     from harness.runs.folder.run_folder import RunFolder, read_scores_by_query
 

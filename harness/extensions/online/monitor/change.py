@@ -1,21 +1,21 @@
-"""Tests, at any time, whether the mean of an endless stream is worse than a reference.
+"""Anytime-valid tests whether the mean of an endless stream is worse than a reference.
 
-The null hypothesis: the next value, given all values before it, has a mean no worse than the
-reference. A bet on each value being worse multiplies a capital of 1 by 1 + c ((1 - x) / (1 - m) -
+Null hypothesis: the next value, given all values before it, has a mean no worse than the
+reference. A bet on a value being worse multiplies a wealth of 1 by 1 + c ((1 - x) / (1 - m) -
 1) for a share c, values x in [0, 1], a reference m and worse meaning lower; the shares are those of
-`stats/betting.py`. The time of a change is unknown, so new bets start all the time. The chance
-of any false alarm, over the whole stream and however often it is looked at, is at most alpha
+`stats/betting.py`. The time of a change is unknown, so new bets start continually. The probability
+of any false alarm, over the whole stream and however often it is checked, is at most alpha
 (`stats/detector.py`).
 
-A measured reference is uncertain. Half of alpha is for it: m is the end of the betting interval of
-its batches. After an alert is resolved the test begins again with less alpha: episode r has 1 / (r
-(r + 1)) of it, which sums to 1 over all.
+A measured reference is uncertain. Half of alpha covers this: m is the end of the betting interval
+of its batches. After an alert is resolved the test restarts with less alpha: episode r has the
+share 1 / (r (r + 1)), which sums to 1 over all episodes.
 
-Limits: a test does not say why a mean fell; harder questions do it as a broken index does (see
-`drift.py`). Where values come in bouts (ten hard questions of one user, a night, a weekend) the
-null does not hold value by value, and there are far more false alarms than alpha. So means over
-`batch` values are tested, and `batch` must be as long as the bouts. `period_test.py` is for the
-calendar's bouts; `tests/benchmarks/change_detection.md` has the false alarms of both.
+Limits: a test does not show why a mean fell; harder questions look like a broken index (see
+`drift.py`). If values are dependent in runs (ten hard questions of one user, a night, a weekend),
+the null does not hold value by value, and there are far more false alarms than alpha. So means over
+`batch` values are tested, and `batch` must cover such a run. `period_test.py` handles calendar
+effects; `tests/benchmarks/change_detection.md` has the false-alarm rates of both.
 """
 
 from __future__ import annotations
@@ -34,17 +34,17 @@ from harness.stats.detector import Detector
 
 
 class Saved:
-    """A part of a monitor whose attributes `STATE` are in the state file, by their types."""
+    """A part of a monitor with the attributes `STATE` in the state file, converted by type."""
 
     STATE: ClassVar[tuple[str, ...]] = ()
 
     def state(self) -> dict[str, Any]:
-        """Returns the attributes to be encoded, and the states of the parts in them."""
+        """Returns the attributes to encode, with the states of nested parts."""
         values = {name: getattr(self, name) for name in self.STATE}
         return {n: v.state() if isinstance(v, Saved) else v for n, v in values.items()}
 
     def resume(self, state: Mapping[str, Any]) -> None:
-        """Continues from a decoded state."""
+        """Restores a decoded state."""
         kinds = get_type_hints(type(self))
         for name in self.STATE:
             mine = getattr(self, name)
@@ -55,13 +55,13 @@ class Saved:
 
 
 ENTRY = 10
-"""A new player enters every so many batches: fewer would notice late, more have less money each."""
+"""Batches between new players: a larger number detects late, a smaller one splits the wealth."""
 
 RECOVERY = 500
-"""So many values after an alert must together be no worse than the reference to clear it."""
+"""Values after an alert; if their mean is no worse than the reference, the alert is cleared."""
 
-_TOGETHER = 64  # batches between two looks for an alert
-_NEAREST = 1e-4  # of a reference to 0 and 1: bets there would have no limit
+_TOGETHER = 64  # batches between two checks for an alert
+_NEAREST = 1e-4  # minimum distance of a reference from 0 and 1, where bets are unbounded
 
 Values = npt.NDArray[np.float64]
 
@@ -69,7 +69,7 @@ Values = npt.NDArray[np.float64]
 class Observed(NamedTuple):
     """New values of one metric or rate, in the order of their requests.
 
-    `times` in seconds since 1970, NaN where none is known; `rows` of labelled queries, else -1.
+    `times` in seconds since 1970, NaN if unknown; `rows` of labelled queries, else -1.
     """
 
     values: Values
@@ -78,9 +78,9 @@ class Observed(NamedTuple):
 
 
 class ChangeEvent(NamedTuple):
-    """An alert (or the end of one) of a test. `value` None: that of the window at this moment.
+    """The start or the end of an alert of a test. `value` None: use the window's current value.
 
-    `over` says what `value` is a mean of, `n` is its number of requests, `time` when it happened.
+    `over` describes what `value` is a mean of, over `n` requests; `time` is when it happened.
     """
 
     alert: bool
@@ -92,11 +92,11 @@ class ChangeEvent(NamedTuple):
 
 @dataclass(frozen=True)
 class Description:
-    """The description of a test of change.
+    """The description of a change test.
 
-    `reference_text`: what it compares with; `condition`: when the false-alarm rate is as it should
-    be; `observation_unit`: what is tested. While the reference is measured, `learned` values of
-    `to_learn` are there. `excluded`: how many requests or periods are in no test, by reason.
+    `reference_text`: what it compares with; `condition`: when the false-alarm rate holds;
+    `observation_unit`: what is tested. While the reference is measured, `learned` of `to_learn`
+    values are available. `excluded` counts requests or periods that are not tested, by reason.
     """
 
     reference_text: str
@@ -108,17 +108,17 @@ class Description:
 
 
 def reference_of(values: npt.ArrayLike, alpha: float, *, drop: bool) -> Reference:
-    """Measures a reference on `values` in [0, 1]; `alpha` is for its uncertainty."""
+    """Measures a reference on `values` in [0, 1]; `alpha` covers its uncertainty."""
     x = np.asarray(values, np.float64)
     low, high = betting_interval(x, level=1 - 2 * alpha)
     return Reference(float(x.mean()), low if drop else high, len(x))
 
 
 class WorseTest(Saved):
-    """What all tests have: an alert, and a new episode with less alpha after it is resolved.
+    """Base class of tests: an alert, and a new episode with less alpha after it is resolved.
 
-    `alpha` is the chance of any false alarm, ever. `drop`: worse is lower. `n` observations were
-    tested since the test began or was resolved. `reference` is None while it is being measured.
+    `alpha` bounds the probability of any false alarm, ever. `drop`: worse is lower. `n` counts
+    observations since the start or the last resolved alert. `reference` None: not yet measured.
     """
 
     alpha: float
@@ -130,7 +130,7 @@ class WorseTest(Saved):
 
     @property
     def testable(self) -> bool:
-        """False where the reference is so bad that nothing can be shown to be worse."""
+        """False if the reference is so bad that nothing can be worse."""
         return self.reference is None or self.reference.bound != (0 if self.drop else 1)
 
     @property
@@ -147,9 +147,9 @@ class WorseTest(Saved):
 class MeanTest(WorseTest):
     """The test of one mean.
 
-    `reference` is a number, or None: then the mean of the first `first` values, which are not
-    tested. `batch`: means over so many values are tested instead of each; a player enters every
-    `entry` batches. `recovery`: so many values together end an alert.
+    `reference` None: the mean of the first `first` values, which are not tested. `batch`: the test
+    uses means over this many values; a player enters every `entry` batches. An alert ends after
+    `recovery` values with a mean no worse than the reference.
     """
 
     alpha: float = 0.05
@@ -159,7 +159,7 @@ class MeanTest(WorseTest):
     batch: int = 10
     entry: int = ENTRY
     recovery: int = RECOVERY
-    pending: list[float] = field(default_factory=list)  # of the reference, a batch or a recovery
+    pending: list[float] = field(default_factory=list)  # of a reference, batch or recovery
     players: Detector = field(init=False)
 
     STATE = ("reference", "n", "episode", "active", "pending", "players")
@@ -200,17 +200,17 @@ class MeanTest(WorseTest):
 
     @property
     def limit(self) -> float:
-        """The wealth at which an alert fires; half of alpha is for a measured reference."""
+        """The wealth at which an alert fires; half of alpha covers a measured reference."""
         measured = self.reference is not None and self.reference.n is not None
         return super().limit * (2 if measured else 1)
 
     @property
     def evidence(self) -> float:
-        """The logarithm of the wealth, as a share of that at which an alert fires."""
+        """The logarithm of the wealth over that at which an alert fires."""
         return self.players.nearness(self.limit)
 
     def _worth(self, value: float) -> float:
-        """On the scale where lower is worse."""
+        """Maps a value to a scale on which lower is worse."""
         return value if self.drop else 1 - value
 
     def _learn(self, rest: list[float]) -> list[float]:

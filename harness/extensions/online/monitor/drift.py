@@ -1,17 +1,17 @@
 """Compares the words of unlabelled queries in the window with those of the labelled queries.
 
-* **Divergence**: the Jensen-Shannon divergence, in bits from 0 (the same words as often) to 1 (none
-  in common). A small sample of the very same queries diverges too, so its *level* is measured: the
-  labelled queries are split into random halves `SPLITS` times; as many queries as are new, drawn
-  from one half, are compared with the other half, and so are the new ones. The level is the 95%
-  point of the former, the divergence the mean of the latter. The level is cautious, as draws repeat
-  queries: in simulations the same kind of queries is never above it, a tenth of others seldom.
+* **Divergence**: the Jensen-Shannon divergence in bits, from 0 (equal word frequencies) to 1 (no
+  common word). A small sample of the same queries diverges too, so the *level* of such a sample is
+  measured: the labelled queries are split into random halves `SPLITS` times; samples of one half,
+  as large as the number of new queries, are compared with the other half, and so are the new
+  queries. The level is the 95th percentile of the former, the divergence the mean of the latter.
+  The level is conservative, as samples repeat queries: in simulations queries of the same kind
+  never exceed it, and a mixture with a tenth of other queries seldom does.
 * **Unseen words**: the share of queries with a word that no labelled query has, and the share of
   labelled queries with a word that no *other* labelled query has.
 
-Limits: the same words can ask for something else, and other words for the same. Drift does not say
-that recall is worse, only that the labels say less about what is asked now. Counts of words are
-stored by block, no query.
+Limits: the same words can have another intent, and other words the same. Drift does not show that
+recall is worse, only that labels are less representative. Only word counts are stored, by block.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ from harness.extensions.online.monitor.records import DriftStats
 
 SPLITS = 20
 BLOCKS = 20
-"""The window is counted in so many blocks, and moves on by one at a time."""
+"""Number of blocks in the window; the window moves by one block at a time."""
 HASHED = 1024
-"""Places for words that no labelled query has."""
+"""Hash buckets for words that no labelled query has."""
 MOST = 5000
-"""Of more labelled queries than this, so many at random are cut into halves."""
+"""Maximum number of labelled queries in a split; more are sampled at random."""
 MINIMUM = 20
-"""Fewer labelled queries than this cannot be cut into halves; fewer in the window say nothing."""
+"""Minimum number of labelled queries for splits, and of new queries for a measurement."""
 
 CAVEAT = (
     "Drift is measured on words alone. It says that other things are asked than were labelled, "
@@ -44,11 +44,11 @@ CAVEAT = (
 _WORD = re.compile(r"\w+")
 Counts = npt.NDArray[np.int64]
 Half = tuple[Counts, Counts]
-"""The words of some queries behind each other, and how many each query has."""
+"""The concatenated words of some queries, and the number of words of each query."""
 
 
 class Drift:
-    """Words of the last queries against those of the labelled ones."""
+    """Compares the words of the last queries with those of the labelled queries."""
 
     def __init__(self, texts: Sequence[str], window: int, seed: int = 0) -> None:
         """`texts` of the labelled queries, `window` in queries."""
@@ -58,26 +58,26 @@ class Drift:
         self._per_block = max(1, window // BLOCKS)
         self.measurable = len(words) >= MINIMUM
         self._labelled = words
-        # The share of labelled queries with a word that no other of them has.
+        # Share of labelled queries with a word that no other labelled query has.
         holders = Counter(word for one in words for word in set(one))
         unique = [any(holders[word] == 1 for word in one) for one in words]
         self.unseen_level = sum(unique) / len(words) if len(words) > 1 else None
         self._splits = self._halves(seed) if self.measurable else []
         self._levels: dict[int, float] = {}
-        # One row a block: counts of words; in the last columns all requests, queries that are not
-        # labelled, and those of them with an unseen word. The row at `at` is being filled.
+        # One row per block: word counts; the last columns count all requests, unlabelled queries,
+        # and unlabelled queries with an unseen word. The row at `at` is being filled.
         self.blocks = np.zeros((BLOCKS, self._size + 3), np.int64)
         self.at = 0
 
     @staticmethod
     def words(text: str) -> list[str]:
-        """The words of a query, in lower case."""
+        """Returns the words of a query, in lower case."""
         return _WORD.findall(text.lower())
 
     def add(self, texts: Iterable[str | None]) -> None:
-        """Count requests in: texts of queries, None for a labelled one and one without a text.
+        """Counts requests: query texts, None for a labelled query or one without a text.
 
-        The oldest block makes room when the newest is full.
+        When the newest block is full, the oldest is overwritten.
         """
         if not self.measurable:
             return
@@ -95,7 +95,7 @@ class Drift:
             for word in self.words(text):
                 place = known.get(word)
                 if place is None:
-                    # The same place in every process, unlike that of hash().
+                    # The same bucket in every process, unlike hash().
                     code = zlib.crc32(word.encode("utf-8", "surrogatepass"))
                     unseen, place = True, base + code % HASHED
                 row[place] += 1
@@ -105,7 +105,7 @@ class Drift:
     def measure(self) -> DriftStats | None:
         """Measures divergence and unseen words of the unlabelled queries, with their levels.
 
-        None for fewer than `MINIMUM` labelled queries; numbers are None for fewer new ones.
+        None for fewer than `MINIMUM` labelled queries; values are None for fewer new ones.
         """
         if not self.measurable:
             return None
@@ -128,7 +128,7 @@ class Drift:
         )
 
     def _halves(self, seed: int) -> list[tuple[Half, Counts]]:
-        """One half of the labelled queries, and the counts of words of the other."""
+        """Returns for each split one half of the labelled queries, and the other's word counts."""
         rng = np.random.default_rng(seed)
         rows = [np.array([self._vocabulary[w] for w in words], int) for words in self._labelled]
         found = []
@@ -141,7 +141,7 @@ class Drift:
         return found
 
     def _level(self, n: int) -> float:
-        """The 95% point of samples of n labelled queries, by steps of n; always the same."""
+        """Returns the 95th percentile for samples of n queries, n rounded down; deterministic."""
         step = 1 << max(n.bit_length() - 3, 0)
         n = n // step * step
         if n not in self._levels:
@@ -157,9 +157,9 @@ class Drift:
 
 
 def _divergence(a: Counts, b: Counts) -> float:
-    """Jensen-Shannon divergence in bits of the distributions that two counts make.
+    """Returns the Jensen-Shannon divergence, in bits, of the distributions of two counts.
 
-    SciPy's jensenshannon takes the root of it, which is NaN where rounding left it below 0.
+    SciPy's jensenshannon returns its square root, which is NaN if rounding makes it negative.
     """
     if not a.sum() or not b.sum():
         return float("nan")

@@ -1,4 +1,4 @@
-"""Serves a monitor over HTTP, to this machine alone: its page, JSON, and /metrics."""
+"""Serves a monitor over HTTP, on localhost only: its page, JSON, and /metrics."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def server(
     counts: LogCounts | None = None,
     notes: Callable[[], list[str]] = list,
 ) -> ThreadingHTTPServer:
-    """Returns a server on 127.0.0.1, listening already: /, /state.json and /metrics.
+    """Returns a server on 127.0.0.1, already listening: /, /state.json and /metrics.
 
-    Raises OSError for a port that is in use. No answer has the text of a query.
+    Raises OSError for a port that is in use. No response contains the text of a query.
     """
 
     def state() -> MonitorOutput:
@@ -59,11 +59,11 @@ def server(
 
 
 def exposition(monitor: Monitor, counts: LogCounts | None = None) -> str:
-    """Returns the numbers of a monitor in Prometheus' text format; `counts`: of a followed log.
+    """Returns the statistics of a monitor in Prometheus' text format; `counts`: of a followed log.
 
     Names follow its conventions: base units (seconds, ratios from 0 to 1), `_total` for counters.
-    What is not measurable is absent, never 0. Gauges `harness_window_*` are over the last requests;
-    each score has its number of requests beside it.
+    Values that are not measurable are absent, never 0. Gauges `harness_window_*` are over the last
+    requests; the number of requests of each score is exported too.
     """
     snapshot = monitor.snapshot()
     parts = [*_totals(monitor, snapshot.totals, counts), *_slices(snapshot), *_others(snapshot)]
@@ -76,7 +76,7 @@ def exposition(monitor: Monitor, counts: LogCounts | None = None) -> str:
 
 
 _Samples = Iterable[tuple[Mapping[str, str], float | None]]
-"""The labels and the value of each sample; None is left out."""
+"""The labels and the value of each sample; samples with None are skipped."""
 
 
 def _family(name: str, kind: str, about: str, samples: _Samples) -> Iterator[str]:

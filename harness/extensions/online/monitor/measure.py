@@ -1,4 +1,4 @@
-"""Means, rates and times over the window by ability, and by hour. Every number has its n."""
+"""Means, rates and durations over the window by ability, and by time bucket, each with its n."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Flags = npt.NDArray[np.bool_]
 def slices(
     window: Window, metrics: Sequence[str], abilities: Sequence[str]
 ) -> dict[str, SliceStats]:
-    """Measures `all`, and each ability that the window has."""
+    """Measures `all`, and each ability in the window."""
     ability = window.columns["ability"][: window.n]
     masks = {name: ability == code for code, name in enumerate(abilities)}
     masks = {"all": np.ones(window.n, bool)} | {n: mask for n, mask in masks.items() if mask.any()}
@@ -62,7 +62,7 @@ def feedback(window: Window) -> FeedbackStats | None:
 
 
 def measure_rule(name: str, slice_: str, stats: WindowStats) -> RateStats:
-    """Returns the number that a rule is about; its value is None if it is not measurable."""
+    """Returns the statistic of a rule; its value is None if it is not measurable."""
     nothing = RateStats(value=None, n=0)
     drift, window = stats.drift, stats.slices.get(slice_)
     if name in ("drift", "unseen_words"):
@@ -82,15 +82,15 @@ def measure_rule(name: str, slice_: str, stats: WindowStats) -> RateStats:
 RATIO = 1.1
 _SHORTEST = 1e-6
 EDGES = _SHORTEST * RATIO ** np.arange(218)  # to about 1000 s
-"""Bounds of the bins that durations are counted in: percentiles are right to 5%."""
+"""Bin edges of durations; percentiles are accurate to 5%."""
 
 SLACK = 86_400.0
-"""A time that is further in the future than this is an error of the log and opens no bucket."""
+"""Seconds; a time further in the future is an error of the log and opens no bucket."""
 
 
 @dataclass
 class Bucket:
-    """One hour: counts, sums of the metrics (m,), counts of seconds by bin, the sum of ratings."""
+    """One bucket: counts, sums of the metrics (m,), histogram of seconds, the sum of ratings."""
 
     counts: BucketCounts = field(default_factory=BucketCounts)
     sums: list[float] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Buckets(Saved):
 
     buckets: dict[int, Bucket]
     dropped: int = 0  # buckets
-    late: int = 0  # requests of buckets that were dropped
+    late: int = 0  # requests of dropped buckets
     without_time: int = 0
     in_the_future: int = 0
 
@@ -161,7 +161,7 @@ class Buckets(Saved):
             bucket.seconds[at] = bucket.seconds.get(at, 0) + 1
 
     def feedback(self, change: FeedbackDelta) -> None:
-        """Adds later feedback to the bucket of its request, if it is still here."""
+        """Adds later feedback to the bucket of its request, if it still exists."""
         known = not np.isnan(change.time)
         bucket = self.buckets.get(int(change.time // self.width)) if known else None
         if bucket is not None:
@@ -171,7 +171,7 @@ class Buckets(Saved):
             bucket.rating += change.rating
 
     def over_time(self, bucket: str, metrics: list[str]) -> OverTime:
-        """Returns the numbers of all buckets, named `bucket`."""
+        """Returns the statistics of all buckets, of the kind `bucket` (minute, hour or day)."""
         return OverTime(
             bucket=bucket,
             width=self.width,
@@ -203,7 +203,7 @@ class Buckets(Saved):
 
 
 def percentile(histogram: Mapping[int, int], share: float) -> float | None:
-    """Returns the middle, on a logarithmic scale, of the bin of a percentile."""
+    """Returns the geometric center of the bin of a percentile; None for an empty histogram."""
     bins = sorted(histogram)
     if not bins:
         return None

@@ -1,4 +1,4 @@
-"""Watches requests as they come: quality by the labels, rates, times, drift, alerts.
+"""Monitors requests as they arrive: scores by the labels, rates, durations, drift, alerts.
 
 monitor = Monitor(window=1000, labels=open_dataset("labelled", source="my_folder"))
 monitor.record("where did I park?", returned=["d7", "d2"], seconds=0.021)
@@ -60,40 +60,40 @@ from harness.scoring.metrics import parse_metrics
 _log = logging.getLogger(__name__)
 
 LARGEST = 10_000_000
-"""The largest window: its arrays are allocated at once, about 50 bytes a request."""
+"""The largest window: its arrays are allocated at once, about 50 bytes per request."""
 
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
-"""Bounds of the bins that the durations of all requests are counted in, for Prometheus."""
+"""Bin edges of the durations of all requests, for Prometheus."""
 
 _BUCKETS = {"minute": 60, "hour": 3600, "day": 86_400}
 _MAX_BUCKETS = 720  # a month of hours
-_MAX_ABILITIES = 64  # further ones are `others`
+_MAX_ABILITIES = 64  # later ones are `others`
 _TOGETHER = 64  # requests scored in one step
-_WAIT = 0.5  # seconds that one waits for others
-_EVERY = 10.0  # seconds between two states that are written
+_WAIT = 0.5  # maximum seconds that a request waits for a batch
+_EVERY = 10.0  # seconds between two writes of the state
 _EARLIEST, _LATEST = -62_135_596_800, 253_402_300_799  # the years 1 to 9999
 
 
 class Measures(TypedDict, total=False):
-    """What a monitor measures: metrics of labelled queries, and numbers by minute, hour or day."""
+    """What a monitor measures: metrics of labelled queries, and the width of time buckets."""
 
     metrics: Sequence[str] | str
     bucket: str
 
 
 class Monitor:
-    """Rolling numbers over the last `window` requests, and by hour. Thread-safe.
+    """Statistics over the last `window` requests, and by time bucket. Thread-safe.
 
-    `labels`: a Dataset, or `{query: {document: grade}}`; without them there are rates, times and
-    feedback, but no metrics and no drift. `metrics`: as everywhere (`recall@10`). `rules`: what
-    fires an alert. `state`: a file that is written every ten seconds while requests come, by `save`
-    and `close` (or the end of a `with` block), and at the program's end, and read at the start, so
-    that a restart continues; a program that is killed loses at most ten seconds of requests. It
-    has no text of a query. `alert_log`: a file with one JSON line an alert. `on_alert` is called
-    with each. `bucket`: minute, hour or day. If one of these fails, no request is lost: the error
-    is reported on stderr, is in `errors`, and the operation is retried.
+    `labels`: a Dataset, or `{query: {document: grade}}`; without labels there are rates, durations
+    and feedback, but no metrics and no drift. `metrics`: names like `recall@10`. `rules`: the alert
+    rules. `state`: a file that is written every ten seconds while requests arrive, by `save` and
+    `close` (or the end of a `with` block), and at the program's end. It is read at the start, so a
+    restart continues; a killed program loses at most ten seconds of requests. It contains no query
+    text. `alert_log`: a file with one JSON line per alert. `on_alert` is called with each alert.
+    `bucket`: minute, hour or day. If a file or `on_alert` fails, no request is lost: the error is
+    reported on stderr and in `errors`, and the operation is retried.
 
-    Raises UsageError for wrong settings, and for a state with other settings.
+    Raises UsageError for invalid settings, and for a state with other settings.
     """
 
     def __init__(
@@ -120,11 +120,11 @@ class Monitor:
         self._state = None if state is None else Path(state)
         if self._state is not None and self._state.is_file():
             self._resume(self._state)
-        self._hold = self.position is not None  # a log that is followed may have been read in part
+        self._hold = self.position is not None  # a followed log may be read in part
         alerts.open()  # now that every argument is checked
         self._unsaved, self._save_error, self._saving = False, "", RLock()
         if self._state is not None:
-            # A reference that does not keep the monitor alive for the whole program.
+            # A weak reference, so that the monitor can be freed before the program ends.
             atexit.register(_save_at_exit, weakref.ref(self))
 
     def _measure(
@@ -134,7 +134,7 @@ class Monitor:
         metrics: Sequence[str] | str = METRICS,
         bucket: str = "hour",
     ) -> None:
-        """Begins the numbers: the window, and counts since the monitor began."""
+        """Initialises the window, and the counts since the monitor began."""
         if type(window) is not int or window < 1:
             raise UsageError(f"the window must be a number of requests, 1 or more, not {window!r}")
         if window > LARGEST:
@@ -154,7 +154,7 @@ class Monitor:
         self.bucket = bucket
         self.abilities: dict[str, int] = {}
         self.totals = Totals()
-        self.seconds = np.zeros(len(SECONDS) + 1, np.int64)  # of all requests, by bin of SECONDS
+        self.seconds = np.zeros(len(SECONDS) + 1, np.int64)  # all requests, by bin of SECONDS
         self.seconds_sum = 0.0
         self.position: LogPosition | None = None  # how far a log was read
         self.words = None if self.labels is None else Drift(self.labels.texts, window)
@@ -163,7 +163,7 @@ class Monitor:
         self._label_ability = [self.ability(name or None) for name in named]
 
     def __enter__(self) -> Self:
-        """The monitor; the end of the block closes it."""
+        """Returns the monitor; the end of the block closes it."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -175,18 +175,18 @@ class Monitor:
         """Records one request; see `RetrievalEvent` for the keywords.
 
         These are `query_id`, `returned`, `scores`, `seconds`, `abstained`, `failed`, `ability`,
-        `clicked`, `rating`, `request_id` and `time`. `returned` None: not known, for instance as it
-        failed; an empty list: nothing was found. `time` is now, if not given. Raises TypeError and
-        ValueError for wrong values.
+        `clicked`, `rating`, `request_id` and `time`. `returned` None: unknown, for instance because
+        it failed; an empty list: an empty result. `time` defaults to now. Raises TypeError and
+        ValueError for invalid values.
         """
         self.record_many((_event(query, request),))
 
     def feedback(
         self, request_id: str, *, clicked: Sequence[str] | None = None, rating: float | None = None
     ) -> None:
-        """What a person did with the request that was recorded as `request_id`, later.
+        """Records later clicks or a rating for the request that was recorded as `request_id`.
 
-        It counts while that request is in the window.
+        It counts only while that request is in the window.
         """
         clicks = None if clicked is None else tuple(clicked)
         self.record_many((Feedback(request_id, clicks, rating),))
@@ -198,12 +198,10 @@ class Monitor:
         *,
         hold: bool = False,
     ) -> None:
-        """Take in requests and feedback in their order, as `harness.extensions.online.logs` reads
-        them.
+        """Adds requests and feedback in their order, as read by `harness.extensions.online.logs`.
 
-        `position`, how far a log was read, is stored in the state with them. `hold`:
-        more are about to come whose times may be earlier, so that no day is taken to be over
-        before `settle`.
+        `position`, how far a log was read, is stored in the state together with them. `hold`:
+        requests with earlier times may follow, so no period ends before `settle`.
         """
         with self._lock:
             self._hold = hold
@@ -238,7 +236,7 @@ class Monitor:
             return
         labels = self.labels
         rows = [-1 if labels is None else labels.find(e.query_id, e.query) for e in events]
-        abilities = [  # of the label, where it has one, else of the request
+        abilities = [  # the label's, if it has one, else the request's
             of_label
             if row >= 0 and (of_label := self._label_ability[row]) >= 0
             else self.ability(event.ability)
@@ -259,7 +257,7 @@ class Monitor:
             self._look()
 
     def ability(self, name: str | None) -> int:
-        """Returns the code of an ability, a new one if it is new; -1 for none."""
+        """Returns the code of an ability, adding it if it is new; -1 for None."""
         if name is None:
             return -1
         if name not in self.abilities and len(self.abilities) >= _MAX_ABILITIES:
@@ -295,7 +293,7 @@ class Monitor:
     # -- Numbers and alerts ------------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
-        """Returns all numbers of this moment; what is not measurable is None."""
+        """Returns all current statistics; values that are not measurable are None."""
         with self._lock:
             self._settle()
             window, alerts = self.window, self.rules.alerts
@@ -322,7 +320,7 @@ class Monitor:
         return msgspec.structs.replace(now, errors=self.errors)
 
     def stats(self, *, drift: bool = False) -> WindowStats:
-        """Measures the window; drift only if asked for, as it costs more than the rest."""
+        """Measures the window; drift only on request, as it is the most expensive part."""
         return WindowStats(
             slices=slices(self.window, self.metrics, list(self.abilities)),
             feedback=feedback(self.window),
@@ -331,16 +329,16 @@ class Monitor:
 
     @property
     def errors(self) -> list[str]:
-        """What fails at present and is retried: writing or delivering alerts, writing the state."""
+        """Current errors, which are retried: writing or delivering alerts, writing the state."""
         return [one for one in (self.rules.alerts.error, self._save_error) if one]
 
     def undecided(self) -> list[str]:
-        """Describes the thresholds that too few requests have a number for, a line each."""
+        """Describes the thresholds for which too few requests have a value, one line each."""
         with self._lock:
             return self.rules.undecided(self.stats(drift=self.rules.needs_drift))
 
     def settle(self) -> None:
-        """Scores pending requests, ends days that are over, and evaluates the thresholds.
+        """Scores pending requests, ends periods that are over, and evaluates the thresholds.
 
         It ends the `hold` of `record_many`.
         """
@@ -361,7 +359,7 @@ class Monitor:
             self.rules.check_thresholds(self.stats(drift=self.rules.needs_drift), self._moment())
 
     def _moment(self) -> tuple[int, float | None]:
-        """The number of the newest request, and its time."""
+        """Returns the number of the newest request, and its time."""
         if not self.window.total:
             return 0, None
         time = float(self.window.columns["time"][(self.window.total - 1) % self.window.size])
@@ -373,7 +371,7 @@ class Monitor:
         """Writes the state, atomically. Does nothing without a state file."""
         if self._state is None:
             return
-        with self._saving:  # of two states the later one is written last
+        with self._saving:  # keeps writes in order
             with self._lock:
                 self._flush()
                 packed = self._pack()
@@ -388,7 +386,7 @@ class Monitor:
             self._save_error = ""
 
     def try_save(self) -> None:
-        """Writes the state while requests come; a failure is reported on stderr and retried."""
+        """Writes the state while requests arrive; reports a failure on stderr and retries."""
         try:
             self.save()
         except (UsageError, OSError) as error:
@@ -406,7 +404,7 @@ class Monitor:
         self.save()
 
     def _settings(self) -> dict[str, Any]:
-        """Returns the settings that two monitors must share; `labels` is a digest."""
+        """Returns the settings that a state and its monitor must share; `labels` is a digest."""
         return {
             "window": self.window.size,
             "metrics": self.metrics,
@@ -415,7 +413,7 @@ class Monitor:
         }
 
     def _pack(self) -> bytes:
-        """Returns the state as a file; the lock is held."""
+        """Returns the content of the state file. The caller holds the lock."""
         window = self.window
         header = StateHeader(
             version=VERSION,
@@ -456,7 +454,7 @@ class Monitor:
         window.values[:n] = arrays["values"]
         for name, column in window.columns.items():
             column[:n] = arrays[f"column_{name}"]
-        # The codes of abilities of the state, as those of this self.
+        # Map the ability codes of the state to those of this monitor.
         codes = np.array([self.ability(name) for name in header.abilities] + [-1], np.int16)
         window.columns["ability"][:n] = codes[window.columns["ability"][:n]]
         self.seconds[:] = arrays["seconds"]
@@ -475,7 +473,7 @@ class Monitor:
 
 
 def _event(query: str | None, request: Mapping[str, Any]) -> RetrievalEvent:
-    """Checks a request as a program records it. Raises TypeError and ValueError."""
+    """Validates a request of `record`. Raises TypeError and ValueError."""
     for name in ("returned", "clicked"):
         if isinstance(request.get(name), str | bytes):
             raise TypeError(f"{name} is a list of ids, not one text")

@@ -1,12 +1,12 @@
 """Tests whether a mean has become worse, by the mean of each hour, day or week.
 
 Requests of one night or weekend are alike, so the mean of a whole period is one observation.
-Against a number that was set, these means are tested as in `change.py`. If the reference is the
-stream itself, each mean is ranked among those of its kind before it (Mondays among Mondays), and
-bets are made on low ranks (`stats/detector.py`): a weekly cycle is no change, one odd
-day says little, and the reference keeps growing. This assumes no distribution, but that the periods
-of each kind are exchangeable. If one depends on the one before, as in a drift of many days, longer
-periods are needed.
+Against a given number, these means are tested as in `change.py`. If the reference is the stream
+itself, each mean is ranked among earlier means of its kind (Mondays among Mondays), and bets are
+made on low ranks (`stats/detector.py`): a weekly cycle is no change, one unusual day has little
+effect, and the reference keeps growing. The test assumes no distribution, but that the periods of
+each kind are exchangeable. If periods are dependent, as in a drift over many days, use longer
+periods.
 """
 
 from __future__ import annotations
@@ -32,23 +32,23 @@ from harness.extensions.online.monitor.records import Reference
 from harness.stats.detector import STAKES, Detector, lowest_rank, part, rank_factors, signs_bound
 
 LATER = 20
-"""A period is over when so many values of later ones have come, so that no stray line ends it."""
+"""Values of later periods after which a period ends, so that one wrong time does not end it."""
 
 MOST_OPEN = 20_000
-"""Of more cells of periods that are not over, the oldest period ends: what is read in disorder is
-held so long, 54 years of days where all requests of one are one cell."""
+"""Maximum number of cells in open periods; beyond it the oldest period ends. Input out of order
+is buffered up to this limit, 54 years of days if all requests of a day share a cell."""
 
 DIGITS = 12
-"""Of means and differences: what is less comes from the order of additions, and has no rank."""
+"""Decimal digits of means and differences; smaller ones depend on the order of summation."""
 
 _DAY = 86_400
 
 
 @dataclass(frozen=True)
 class Period:
-    """A stretch of the calendar. `cycle` of them make a week, after which their kinds come again.
+    """A calendar period. `cycle` periods make a week, after which the kinds repeat.
 
-    `learned` is the default number of the reference, `recovery` how many end an alert.
+    `learned` is the default number of reference periods, `recovery` the number that ends an alert.
     """
 
     name: str
@@ -58,15 +58,15 @@ class Period:
     recovery: int
 
     def of(self, times: Any) -> Any:
-        """The number of the period that each time is in; weeks begin on Monday, as 1970 did not."""
+        """Returns the number of the period of each time; weeks begin on Monday (1970 did not)."""
         return np.floor_divide(np.asarray(times) + self._shift, self.seconds)
 
     def start(self, number: int) -> float:
-        """When a period begins, in seconds since 1970."""
+        """Returns the start of a period, in seconds since 1970."""
         return float(number * self.seconds - self._shift)
 
     def format(self, number: int) -> str:
-        """Formats a period."""
+        """Formats the start of a period."""
         form = "%Y-%m-%d %H:00" if self.seconds < _DAY else "%Y-%m-%d"
         text = datetime.fromtimestamp(self.start(number), UTC).strftime(form)
         return f"the {self.name} from {text}" if self.cycle == 1 else text
@@ -83,8 +83,8 @@ PERIODS = {
 }
 
 Cells = dict[int, tuple[float, int]]
-"""Of a period, by row of the labelled queries: the value that came first, and how many came. Or,
-below the row -1, the sum of all values, and how many there are."""
+"""The cells of a period. By row of the labelled queries: the first value, and their number. Or, in
+row -1, the sum of all values, and their number."""
 
 
 UNTIMED = "requests without a time that is not in the future"
@@ -93,9 +93,9 @@ UNTIMED = "requests without a time that is not in the future"
 
 @dataclass
 class OpenPeriods(Saved):
-    """Periods that are not over: a `Period` of the calendar, or `size` values each.
+    """Open periods: of the calendar if `period` is set, else of `size` values each.
 
-    `by_query`: one cell a query, see `Cells`. `late` counts values of periods that were over,
+    `by_query`: one cell per query, see `Cells`. `late` counts values of periods that have ended,
     `untimed` those without a time.
     """
 
@@ -104,16 +104,16 @@ class OpenPeriods(Saved):
     by_query: bool = False
     late: int = 0
     untimed: int = 0
-    last: int | None = None  # the newest that is over
+    last: int | None = None  # the newest period that has ended
     cells: dict[int, Cells] = field(default_factory=dict)
-    counts: dict[int, int] = field(default_factory=dict)  # values of each
-    n: int = 0  # values so far, where they alone are counted
-    held: int = 0  # cells of all
+    counts: dict[int, int] = field(default_factory=dict)  # values of each period
+    n: int = 0  # values so far, if there is no calendar period
+    held: int = 0  # cells of all periods
 
     STATE = ("late", "untimed", "last", "cells", "counts", "n", "held")
 
     def add(self, new: Observed) -> None:
-        """Take in values, in whatever order they come."""
+        """Adds values in any order."""
         known = np.ones(len(new.values), bool)
         if self.period is None:
             numbers = (self.n + np.arange(len(known))) // self.size
@@ -135,9 +135,9 @@ class OpenPeriods(Saved):
             self.counts[number] = self.counts.get(number, 0) + 1
 
     def over(self, *, hold: bool = False) -> Iterator[tuple[int, Cells]]:
-        """The periods that have come to their end, oldest first; they are given once.
+        """Yields the periods that have ended, oldest first, each once.
 
-        `hold`: more values are about to come, in no order that one could trust.
+        `hold`: values with earlier times may follow.
         """
         if hold and self.period is not None and self.held <= MOST_OPEN:
             return
@@ -159,16 +159,16 @@ class OpenPeriods(Saved):
 
 
 SHOWN = 3
-"""An alert names the mean of so many periods; by ranks it takes no fewer to fire."""
+"""Number of periods in the mean that an alert reports; by ranks it takes no fewer to fire."""
 
 SHORT = 0.5
-"""A period with fewer requests than this share of what is usual for its kind is left out."""
+"""A period with fewer requests than this share of its kind's median is excluded."""
 
-_BACK = 0.5  # the mean rank of periods within their kind from which an alert ends
+_BACK = 0.5  # mean rank within their kind at which an alert ends
 
 
 class RankTest(WorseTest):
-    """The test of one mean a period against those of its kind before it.
+    """Tests one mean per period against earlier means of its kind.
 
     The first `learned` are not tested.
     """
@@ -188,7 +188,7 @@ class RankTest(WorseTest):
         self.recovering = []
 
     def update(self, value: float, kind: int) -> str | None:
-        """Take in the mean of a period; returns an "alert" or "clear" event."""
+        """Adds the mean of a period; returns an "alert" or "clear" event, or None."""
         before = self.before.setdefault(kind, [])
         worth = value if self.drop else -value
         if self.active:
@@ -199,7 +199,7 @@ class RankTest(WorseTest):
         if self.reference is None:
             if self.ranked == self.learned:
                 learned = [one for values in self.before.values() for one in values]
-                mean = abs(float(np.mean(learned)))  # of a rise it is below 0
+                mean = abs(float(np.mean(learned)))  # negative for a rise
                 self.reference = Reference(mean, mean, self.learned)
             return None
         self.n += 1
@@ -209,11 +209,11 @@ class RankTest(WorseTest):
 
     @property
     def evidence(self) -> float:
-        """The logarithm of the wealth, as a share of that at which an alert fires."""
+        """The logarithm of the wealth over that at which an alert fires."""
         return self.players.nearness(self.limit)
 
     def _draw(self) -> float:
-        """A number by chance, of this rank's place in one stream: the same after a restart."""
+        """Returns a random number fixed by the rank's position, so the same after a restart."""
         return float(np.random.Generator(np.random.PCG64(0).advance(self.ranked)).random())
 
     def _recover(self, worth: float, before: list[float]) -> str | None:
@@ -230,11 +230,11 @@ class RankTest(WorseTest):
 
 
 class PeriodTest(Saved):
-    """A test of one metric or rate by the mean of each period; see above.
+    """A test of one metric or rate by the mean of each period; see the module.
 
-    `reference` is a number, or None for the first `learned` periods. The first period of all is
-    left out, as it may not be whole; so is, of ranks, one with few requests (`short`
-    counts them), as its mean is less sure than those that it would be ranked among.
+    `reference` is a number, or None for the first `learned` periods. The first period is excluded,
+    as it may be incomplete. A test by ranks also excludes a period with few requests (counted in
+    `short`), as its mean is less precise than those that it would be ranked among.
     """
 
     STATE = ("open", "test", "begun", "short", "usual", "last")
@@ -286,7 +286,7 @@ class PeriodTest(Saved):
 
     @property
     def excluded(self) -> dict[str, int]:
-        """Counts of what is in no test, by reason."""
+        """Counts what is not tested, by reason."""
         return {
             f"{self.period.name}s with few requests": self.short,
             f"requests after the end of their {self.period.name}": self.open.late,
@@ -294,12 +294,12 @@ class PeriodTest(Saved):
         }
 
     def take(self, new: Observed | None, *, hold: bool = False) -> list[ChangeEvent]:
-        """Adds values; returns events of the periods that are over. `hold`: see `OpenPeriods`."""
+        """Adds values; returns events of the periods that have ended. `hold`: see `OpenPeriods`."""
         if new is not None:
             self.open.add(new)
         found = []
         for number, cells in self.open.over(hold=hold):
-            if not self.begun:  # the first of all may not be whole
+            if not self.begun:  # the first period may be incomplete
                 self.begun = True
                 continue
             total, n = cells[-1]
@@ -323,12 +323,13 @@ class PeriodTest(Saved):
         return found
 
     def _is_short(self, kind: int, n: int) -> bool:
-        """Whether a period is not to be ranked. What is usual is that of periods that were ranked.
+        """Tests whether a period has too few requests to be ranked, compared with its kind.
 
-        And of all while the reference is learned, so that one odd period does not set it.
+        The median is over ranked periods, and over all periods while the reference is learned, so
+        that one unusual period does not set it.
         """
         if not isinstance(self.test, RankTest):
-            return False  # of a number a mean of few is as right, if less sure
+            return False  # against a number, a mean of few is unbiased
         usual = self.usual.setdefault(kind, [])
         short = bool(usual) and n < SHORT * median(usual)
         if not short or self.test.reference is None:
@@ -337,30 +338,30 @@ class PeriodTest(Saved):
 
 
 REQUESTS = 1000
-"""Requests of a look, where they are not taken by the calendar."""
+"""Requests per look, if looks are not by the calendar."""
 
-_BACK = 0.5  # the p value from which, in two looks on half as many queries, an alert ends
+_BACK = 0.5  # p value of two looks, each on half as many queries, that ends an alert
 
 
 class PairedTest(WorseTest):
-    """A test, query by query, of one metric against a run's scores, NaN where it has none.
+    """Tests one metric query by query against a run's scores, NaN for queries without a score.
 
     A run asks each query once; in traffic some queries are frequent, and which ones changes. So the
-    two means differ without a change. Instead, each query that was asked in a period has one
-    difference, of its first request there from its score in the run. If the two are exchangeable,
-    the difference is as likely above 0 as below, by as much, which bounds the chance of the sum of
-    the signs (`stats/detector.py`). They are exchangeable if answers never change, if each
-    answer is a new draw of the same chance, or if the system drew once, when it was built. The mean
-    of all requests would be a better estimate, but it is not exchangeable with that of the run: of
-    100 queries with a chance of 0.99, the run may have all right, and the means of many requests
-    are nearly all below it.
+    two means differ even without a change. Instead, each query that was asked in a period has one
+    difference, of its first request in the period from its score in the run. If the two are
+    exchangeable, the difference is equally likely above and below 0, by as much. This bounds the p
+    value of the sum of signs (`stats/detector.py`). They are exchangeable if results never change,
+    if each result is a new draw from the same distribution, or if the system drew once, when it was
+    built. The mean of all requests would be a better estimate, but is not exchangeable with that of
+    the run: of 100 queries with a success probability of 0.99, the run may have all right, and the
+    means of many requests are nearly all below it.
 
-    The differences of two days are dependent, as the run is the same, so nothing is multiplied over
-    days: the r-th look has the part `detector.part(r)` of alpha. All looks together have alpha,
-    however dependent they are.
+    The differences of two days are dependent, as the run is the same, so evidence is not multiplied
+    over days: the r-th look has the share `detector.part(r)` of alpha. All looks together have
+    alpha, under any dependence.
 
-    A look at each `period` that is over, or after each `size` requests. `queries` are those of the
-    look at which the alert fired, `recovered_looks` those in a row since then that were as the run.
+    There is a look for each finished `period`, or after each `size` requests. `queries` counts
+    the queries at the alert, `recovered_looks` the consecutive looks since then that match the run.
     """
 
     STATE = ("open", "n", "episode", "active", "evidence", "queries", "recovered_looks")

@@ -1,4 +1,4 @@
-"""Records of a monitor: alerts, snapshots of its numbers, and its state file."""
+"""Records of a monitor: alerts, snapshots of its statistics, and its state file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.records.run import LogCounts
 class Alert(Record, omit_defaults=False):
     """An alert that fired or was resolved: a line of the alert log.
 
-    `rule` is what it is about (`recall@10 < 0.5`), `episode` counts how often it fired,
+    `rule` is its name (`recall@10 < 0.5`), `episode` counts how often it fired,
     `request_number` is the number of the newest request, and `value` a mean over `n` requests.
     """
 
@@ -41,10 +41,10 @@ class Durations(Record):
 
 
 class SliceStats(Record):
-    """Numbers of the requests of one ability, or of all.
+    """Statistics of the requests of one ability, or of all.
 
     `metrics` are means over the `scored` requests (labelled, with evidence, not failed). Rates have
-    their own n: `no_result` is over requests that say what was returned, `abstained` over those
+    their own n: `no_result` is over requests with a known result, `abstained` over those
     that did not fail, `false_positive` over those of unanswerable labelled queries: the share that
     returned something without abstaining.
     """
@@ -61,9 +61,9 @@ class SliceStats(Record):
 
 
 class DriftStats(Record):
-    """Words of the `n` unlabelled queries of the window, against those of the labelled queries.
+    """Words of the `n` unlabelled queries of the window, compared with the labelled queries.
 
-    Numbers are None if there are too few; see `drift`.
+    Values are None if there are too few queries; see `drift`.
     """
 
     n: int
@@ -78,7 +78,7 @@ class DriftStats(Record):
 
 
 class WindowStats(Record):
-    """Numbers over the window."""
+    """Statistics over the window."""
 
     slices: dict[str, SliceStats]
     feedback: FeedbackStats | None
@@ -109,7 +109,7 @@ class Totals:
 
 @dataclass
 class BucketCounts:
-    """Counts of the requests of one bucket; `known`: they say what was returned."""
+    """Counts of the requests of one bucket; `known`: the result is known."""
 
     n: int = 0
     known: int = 0
@@ -123,7 +123,7 @@ class BucketCounts:
 
 
 class BucketStats(Record):
-    """Numbers of one minute, hour or day; a mean over nothing is None."""
+    """Statistics of one minute, hour or day; a mean over nothing is None."""
 
     start: int
     counts: BucketCounts
@@ -138,7 +138,7 @@ class BucketStats(Record):
 
 
 class OverTime(Record):
-    """Numbers by bucket, oldest first, and how many requests are in none of them, by reason.
+    """Statistics by bucket, oldest first, and the number of requests without a bucket, by reason.
 
     `dropped` counts buckets; `late` are requests of dropped buckets.
     """
@@ -153,12 +153,12 @@ class OverTime(Record):
 
 
 class ChangeTest(Record):
-    """The state of one test of change.
+    """The state of one change test.
 
-    `reference` is its mean over `reference_n` values (None: it was set) and `reference_bound` how
-    bad it may be. While it is being measured, `learned` of `to_learn` values are there. `tested`
-    values, in `observation_unit`, were tested; `excluded` are in no test, by reason. `evidence` is
-    1 where the alert fires.
+    `reference` is its mean over `reference_n` values (None: a given number), `reference_bound` its
+    worst plausible value. While it is measured, `learned` of `to_learn` values are available.
+    `tested` values, in `observation_unit`, were tested; `excluded` were not, by reason. `evidence`
+    is 1 when the alert fires.
     """
 
     rule: str
@@ -180,10 +180,10 @@ class ChangeTest(Record):
 
 
 class Snapshot(WindowStats):
-    """All numbers of a monitor at one moment; what is not measurable is None.
+    """All statistics of a monitor at one moment; values that are not measurable are None.
 
     `labels` is the number of labelled queries, `alerts` are the active ones, `history` the last
-    ones, newest first. `errors`: what fails at present and is retried.
+    ones, newest first. `errors` are current failures, which are retried.
     """
 
     window: WindowRange
@@ -198,7 +198,7 @@ class Snapshot(WindowStats):
 
 
 class MonitorOutput(Output, Snapshot, tag="harness.monitor/1"):
-    """harness monitor --once --json: the state of the window; also data of the page."""
+    """harness monitor --once --json: the state of the window; also the data of the page."""
 
     name: str
     log: LogCounts | None
@@ -210,9 +210,9 @@ class MonitorOutput(Output, Snapshot, tag="harness.monitor/1"):
 
 @dataclass(frozen=True)
 class Reference:
-    """A mean to compare with: `mean` of `n` values, and `bound`, how bad it may really be.
+    """A mean to compare with: `mean` of `n` values, and `bound`, its worst plausible value.
 
-    `n` None: a number that was set, without uncertainty.
+    `n` None: a given number, without uncertainty.
     """
 
     mean: float
@@ -224,7 +224,7 @@ class Reference:
 class LogFile:
     """How far a file was read. `head` is a digest of its first `head_bytes`.
 
-    `seen` is its size at the last look, `whole`: it was read to its end then.
+    `seen` is its size at the last check; `whole`: it was read to its end then.
     """
 
     name: str

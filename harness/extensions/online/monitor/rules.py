@@ -1,9 +1,9 @@
-"""The rules of a monitor: thresholds, and tests of change.
+"""The rules of a monitor: thresholds, and change tests.
 
-They come from a TOML file (docs/reference/toml/monitor.md), or from texts such as
-`recall@10 < 0.7`. An alert of a threshold is active until the mean is back by a tenth of the way to
-perfection (0.73 for at least 0.7, 0.045 for at most 0.05; `clear_at` sets another value), so that
-it does not flicker.
+They are read from a TOML file (docs/reference/toml/monitor.md), or from texts such as
+`recall@10 < 0.7`. To avoid flicker, an alert of a threshold is active until the mean has recovered
+by a tenth of the distance to the best value (0.73 for at least 0.7, 0.045 for at most 0.05;
+`clear_at` sets another value).
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ METRICS = ("recall@10", "precision@10", "mrr@10")
 """The default metrics."""
 
 REFERENCE_REQUESTS, BATCH_SIZE = 2000, 10
-"""Defaults of a test by requests: the number of the reference, and of one observation."""
+"""Defaults of a test by requests: requests in the reference, and in one observation."""
 
 _TEXT = re.compile(r"\s*([^\s<>=\[\]]+)\s*(?:\[([^\]]+)\])?\s*(<|>)\s*([-+.\deE]+)\s*")
 
 
 class AlertThreshold(Record):
-    """A bound of a number over the window: `AlertBelow` or `AlertAbove`."""
+    """A bound on a statistic of the window: `AlertBelow` or `AlertAbove`."""
 
     above: ClassVar[bool]
     metric: str
@@ -62,11 +62,11 @@ class AlertThreshold(Record):
         return f"{self.metric}{where} {'<' if self.above else '>'} {self.value:g}"
 
     def broken(self, value: float) -> bool:
-        """Tests whether a value is on the wrong side."""
+        """Tests whether a value violates the bound."""
         return value < self.value if self.above else value > self.value
 
     def cleared(self, value: float) -> bool:
-        """Tests whether a value is far enough on the right side to end an alert."""
+        """Tests whether a value is good enough to end an alert."""
         if self.clear_at is not None:
             back = self.clear_at
         elif self.above:
@@ -78,13 +78,13 @@ class AlertThreshold(Record):
 
 
 class AlertBelow(AlertThreshold):
-    """An alert if the number is below `value`."""
+    """An alert if the statistic is below `value`."""
 
     above: ClassVar[bool] = True
 
 
 class AlertAbove(AlertThreshold):
-    """An alert if the number is above `value`."""
+    """An alert if the statistic is above `value`."""
 
     above: ClassVar[bool] = False
 
@@ -92,10 +92,10 @@ class AlertAbove(AlertThreshold):
 class ChangeRule(Record):
     """A test of one metric or rate against a reference: "initial", a number, or a run folder.
 
-    `direction`: drop or rise; by default drop for metrics and rise for rates. It tests means of
-    each `period`, hour, day (the default) or week, the first `reference_periods` of which are the
-    reference "initial"; or, if one of these is set, means of `batch_size` requests in a row, with
-    the first `reference_requests` as the reference.
+    `direction`: drop or rise; by default drop for metrics and rise for rates. It tests the mean of
+    each `period`, hour, day (the default) or week, with the first `reference_periods` as the
+    reference "initial". If `batch_size` or `reference_requests` is set, it tests means of
+    `batch_size` consecutive requests, with the first `reference_requests` as the reference.
     """
 
     metric: str
@@ -153,7 +153,7 @@ class ChangeRule(Record):
 
     @property
     def by_requests(self) -> bool:
-        """True if an observation is a number of requests in a row, and not a period."""
+        """True if an observation is a number of consecutive requests instead of a period."""
         return self.reference_requests is not None or self.batch_size is not None
 
     @property
@@ -171,8 +171,8 @@ class ChangeRule(Record):
 class AlertRules:
     """All rules of a monitor.
 
-    `changes` None: the first metric, if there are labels, and the rate of requests without a
-    result.
+    `changes` None: tests of the first metric, if there are labels, and of the rate of requests
+    without a result.
     """
 
     thresholds: tuple[AlertThreshold, ...] = ()
@@ -219,7 +219,7 @@ def parse_threshold(text: str) -> AlertThreshold:
 
 
 def _canonical(metric: str) -> str:
-    """Returns the name of a metric or rate as it is measured. Raises ValueError."""
+    """Returns the canonical name of a metric or rate. Raises ValueError."""
     known = [*RATES, *TIMES, *OTHERS]
     if metric in known:
         return metric
@@ -236,7 +236,7 @@ _UNBOUNDED = (*TIMES, *_BY_WORDS, "rating")
 
 
 def is_metric(name: str) -> bool:
-    """Tests whether this is a metric of rankings, which needs labels."""
+    """Tests for a metric of rankings, which needs labels."""
     return name not in (*RATES, *TIMES, *OTHERS)
 
 
@@ -267,7 +267,7 @@ def validate_rules(
 def _lacking(
     metric: str, metrics: Sequence[str], labels: Labels | None, drifts: bool
 ) -> Iterator[str]:
-    """Says why the labels do not give this number."""
+    """Yields the reasons why the metric cannot be measured with these labels."""
     if is_metric(metric) and labels is not None and metric not in metrics:
         yield f"is not among the measured metrics ({', '.join(metrics)}); add it there"
     if not is_metric(metric) and metric not in (*_BY_WORDS, "false_positive"):
@@ -287,7 +287,7 @@ def _lacking(
 
 
 def _out_of_reach(rule: AlertThreshold, labels: Labels | None, window: int) -> Iterator[str]:
-    """Says why no value of the number is beyond the threshold."""
+    """Yields the reasons why no value can violate the threshold."""
     if rule.min_n > window:
         yield (
             f"needs {rule.min_n} requests, and the window holds {window}: set a larger --window, "
@@ -304,7 +304,7 @@ def _out_of_reach(rule: AlertThreshold, labels: Labels | None, window: int) -> I
     if rule.metric == "false_positive" and rule.slice != Ability.ABSTENTION:
         yield f"is of queries of the ability {Ability.ABSTENTION} alone; remove [{rule.slice}]"
     if labels is None or not is_metric(rule.metric) or not any(labels.abilities):
-        return  # of rates and times the log's own abilities decide
+        return  # rates and times use the log's abilities
     if rule.slice not in labels.abilities:
         known = near(rule.slice, ["all", *sorted({*labels.abilities} - {""})])
         yield f"no labelled query is of the ability {rule.slice!r}{known}"

@@ -1,6 +1,6 @@
-"""The state file of a monitor: arrays, a JSON header and a checksum of both.
+"""State file of a monitor: arrays, a JSON header and a checksum of both.
 
-It has no text of any query.
+It contains no query text.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class StateHeader(Record, omit_defaults=False):
 
 
 def pack_state(header: StateHeader, arrays: Arrays) -> bytes:
-    """Returns a state file."""
+    """Returns the content of a state file."""
     arrays = {"header": np.frombuffer(encode(header), np.uint8), **arrays}
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, checksum=_checksum(arrays), **arrays)
@@ -60,7 +60,7 @@ class _Version(Record, forbid_unknown_fields=False):
 def unpack_state(path: Path) -> tuple[StateHeader, Arrays]:
     """Reads the header and the arrays of a state file.
 
-    Raises UsageError for a file that is no state, was changed, or is of another version.
+    Raises UsageError for a file that is not a state, is damaged, or has another version.
     """
     remedy = "remove it, or name another file with --state"
     try:
@@ -68,7 +68,7 @@ def unpack_state(path: Path) -> tuple[StateHeader, Arrays]:
             arrays: Arrays = {name: file[name] for name in file.files}
         packed = arrays["header"].tobytes()
         version = msgspec.json.decode(packed, type=_Version).version
-    # Reading any bytes as zip, arrays and JSON may raise many kinds of errors.
+    # Reading arbitrary bytes as zip, arrays and JSON may raise many kinds of errors.
     except Exception as error:
         reason = str(error) or type(error).__name__
         raise UsageError(f"{path}: not the state of a monitor ({reason}); {remedy}") from None

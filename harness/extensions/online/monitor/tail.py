@@ -1,17 +1,17 @@
-"""Reads on in a log that is being written, through rotation and restarts: nothing twice.
+"""Follows a log that is being written, through rotation and restarts, and reads no line twice.
 
-A file is known by its inode and its first bytes, not by its name. So one that is renamed
-(app.log -> app.log.1) is read to its end; one that is compressed, or copied before it is emptied
-(copytruncate), is recognised by its first bytes and read on from where it was left. The position is
-in the monitor's state together with the numbers, so that after a crash both are of one moment.
+A file is identified by its inode and its first bytes, not by its name. So a renamed file
+(app.log -> app.log.1) is read to its end; a file that is compressed, or copied before it is
+truncated (copytruncate), is recognised by its first bytes and continued at the last position. The
+position is stored in the monitor's state with the statistics, so both are consistent after a crash.
 
-A file that may still be written is held open from the moment at which it is seen, so that what a
-rotation removes is read to its end. (Not on Windows, where a file that is open cannot be renamed.)
+A file that may still be written is kept open from the first check, so that it is read to its end
+if rotation removes it. (Not on Windows, where an open file cannot be renamed.)
 
-What cannot be read: lines that were written after the last look into a file that was then emptied
-without a copy, or removed while no monitor ran, and files that were made and removed between two
-looks. `notes` has a line where this may have happened: the newest file is gone, or begins
-otherwise.
+What cannot be read: lines written after the last check to a file that was then truncated
+without a copy, or removed while no monitor ran, and files that were created and removed between two
+checks. `notes` has a line if this may have happened: the newest file is gone, or its first bytes
+have changed.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ from harness.extensions.online.monitor.records import FilePosition, LogFile, Log
 from harness.records.run import LogCounts
 
 _BLOCK = 1 << 20
-_END = 1 << 62  # of a packed file, whose length is not known before it is unpacked
-_HEAD = 512  # first bytes by which a file is recognised
+_END = 1 << 62  # end of a compressed file; its length is unknown
+_HEAD = 512  # first bytes that identify a file
 _HOLDS = os.name != "nt"
-_LISTINGS = 3  # of a folder in which files are renamed meanwhile, to have seen all of them
+_LISTINGS = 3  # listings of a folder, as files may be renamed meanwhile
 _LONGEST_LINE = 1 << 24
 _MAX_OPEN = 256
-_QUIET = 600.0  # seconds without a change, after which a file is not held open
+_QUIET = 600.0  # seconds without a change after which a file is closed
 
 _Key = tuple[int, int]
 """Device and inode of a file."""
@@ -57,9 +57,9 @@ _Key = tuple[int, int]
 class LogTailer:
     """Follows a log file, or all logs in a folder, into a monitor.
 
-    `notes` gathers what a person should know: files that were begun again, taken for copies, or
-    lost. Of a single file, rotated siblings that exist at the very first start are not read. Raises
-    UsageError for a missing log, and for a state that followed another one.
+    `notes` has warnings for the user: files that were truncated, skipped as copies, or lost. For a
+    single file, rotated siblings that exist at the very first start are not read. Raises UsageError
+    for a missing log, and for a state of another log.
     """
 
     def __init__(
@@ -90,11 +90,11 @@ class LogTailer:
 
     @property
     def counts(self) -> LogCounts:
-        """What was read so far, in lines."""
+        """Counts of the lines read so far."""
         return self.parser.counts
 
     def read(self) -> int:
-        """Reads everything that is there by now; returns the number of new requests."""
+        """Reads everything available; returns the number of new requests."""
         before = self.counts.requests
         try:
             there = self._look()
@@ -103,7 +103,7 @@ class LogTailer:
             return 0
         for key, path, file in self._files(there):
             self._read(key, path, file)
-        self.monitor.settle()  # only now, as files of one time are read one after the other
+        self.monitor.settle()  # only now: files with the same times are read in turn
         return self.counts.requests - before
 
     def _note(self, text: str) -> None:
@@ -113,7 +113,7 @@ class LogTailer:
     # -- Which files there are ---------------------------------------------------------------------
 
     def _siblings(self) -> list[Path]:
-        """Lists files that may hold lines of this log, the oldest first, the file itself last."""
+        """Lists files that may have lines of this log, oldest first, the file itself last."""
         if self.path.is_dir():
             return sorted((one for one in self.path.iterdir() if is_log(one)), key=age_key)
         found = []
@@ -125,20 +125,20 @@ class LogTailer:
         return [*sorted(found, key=age_key), *([self.path] if self.path.is_file() else [])]
 
     def _look(self) -> dict[_Key, Path]:
-        """Finds the files, in the order of their age, and opens those that may be removed."""
+        """Lists the files by age, and opens those that may be removed."""
         there: dict[_Key, Path] = {}
         for _ in range(_LISTINGS):
             for path in self._siblings():
                 with suppress(FileNotFoundError):  # renamed since it was listed
                     there[self._opened(path)] = path
-            # What was removed is not listed again, unlike what was renamed in that moment.
+            # A removed file is not listed again, unlike one that was being renamed.
             removed = {k for k, file in self._open.items() if not os.fstat(file.fileno()).st_nlink}
             if all(key in there or key in removed for key in self._known):
                 break
         return dict(sorted(there.items(), key=lambda one: (one[1] == self.path, age_key(one[1]))))
 
     def _opened(self, path: Path) -> _Key:
-        """Opens a file that may be written or removed, closes one that is done; returns its key."""
+        """Opens a file that may be written or removed, or closes a quiet one; returns its key."""
         stat = path.stat()
         key = _key(stat)
         known = self._known.get(key)
@@ -146,9 +146,9 @@ class LogTailer:
         if done and time.time() - stat.st_mtime > _QUIET:
             self._close(key)
         elif _HOLDS and path.suffix not in PACKED and len(self._open) < _MAX_OPEN:
-            with suppress(PermissionError):  # which is reported when it is read
+            with suppress(PermissionError):  # reported when it is read
                 file = FileIO(path)
-                key = _key(os.fstat(file.fileno()))  # it may have been renamed in this moment
+                key = _key(os.fstat(file.fileno()))  # it may have been renamed just now
                 if key in self._open:
                     file.close()
                 else:
@@ -160,12 +160,12 @@ class LogTailer:
             self._open.pop(key).close()
 
     def _files(self, there: dict[_Key, Path]) -> list[tuple[_Key, Path, LogFile]]:
-        """Lists every file that is to be read on, with how far it was read."""
+        """Lists the files to continue reading, with their positions."""
         lost = [key for key in self._open if key not in there and key not in self._known]
-        for key in lost:  # removed at its first look
+        for key in lost:  # removed just after it was first seen
             self._read(key, self.path, LogFile(self.path.name))
             self._close(key)
-        gone: list[tuple[LogFile, bool]] = []  # and whether lines of it may have been missed
+        gone: list[tuple[LogFile, bool]] = []  # with a flag: lines may have been missed
         for key, file in [*self._known.items()]:
             here = there.get(key)
             if here is not None and self._is_same(key, here, file) is not False:
@@ -192,9 +192,9 @@ class LogTailer:
         return found
 
     def _new(self, key: _Key, path: Path, gone: list[tuple[LogFile, bool]]) -> LogFile | None:
-        """Returns how far an unknown file was read, as a part of another one or under its name.
+        """Returns the position of an unknown file: that of a file it continues, else the start.
 
-        None for a copy of a file that is there, be it whole or in the making.
+        None for a complete or partial copy of an existing file.
         """
         for one in gone:
             file, _ = one
@@ -219,9 +219,9 @@ class LogTailer:
         return LogFile(path.name)
 
     def _is_same(self, key: _Key, path: Path, file: LogFile) -> bool | None:
-        """Tests whether a file begins as one that was read, and is as long as was read of it.
+        """Tests whether a file begins like one that was read, and is not shorter than was read.
 
-        None if it cannot be read: it was renamed in this moment, or is not whole.
+        None if it cannot be read: it was renamed just now, or is incomplete.
         """
         head, size = self._head(key, path)
         if head is None:
@@ -254,14 +254,14 @@ class LogTailer:
                     rest = data[self._take(key, path, file, data) :]
                 file.seen, file.whole = stat.st_size, not rest.strip()
         except FileNotFoundError:
-            return  # renamed just now; the next look finds it
+            return  # renamed just now; the next check finds it
         except (OSError, UsageError) as error:
             self._note(f"{path.name}: cannot be read ({error}); tried again at every look")
 
     @contextmanager
     def _handle(self, key: _Key, path: Path) -> Iterator[FileIO | None]:
-        """Opens a file, if it is not open; None for a packed one. Raises FileNotFoundError if
-        another has its name."""
+        """Yields an open file; None for a compressed one. Raises FileNotFoundError if another file
+        has its name."""
         if key in self._open:
             yield self._open[key]
         elif _key(path.stat()) != key:
@@ -275,8 +275,8 @@ class LogTailer:
                 yield file
 
     def _take(self, key: _Key, path: Path, file: LogFile, data: bytes) -> int:
-        """Records the whole lines of `data`, which begins at the file's offset; returns their
-        number of bytes."""
+        """Records the complete lines of `data`, which begins at the file's offset; returns the
+        number of bytes consumed."""
         if file.head_bytes < _HEAD:
             head = self._head(key, path)[0] or b""
             file.head_bytes, file.head = len(head), _digest(head)
@@ -331,7 +331,7 @@ def _digest(head: bytes) -> str:
 def _blocks_from(
     path: Path, offset: int, handle: FileIO | None, size: int = _BLOCK
 ) -> Iterator[bytes]:
-    """Yields the bytes of a file behind `offset`, unpacked where there is no handle."""
+    """Yields the bytes of a file after `offset`, decompressed if there is no handle."""
     if handle is not None:
         handle.seek(offset)
         while block := handle.read(size):

@@ -1,4 +1,4 @@
-"""A monitor in a terminal: its numbers as a table, its alerts, and a log followed until Ctrl-C."""
+"""A monitor in a terminal: table of statistics, alerts, and a log followed until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from harness.io.records import encode
 from harness.io.terminal import CLEARED, digits, draw, grid
 
 _RATES = {"no_result": "no result", "false_positive": "false positive"}
-_LONGEST = 30  # seconds that a command may take with an alert
-_POLL = 0.5  # seconds between two looks at the log
-_DRAW = 2.0  # between two tables
-_SAVE = 5.0  # between two states that are written
+_LONGEST = 30  # seconds that an alert command may take
+_POLL = 0.5  # seconds between two reads of the log
+_DRAW = 2.0  # seconds between two tables
+_SAVE = 5.0  # seconds between two writes of the state
 
 
 def table(snapshot: Snapshot, *, alerts: bool = True) -> str:
@@ -87,7 +87,7 @@ def _drift(drift: DriftStats | None) -> list[str]:
 
 
 def _test(test: ChangeTest) -> str:
-    """Describes a test of change; empty if its alert is active."""
+    """Describes a change test; empty if its alert is active."""
     excluded = ", ".join(f"{n:,} {reason}" for reason, n in test.excluded.items())
     but = f" (excluded: {excluded})" if excluded else ""
     start = f"change of {test.metric}:"
@@ -145,7 +145,7 @@ def notifier(
     """Returns a function that prints an alert to stderr, and passes it to `command` as JSON.
 
     Each alert is appended to `delivered`. Raises UsageError for a command that cannot be parsed. If
-    one fails, a warning is printed, and the monitor continues.
+    the command fails, a warning is printed, and the monitor continues.
     """
     try:
         words = shlex.split(command) if command is not None else []

@@ -25,11 +25,11 @@ from harness.scoring.ranks import NOT_RETRIEVED, Qrels, QrelsDict, Ranked, from_
 
 
 class Labels:
-    """Judgements by query, ready to be looked up a request at a time.
+    """Qrels indexed by query, for fast lookup per request.
 
-    `abilities` and `texts` have one entry a query; the former may be empty texts (not known).
-    `texts` are the queries' words, which drift is measured against. `identity` tells one set of
-    labels from another.
+    `abilities` and `texts` have one entry per query; an ability may be empty (unknown). Drift is
+    measured against the words of `texts`. `identity` is a digest that distinguishes sets of
+    labels.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class Labels:
         self._labelled = QueryIndex(self.ids, self.texts)
 
     def find(self, query_id: str | None, query: str | None) -> int:
-        """The row of a labelled query, by its id or its exact text; below 0 where there is none."""
+        """Returns the row of a labelled query, by id or exact text; below 0 if there is none."""
         return self._labelled.find(query_id, query)[0]
 
     def __len__(self) -> int:
@@ -101,24 +101,24 @@ Flags = npt.NDArray[np.bool_]
 COLUMNS: dict[str, tuple[Any, Any]] = {
     "time": (np.float64, np.nan),
     "seconds": (np.float64, np.nan),
-    "ability": (np.int16, -1),  # a code; -1: not known
-    "known": (np.bool_, False),  # the request says what was returned
-    "empty": (np.bool_, False),  # nothing was returned
+    "ability": (np.int16, -1),  # a code; -1: unknown
+    "known": (np.bool_, False),  # the result is known
+    "empty": (np.bool_, False),  # the result is empty
     "abstained": (np.bool_, False),
     "failed": (np.bool_, False),
-    "unanswerable": (np.int8, -1),  # by the labels; -1: not labelled
+    "unanswerable": (np.int8, -1),  # from the labels; -1: not labelled
     "labelled": (np.bool_, False),
-    "click": (np.int32, -1),  # rank of the first click; 0: watched, and none; -1: not watched
+    "click": (np.int32, -1),  # rank of the first click; 0: no click; -1: clicks not logged
     "rating": (np.float64, np.nan),
-    "request_id": (np.uint64, 0),  # a hash of its name; 0: it has none
+    "request_id": (np.uint64, 0),  # hash of the id; 0: none
 }
-"""Column -> type, and the value for not known."""
+"""Column -> type, and the value for unknown."""
 
 
 class Window:
-    """The last `size` requests, as columns that are written over from their beginning: a ring.
+    """The last `size` requests as columns, in a ring buffer.
 
-    Memory is `size` times about 50 bytes, and 8 a metric.
+    Memory is `size` times about 50 bytes, plus 8 per metric.
     """
 
     def __init__(self, size: int, metrics: int) -> None:
@@ -129,9 +129,9 @@ class Window:
         self.values = np.full((size, metrics), np.nan)
 
     def append(self, columns: Columns, values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-        """Add rows, the newest last; returns the slots that they took.
+        """Adds rows, the newest last; returns their slots.
 
-        Of more rows than the window holds, the last ones stay.
+        If there are more rows than slots, the last ones are kept.
         """
         n = len(values)
         slots = np.arange(self.total, self.total + n) % self.size
@@ -144,7 +144,7 @@ class Window:
 
     @property
     def n(self) -> int:
-        """How many requests it holds."""
+        """Number of requests in the window."""
         return min(self.total, self.size)
 
 
@@ -152,10 +152,10 @@ class Window:
 
 
 def ranking(event: RetrievalEvent, own_id: str | None = None) -> dict[str, int]:
-    """Document -> rank from 1, each document once, at its best rank.
+    """Returns document -> rank from 1; a repeated document has its best rank.
 
-    Where scores are given and rise, they order the documents, equals staying as they are: the order
-    of the `memory` protocol. `own_id` is left out, for datasets that say so.
+    Given scores that are not in descending order sort the documents, keeping the order of ties, as
+    in the `memory` protocol. `own_id` is excluded, for datasets that require it.
     """
     returned = event.returned or ()
     scores = event.scores
@@ -169,7 +169,7 @@ def ranking(event: RetrievalEvent, own_id: str | None = None) -> dict[str, int]:
 
 
 class Scorer:
-    """The metrics of requests of labelled queries."""
+    """Computes the metrics of requests of labelled queries."""
 
     def __init__(self, labels: Labels, metrics: Sequence[Metric]) -> None:
         self._labels, self._metrics = labels, list(metrics)
@@ -179,7 +179,7 @@ class Scorer:
         self._starts = np.array(labels.starts)
 
     def __call__(self, rows: Sequence[int], events: Sequence[RetrievalEvent]) -> Values:
-        """Values of every metric, shape (requests, metrics); NaN where the query has no evidence.
+        """Returns every metric, shape (requests, metrics); NaN for a query without evidence.
 
         `rows` are the labelled queries of the requests, none below 0.
         """
@@ -223,9 +223,9 @@ def as_columns(
     labels: Labels | None,
     abilities: Sequence[int],
 ) -> Columns:
-    """The columns of requests.
+    """Converts requests to columns.
 
-    `rows` are their labelled queries (below 0: none), and `abilities` the codes of theirs.
+    `rows` are their labelled queries (below 0: none), and `abilities` their ability codes.
     """
     at = np.array(rows)
     labelled = at >= 0
@@ -252,9 +252,9 @@ def as_columns(
 def observations(
     columns: Columns, values: Values, rows: Sequence[int], metrics: Sequence[str], latest: float
 ) -> dict[str, Observed]:
-    """The values of every metric and rate, over the requests that each is about (see `measure`).
+    """Returns the values of every metric and rate, over the requests of each (see `measure`).
 
-    `rows` are the labelled queries of the requests; a time after `latest` is a mistake, and none.
+    `rows` are the labelled queries of the requests; a time after `latest` is an error and ignored.
     """
     scored = ~np.isnan(values[:, 0])
     times = np.where(columns["time"] > latest, np.nan, columns["time"])
@@ -270,7 +270,7 @@ def observations(
 
 
 def rates(columns: Columns) -> dict[str, tuple[Flags, Flags]]:
-    """Returns by rate the requests that have what it counts, and those that it is over."""
+    """Returns by rate the flags of its numerator, and of its denominator."""
     answered = ~columns["failed"]
     known = answered & columns["known"]
     silent = columns["empty"] | columns["abstained"]
@@ -283,7 +283,7 @@ def rates(columns: Columns) -> dict[str, tuple[Flags, Flags]]:
 
 
 def name_of(request: str) -> int:
-    """64 bits of a request's name; never 0."""
+    """Returns a 64-bit hash of a request id; never 0."""
     digest = hashlib.blake2b(request.encode("utf-8", "surrogatepass"), digest_size=8).digest()
     return int.from_bytes(digest, "little") or 1
 
@@ -293,7 +293,7 @@ def _float(value: float | None) -> float:
 
 
 def _first_click(event: RetrievalEvent) -> int:
-    """Rank of the first clicked document; 0 for none of them, -1 where clicks were not logged."""
+    """Returns the rank of the first clicked document; 0 for none, -1 if clicks were not logged."""
     if event.clicked is None:
         return -1
     if not event.clicked:
@@ -305,12 +305,12 @@ def _first_click(event: RetrievalEvent) -> int:
 # -- Requests by their ids -------------------------------------------------------------------------
 
 _SHOWN = 10
-"""Documents of a request of which a later click is given its rank."""
+"""Number of documents of a request for which a later click gets a rank."""
 
 
 @dataclass(frozen=True)
 class FeedbackDelta:
-    """What feedback has changed of a request that was made at `time`: what is to be added."""
+    """Changes to the counts of a request made at `time`, caused by feedback."""
 
     time: float
     watched: int
@@ -320,7 +320,7 @@ class FeedbackDelta:
 
 
 class RequestIndex:
-    """Finds the requests of a window by their ids, for later feedback.
+    """Finds the requests of a window by id, for later feedback.
 
     `shown` has hashes of the first documents of each request, shape (window, 10); None before the
     first request with an id.
@@ -331,7 +331,7 @@ class RequestIndex:
         self.shown: npt.NDArray[np.uint32] | None = None
 
     def remember(self, events: Sequence[RetrievalEvent], slots: npt.NDArray[np.int64]) -> None:
-        """Stores what requests returned that took these slots."""
+        """Stores the results of the requests in these slots."""
         for event, slot in zip(events, slots.tolist(), strict=True):
             if event.request_id is not None:
                 if self.shown is None:
@@ -366,5 +366,5 @@ class RequestIndex:
 
 
 def _place(name: str) -> int:
-    """32 bits of a document's id; never 0."""
+    """Returns a 32-bit hash of a document id; never 0."""
     return zlib.crc32(name.encode("utf-8", "surrogatepass")) or 1
