@@ -7,6 +7,7 @@ cannot distinguish systems, or cannot be determined, on this dataset and run.
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -187,6 +188,24 @@ class Column:
         answered = mine & ~failed
         value = None if unknown else mean(self.values[answered])
         return AnsweredOnly(value=value, n=int(np.count_nonzero(answered)))
+
+
+def with_failed_as_zero(columns: list[Column], failed: Flags) -> list[Column]:
+    """Sets the values of failed queries to 0, even where a protocol counts no evidence as 1."""
+
+    def zeroed(values: Values | None) -> Values | None:
+        return None if values is None else values * ~failed
+
+    return [
+        dataclasses.replace(
+            one,
+            values=one.values * ~failed,
+            best=zeroed(one.best),
+            worst=zeroed(one.worst),
+            expected=zeroed(one.expected),
+        )
+        for one in columns
+    ]
 
 
 def slice_results(

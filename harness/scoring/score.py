@@ -46,6 +46,7 @@ from harness.scoring.results import (
     returned_stats,
     slice_results,
     slices,
+    with_failed_as_zero,
     with_intervals,
     with_macro_category,
 )
@@ -281,6 +282,7 @@ class _Scorer:
     def _add(self, protocol: Protocol, level: str, ties: Ties, columns: list[Column]) -> None:
         """Adds the results of one protocol at one level, and its per-query table."""
         dataset, failed = self._dataset, self._answered.failed
+        columns = with_failed_as_zero(columns, failed) if failed.any() else columns
         found = slice_results(columns, self._masks, failed)
         found = with_intervals(dataset, columns, self._masks, found)
         if dataset.manifest.mean_over == "categories":

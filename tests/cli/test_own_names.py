@@ -91,7 +91,7 @@ def test_a_file_that_does_not_say_which_one_is_refused_in_a_line(
 def test_without_such_a_file_the_error_says_so(harness: Callable[..., Any]) -> None:
     said = harness(*RUN, "own_missing")
     assert said.status == 2
-    assert "there is no own_missing.py in this folder either" in said.err
+    assert "name it as own_missing.py:CLASS" in said.err
 
 
 @pytest.mark.slow

@@ -159,7 +159,7 @@ def test_other_versions_on_the_machines_are_an_error(
     tmp_path: Path, scifact: Dataset, address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ray_executor, "versions", lambda: {**versions(), "PyStemmer": "0.1"})
-    with pytest.raises(UsageError, match=r"has PyStemmer .* where the run was started it is 0.1"):
+    with pytest.raises(UsageError, match=r"has PyStemmer .* but the run was started with 0.1"):
         run(scifact, "bm25", on_ray(2), out=tmp_path)
 
 
@@ -349,9 +349,9 @@ def test_a_node_without_a_file_of_ours_takes_all_from_an_object_store(
     ("options", "address", "said"),
     [
         ({"nonsense": 1}, "", "--backend-options: Invalid option keyword nonsense for actors."),
-        ({"max_concurrency": 4}, "", "--backend-options: max_concurrency is of no use here"),
+        ({"max_concurrency": 4}, "", "--backend-options: max_concurrency is not supported here"),
         ({"runtime_env": "here"}, "", "--backend-options: runtime_env is a table"),
-        ({}, "127.0.0.1:9", "nobody listens at RAY_ADDRESS=127.0.0.1:9"),
+        ({}, "127.0.0.1:9", "cannot connect to RAY_ADDRESS=127.0.0.1:9"),
     ],
 )
 def test_wrong_use_is_one_line(

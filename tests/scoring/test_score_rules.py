@@ -88,6 +88,26 @@ def test_every_way_not_to_be_scored_is_named_once_by_its_first_reason(tmp_path: 
     assert decode(encode(scores.report), ScoreReport, "scores.json") == scores.report
 
 
+@pytest.mark.parametrize("failed", [False, True])
+def test_a_failed_query_counts_0_even_where_no_evidence_counts_1(
+    tmp_path: Path, failed: bool
+) -> None:
+    def fill(out: DatasetWriter) -> None:
+        out.document("d0", "text")
+        out.haystack("all")
+        for query in ("judged", "no evidence"):
+            out.query(query, query, "all")
+        out.qrel("judged", 0, qrels_set="locomo-official")
+
+    dataset = prepared(tmp_path / "data", fill)
+    answered = QueryStatus.everything(2)
+    answered.failed[1] = failed
+    choices = Choices(["locomo-official"])
+    scores = score(dataset, lists({"judged": ["d0"]}), choices, answered=answered)
+    result = cell(scores, "locomo-official", "recall@5")
+    assert (result.value, result.n) == ((0.5, 2) if failed else (1.0, 2))
+
+
 @pytest.mark.extensions
 def test_what_is_left_out_as_missing_is_left_out_everywhere_as_its_signatures_say(
     tmp_path: Path,

@@ -120,10 +120,12 @@ def _of_documents(
             by_name[name] = part
     found["upper_bound"] = upper_bounds(metrics, qrels)
     found["random_baseline"] = random_baselines(metrics, qrels, [inputs.sizes[row] for row in rows])
-    for values in found.values():
+    for level, values in found.items():
         for name, column in values.items():
-            empty = protocol.empty.get(metrics[name].name, 0.0)
-            values[name] = np.nan_to_num(column, nan=empty)
+            empty = np.full(len(column), protocol.empty.get(metrics[name].name, 0.0))
+            if level not in ("upper_bound", "random_baseline"):
+                empty[inputs.failed[rows]] = 0
+            values[name] = np.where(np.isnan(column), empty, column)
     return found
 
 
@@ -147,7 +149,8 @@ def _of_sessions(
             cutoff = _effective_cutoff(counted, metric.k or 0)
             top = ranking[:cutoff]
             if not gold:
-                values[name][at] = protocol.empty.get(metric.name, 0.0)
+                empty = 0.0 if inputs.failed[query] else protocol.empty.get(metric.name, 0.0)
+                values[name][at] = empty
             elif metric.of_evidence:
                 bounds[name][at] = metric.of_share(min(len(present), metric.k or 0) / len(wanted))
                 found = {session(d) for d in top if d in gold or not protocol.renamed}

@@ -152,13 +152,13 @@ def test_a_store_that_keeps_an_earlier_haystack_is_an_error(words: Path) -> None
     retriever.index(corpus(NOTES))
     find(retriever, "cello")
     retriever.index(corpus(NOTES[:2]))
-    with pytest.raises(RuntimeError, match="of an earlier haystack"):
+    with pytest.raises(RuntimeError, match="from an earlier haystack"):
         find(retriever, "cello")
 
 
 def test_what_cannot_be_built_is_said_before_the_run(tmp_path: Path) -> None:
     for build, options, message in (
-        ("", {}, "name a function of documents"),
+        ("", {}, "pass a function of documents"),
         ("langchain_core.vectorstores:InMemory", {}, "has no 'InMemory'"),
         (f"{_simple(tmp_path)}:make", {"colour": 1}, "has no parameter 'colour'"),
     ):

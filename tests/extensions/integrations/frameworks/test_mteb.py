@@ -235,7 +235,7 @@ def test_an_object_a_class_and_a_function_of_a_file_are_named_as_retrievers(
 
 def test_what_mteb_does_not_have_is_said_before_the_run() -> None:
     for params, message in (
-        ({"model": f"{MODELS}:np"}, "which is no EncoderProtocol"),
+        ({"model": f"{MODELS}:np"}, "is a module, not an EncoderProtocol"),
         ({"model": BASELINE, "task": "SciFakt"}, "SciFakt"),
         ({"model": f"{MODELS}:Letter"}, "has no 'Letter'"),
     ):

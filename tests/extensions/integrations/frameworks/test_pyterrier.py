@@ -159,10 +159,10 @@ def test_scifact_has_the_ndcg_that_it_has_in_pyterrier(
 
 def test_what_cannot_retrieve_is_said(pipelines: Path) -> None:
     for build, options, message in (
-        ("", {}, "name a function of documents"),
+        ("", {}, "pass a function of documents"),
         (f"{pipelines}:pt", {}, "is a module"),
         (f"{pipelines}:bm25", {"depth": 3}, "has no parameter 'depth'"),
-        (f"{pipelines}:reranker", {"depth": 3}, "not for a transformer"),
+        (f"{pipelines}:reranker", {"depth": 3}, "need a build function, not a transformer"),
     ):
         with pytest.raises(UsageError, match=message):
             RetrieverSpec("pyterrier", {"build": build, "options": options}).build()
@@ -170,5 +170,5 @@ def test_what_cannot_retrieve_is_said(pipelines: Path) -> None:
         made(pipelines, "nothing").index(corpus(NOTES))
     rewrites = made(pipelines, "rewrites")
     rewrites.index(corpus(NOTES))
-    with pytest.raises(ValueError, match="a retriever gives docno"):
+    with pytest.raises(ValueError, match="a retriever must return docno"):
         find(rewrites, "bees")
