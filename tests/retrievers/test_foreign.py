@@ -111,8 +111,8 @@ def test_no_handle_stands_in_two_corpora() -> None:
 @pytest.mark.extensions
 def test_what_is_no_retriever_is_refused_in_a_line() -> None:
     for given, said in (
-        (SharedWords, "SharedWords is no retriever that is built"),
-        ({}, "a dict is no retriever"),
+        (SharedWords, "SharedWords is not a retriever object"),
+        ({}, "a dict is not a retriever object"),
         ("bm26", "unknown retriever 'bm26'"),
         ("oracle", "is shown the answer key"),
     ):
