@@ -146,11 +146,15 @@ def _fits(role: str, name: str) -> bool:
     )
 
 
+_TREC_ENDINGS = (".qrels", ".trec", ".txt")
+
+
 def _splits(folder: Path, split: str) -> dict[str, Path]:
     there: dict[str, Path] = {}
     for path in sorted(folder.glob("[!.]*.*")):
         name = Path(path.name.removesuffix(".gz"))
-        if path.is_dir() or name.suffix.lower() not in FORMS or name.stem == "README":
+        is_qrels = name.suffix.lower() in (*FORMS, *_TREC_ENDINGS)
+        if path.is_dir() or not is_qrels or name.stem in ("README", "LICENSE"):
             continue
         if there.setdefault(name.stem, path) != path:
             raise UsageError(f"{path}: {there[name.stem].name} is that split too; leave one")
@@ -160,7 +164,7 @@ def _splits(folder: Path, split: str) -> dict[str, Path]:
     if not there or split not in ("all", *there):
         raise UsageError(
             f"{folder}: no split {split}; available splits: {', '.join(there) or 'none'} (choose "
-            "with --split)"
+            f"with --split; a split is a file such as {split}.tsv)"
         )
     return {f"qrels/{name}": there[name] for name in wanted}
 

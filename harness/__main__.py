@@ -13,13 +13,13 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from harness.cli.parser import build_parser
+from harness.cli.parser import build_parser, find_commands
 from harness.errors import FileUnavailableError, HarnessError, UsageError, require_names
 from harness.io.files import sweep
 from harness.io.terminal import printed
 
-_LEAST_ADDRESSES = 2**30
-"""Minimum address space in bytes; below it, loading the libraries may hang."""
+_LEAST_ADDRESSES, _MANY_ADDRESSES = 2**30, 2**33
+"""Address space in bytes below which the libraries may hang, and above which they have enough."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -63,7 +63,7 @@ def _command(arguments: Sequence[str] | None) -> int:
     except MemoryError:
         return _out_of_memory()
     except ImportError as error:
-        if "failed to map segment" not in str(error):
+        if "failed to map segment" not in str(error) or "not permitted" in str(error):
             raise
         return _out_of_memory()
     except OSError as error:
@@ -99,8 +99,9 @@ def _respect_address_limit() -> None:
             f"ulimit -v is {limit // 1024:,}, too low for SciPy and Arrow to load: set it to "
             f"{_LEAST_ADDRESSES // 1024:,} or more"
         )
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
+    if limit < _MANY_ADDRESSES:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
 
 
 def _out_of_memory() -> int:
@@ -114,7 +115,9 @@ def _parsed(given: Sequence[str]) -> argparse.Namespace:
         build_parser().print_help()
         return argparse.Namespace()
     if given[0].startswith("--") and given[0] not in ("--help", "--version"):
-        raise UsageError(f"name the command first, for example: harness run {shlex.join(given)}")
+        command = next((word for word in given if word in find_commands()), "run")
+        options = shlex.join(word for word in given if word != command)
+        raise UsageError(f"name the command first, for example: harness {command} {options}")
     try:
         return build_parser(given[0]).parse_args(given)
     except SystemExit as end:

@@ -119,7 +119,7 @@ def require_regular(*paths: Path) -> None:
 
 def install(extra: str) -> str:
     """Returns the command that installs one of this package's extras."""
-    return f"pip install -e '.[{extra}]' in the checkout of the harness"
+    return f"pip install -e '.[{extra}]'"
 
 
 class CallTimeoutError(Exception):

@@ -117,7 +117,8 @@ def _table(rows: list[ListedDataset]) -> str:
         f"also: {_FORUMS}FORUM (12: see --json)\n"
         "      ir/ID for any ir_datasets id\n"
         "      mteb/TASK for any retrieval task of texts\n"
-        "your own files: --dataset labelled/NAME --source FOLDER"
+        "your own files: --dataset labelled/NAME --source FOLDER\n"
+        "licences and details: harness datasets info NAME"
     )
 
 

@@ -179,7 +179,7 @@ def find_commands() -> dict[str, InstalledCommand]:
 
     Raises UsageError where there is none, because the harness itself is not installed.
     """
-    entries = {name: plugins.candidates(GROUP, name) for name in plugins.names(GROUP)}
+    entries = plugins.candidates(GROUP)
     if not entries:
         raise UsageError("no commands: install the harness (pip install -e .)")
     names = [*(name for name in _FIRST if name in entries), *sorted({*entries} - {*_FIRST})]

@@ -80,7 +80,7 @@ class DatasetConfig:
 
     @property
     def as_of(self) -> bool:
-        """Whether each question sees only the documents dated before it."""
+        """Whether questions see undated documents and those dated up to them only."""
         return self.split.endswith(AS_OF)
 
     @property

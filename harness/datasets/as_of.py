@@ -1,4 +1,4 @@
-"""Writes a dataset in which each question sees only the documents dated before it.
+"""Writes a dataset in which questions see undated documents and those dated up to them.
 
 Each haystack is split into one haystack per question time.
 """
@@ -17,7 +17,7 @@ from harness.schema import as_datetime
 
 
 class AsOfWriter(DatasetWriter):
-    """Writes a dataset in which each question sees only the documents dated before it."""
+    """Writes a dataset in which questions see undated documents and those dated up to them."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)

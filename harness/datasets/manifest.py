@@ -157,7 +157,7 @@ class Manifest(ChecksummedRecord, omit_defaults=False):
 
     @property
     def as_of(self) -> bool:
-        """Whether each question sees only the documents dated before it (see AsOfWriter)."""
+        """Whether questions see undated documents and those dated up to them (see AsOfWriter)."""
         return self.split.endswith(AS_OF)
 
     def write(self, folder: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
@@ -81,10 +82,13 @@ def _suggestion(name: str) -> str:
     """Names the dataset that was probably meant, or the command for the user's own files."""
     if os.path.exists(name):
         own = name if os.path.isdir(name) else os.path.dirname(name) or "."
-        return f"; for your own files: --dataset labelled --source {own}"
-    if same := [full for full, _ in listing() if name in full.split("/")[1:]]:
+        return f"; for your own files: --dataset labelled --source {shlex.quote(own)}"
+    ours = [
+        full_name(family, variant) for family in BUILT_IN for variant in adapter(family).variants()
+    ]
+    if same := [full for full in ours if name in full.split("/")[1:]]:
         return f"; did you mean {', '.join(same[:3])}?"
-    return near(name, families())
+    return near(name.partition("/")[0], families())
 
 
 def find(name: str) -> tuple[Adapter, Variant, str]:
@@ -225,7 +229,7 @@ def choose_config(
 ) -> DatasetConfig:
     """Fills in the variant's defaults for unset options. Raises UsageError.
 
-    In a split with the suffix `-as-of` each question sees only the documents dated before it.
+    In a split with the suffix `-as-of` questions see undated documents and those dated up to them.
     """
 
     def choose(what: str, chosen: str, known: tuple[str, ...]) -> str:

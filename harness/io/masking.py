@@ -35,7 +35,7 @@ _SECRET_NAME = re.compile(
 )
 """Names of secrets, in lower case; other tokens, as `pad_token` of a tokenizer, are none."""
 
-_NO_SECRET = re.compile(r"|\[[^\s\[\]]+\]|<[^\s<>]+>")
+_NO_SECRET = re.compile(r"|\[[A-Z]{1,8}\]|</?[a-z_]{1,8}>|<\|[a-z_]{1,16}\|>")
 """Nothing, and words of a tokenizer, as `[CLS]` and `</s>`: no secrets under any name."""
 
 _KEY_FORMS = (

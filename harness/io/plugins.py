@@ -136,18 +136,24 @@ def find(group: str, name: str) -> EntryPoint | None:
 
     Raises UsageError where two other packages add the same name.
     """
-    entries = candidates(group, name)
+    entries = candidates(group, name).get(name, ())
     if len(entries) > 1:
         packages = " and ".join(sorted(map(package_of, entries)))
         raise UsageError(f"{group}: {name!r} is declared by {packages}; uninstall one of them")
     return entries[0] if entries else None
 
 
-def candidates(group: str, name: str) -> tuple[EntryPoint, ...]:
-    """Return ours of that name alone where there is one, else those of all packages."""
-    entries = {entry.value: entry for entry in entry_points(group=group, name=name)}
-    ours = tuple(entry for entry in entries.values() if is_ours(entry))
-    return ours[:1] or tuple(entries.values())
+def candidates(group: str, name: str = "") -> dict[str, tuple[EntryPoint, ...]]:
+    """Returns the entry points of a group by name: ours if there is one, else those of all
+    packages. `name` selects one."""
+    found: dict[str, dict[str, EntryPoint]] = {}
+    for entry in entry_points(group=group, name=name) if name else entry_points(group=group):
+        found.setdefault(entry.name, {})[entry.value] = entry
+    preferred = {}
+    for name, entries in found.items():
+        ours = tuple(entry for entry in entries.values() if is_ours(entry))
+        preferred[name] = ours[:1] or tuple(entries.values())
+    return preferred
 
 
 def names(group: str) -> list[str]:

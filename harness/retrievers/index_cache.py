@@ -297,7 +297,7 @@ def ingest_in_own_store(retriever: Any, corpus: Corpus, name: str, require_cache
     lock = folder() / f".ingesting-{name}.lock"
     begun = folder() / f".ingesting-{name}.begun"
     note = "another process has a haystack taken in that this one needs too; waiting for it"
-    with locked(lock, lambda: note, remove=True):
+    with locked(lock, lambda: note):
         if _asked(retriever, name, corpus):
             if not begun.exists():
                 calls.wait_until_ready(retriever)

@@ -8,7 +8,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -32,11 +32,11 @@ _mine: set[Path] = set()
 
 
 @contextmanager
-def locked(
-    path: Path, note: Callable[[], str], silent: float = _SILENT, *, remove: bool = False
-) -> Iterator[None]:
-    """Holds the lock of a file, and logs `note` after `silent` seconds of waiting for it. With
-    `remove` the file is removed at the end."""
+def locked(path: Path, note: Callable[[], str], silent: float = _SILENT) -> Iterator[None]:
+    """Holds the lock of a file, and logs `note` after `silent` seconds of waiting for it.
+
+    The file stays: if it were removed, two processes could hold locks on files of one name.
+    """
     from filelock import FileLock, Timeout
 
     lock = FileLock(path)
@@ -52,9 +52,6 @@ def locked(
         yield
     finally:
         _mine.discard(path)
-        with suppress(OSError):  # a process that waits opens the file anew in each attempt
-            if remove:
-                path.unlink()
         lock.release()
 
 

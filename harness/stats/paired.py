@@ -174,7 +174,7 @@ def wilcoxon(a: npt.ArrayLike, b: npt.ArrayLike) -> list[TestResult]:
 
     results = []
     for column in _paired(b, a)[2].T:
-        differences = column[~np.isnan(column)]
+        differences = np.round(column[~np.isnan(column)], 12)  # so that equal ones tie
         if not differences.any():
             p = 1.0 if len(differences) else math.nan
             results.append(TestResult(math.nan, math.nan, p))

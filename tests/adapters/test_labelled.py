@@ -320,6 +320,9 @@ def test_splits_are_the_files_under_qrels(home: Path, tmp_path: Path) -> None:
     for stray in ("README.md", "train.tsv~", "dev.tsv.bak", ".DS_Store", "notes"):
         (folder / "qrels" / stray).write_text("no qrels\n")
     assert open_dataset("labelled", source=folder, split="all").query_ids == ["q0", "q1"]
+    (folder / "qrels" / "test.qrels").write_text("q2 0 d1 1\n")
+    assert open_dataset("labelled", source=folder).query_ids == ["q2"]
+    (folder / "qrels" / "test.qrels").unlink()
     (folder / "qrels" / "dev.csv").write_text("query,document\nq2,d1\n")
     with pytest.raises(UsageError, match=r"dev\.tsv: dev\.csv is that split too; leave one"):
         open_dataset("labelled", source=folder, split="all")

@@ -151,6 +151,7 @@ def test_metrics_and_cut_offs_that_are_asked_for_are_shown(harness: Callable[...
 WRONG: list[tuple[list[Any], str]] = [
     (["run"], "--dataset is missing; see `harness datasets`"),
     (["--dataset", "x"], "name the command first, for example: harness run --dataset x"),
+    (["--json", "datasets"], "for example: harness datasets --json"),
     (["run", "--dataset", "sample"], "--retriever is missing; see `harness retrievers`"),
     (["run", "--dataset", "sampel", "--retriever", "bm25"], "did you mean sample?"),
     (["run", "--dataset", "longmemeval/x", "--retriever", "bm25"], "longmemeval/x"),

@@ -190,7 +190,7 @@ def test_what_was_indexed_in_part_is_never_searched_whatever_has_index_says(
     assert "whose `index` did not return before" in capfd.readouterr().err
     third = run(notes, paid(tmp_path, "KeepsPart"), Settings(k=2), out=tmp_path)
     assert RunFolder(third).record.cached_haystacks == 6
-    assert not [*index_cache.folder().glob(".ingesting-*")], "locks and marks of ended runs"
+    assert not [*index_cache.folder().glob(".ingesting-*.begun")], "marks of ended runs"
 
 
 def test_search_only_ends_where_something_is_not_kept(

@@ -167,10 +167,13 @@ def test_the_cluster_t_test_keeps_its_level_where_the_plain_one_does_not() -> No
     assert blind > 0.25
 
 
-def test_wilcoxons_test_drops_equal_values_whatever_their_rounding() -> None:
+def test_wilcoxons_test_has_the_same_ties_whatever_their_rounding() -> None:
     a = np.array([0.1 + 0.2, 0.5, 0.7, 0.9])
     b = np.array([0.3, 0.4, 0.9, 0.6])
     assert wilcoxon(a, b)[0].p == stats.wilcoxon(a[1:], b[1:]).pvalue
+    differences = np.array([0.3 - 0.2, 0.5 - 0.4, -(0.9 - 0.8), 0.7])  # three tie but for rounding
+    expected = stats.wilcoxon([0.1, 0.1, -0.1, 0.7]).statistic
+    assert wilcoxon(differences, np.zeros(4))[0].statistic == expected
 
 
 def test_wilcoxons_test_excludes_what_is_not_paired() -> None:
