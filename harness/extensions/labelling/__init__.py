@@ -1,1 +1,1 @@
-"""Labels a dataset: pools several systems, has people judge, measures agreement, and exports."""
+"""Labels a dataset: pools several systems, collects judgements, measures agreement, exports."""

@@ -1,6 +1,6 @@
 """Adjudication: resolves conflicts, with the annotators' votes side by side.
 
-The page shows it as it shows an annotator's session; resolutions go to adjudications.jsonl.
+The page is that of an annotator's session; resolutions are written to adjudications.jsonl.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Adjudication(JudgingSession):
         return self.project.adjudication_log()
 
     def refresh(self) -> None:
-        """Reads what was annotated and resolved since."""
+        """Reads new annotations and resolutions."""
         self._log.refresh()
         self._annotators = self.project.annotations()
         found = read_consensus(self.project, self._annotators)
@@ -61,7 +61,7 @@ class Adjudication(JudgingSession):
         return Item(query=line.query, document=line.document, kind=line.kind)
 
     def check(self, line: Annotation) -> None:
-        """Raises UsageError where there is no such conflict."""
+        """Raises UsageError if there is no such conflict."""
         if not self.has(self.item_of(line)):
             raise UsageError(f"no such conflict: {line.kind} of {line.query!r}")
 

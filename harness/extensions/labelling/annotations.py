@@ -1,6 +1,6 @@
 """Annotations of queries and documents: grades, abilities, notes, and marks of whole queries.
 
-Each annotator has an append-only log of them, safe for several processes and crashes.
+Each annotator has an append-only log, which is safe for concurrent processes and crashes.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ MEANINGS = {
 
 @dataclass(frozen=True)
 class Scale:
-    """What a project judges (a `document` or an `answer`), and the grades that it can have."""
+    """What a project judges (a `document` or an `answer`), and the possible grades."""
 
     target: str
     meanings: Mapping[int, tuple[str, str]]
 
     def effect(self, grade: int, relevance_level: int) -> str:
-        """Describes whether a grade makes a document evidence; empty for answers, whose grades say
-        so by name."""
+        """Describes whether a grade makes a document evidence; empty for answers: their grade
+        names are self-explanatory."""
         if self.target != "document":
             return ""
         return "counts as evidence" if grade >= relevance_level else "does not count"
@@ -69,7 +69,7 @@ ABILITIES = {
     "t": (Ability.TEMPORAL, "it asks when, how long, in which order"),
     "k": (Ability.KNOWLEDGE_UPDATE, "the newest of several statements counts"),
 }
-"""The abilities that an annotator chooses from, by their letter on the page."""
+"""The abilities that an annotator can choose, by key on the page."""
 
 Pair = tuple[str, str]
 """Ids of a query and a document."""
@@ -82,9 +82,9 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 class Annotation(Record):
     """One line of an annotation log: exactly one of the KINDS.
 
-    null, or an empty note, withdraws the value. A `rejected` query is no usable question: it is
-    left out of the dataset. `adjudicator` is who resolved a conflict. `undo` marks a line that
-    reverts the newest one.
+    null, or an empty note, withdraws the value. A `rejected` query is not a usable question and is
+    excluded from the dataset. `adjudicator` is the person who resolved a conflict. `undo` marks a
+    line that reverts the newest one.
     """
 
     query: str
@@ -99,7 +99,7 @@ class Annotation(Record):
     time: str | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a line with no value or several, or a value that cannot be."""
+        """Raises ValueError unless the line has exactly one value, and a valid one."""
         n = sum(getattr(self, kind) is not UNSET for kind in KINDS)
         if n != 1:
             raise ValueError(f"exactly one of {', '.join(KINDS)} is needed, not {n}")
@@ -110,7 +110,7 @@ class Annotation(Record):
 
     @property
     def kind(self) -> Kind:
-        """Which of the values the line sets."""
+        """The kind of value that the line sets."""
         return next(kind for kind in KINDS if getattr(self, kind) is not UNSET)
 
     @property
@@ -122,9 +122,9 @@ class Annotation(Record):
 
 @dataclass
 class Annotations:
-    """The current annotations of one annotator: the last line about each thing.
+    """The current annotations of one annotator: the last line for each key.
 
-    `undo_stack`: the change of each line, oldest first, as the line that reverts it.
+    `undo_stack` has, for each line, oldest first, the line that reverts it.
     """
 
     grades: dict[Pair, int] = field(default_factory=dict)
@@ -134,7 +134,7 @@ class Annotations:
     notes: dict[tuple[str, str | None], str] = field(default_factory=dict)
     undo_stack: list[Annotation] = field(default_factory=list)
     last: tuple[str, str | None] | None = None
-    """Query, and document if any, of the newest line."""
+    """Query of the newest line, and its document if any."""
 
     @property
     def queries(self) -> set[str]:
@@ -162,7 +162,7 @@ class Annotations:
         return bool(values.get(key, empty) == line.value)
 
     def _slot(self, line: Annotation) -> tuple[dict[Any, Any], Any, str | None]:
-        """The values that a line changes, its key there, and the value that withdraws."""
+        """Returns the values that a line changes, its key there, and the value that withdraws."""
         if line.kind == "grade":
             return self.grades, (line.query, line.document), None
         if line.kind == "note":
@@ -172,11 +172,11 @@ class Annotations:
 
 
 class AnnotationLog:
-    """The annotations in one file, a JSON line each. The file need not exist yet.
+    """The annotations in one file, one JSON line each. The file may not exist yet.
 
-    A line is on the disk before it counts. Several processes may write the file (two pages): each
-    line is written under a lock. A crash can cut off the last line only, which was never
-    acknowledged; it is dropped with a warning. A damaged line elsewhere is an error.
+    A line counts only once it is on disk. Several processes may write to the file (two pages): each
+    write holds a lock. A crash can cut off only the last line, which was never acknowledged; it
+    is dropped with a warning. A damaged line elsewhere is an error.
 
     `current` are the annotations after all lines; `append` and `refresh` include the lines of other
     processes.
@@ -186,16 +186,16 @@ class AnnotationLog:
     lines: list[Annotation]
 
     def __init__(self, path: Path) -> None:
-        """Reads the file. Raises UsageError, naming the line, for a damaged one."""
+        """Reads the file. Raises UsageError, with the line number, for a damaged line."""
         self.path = path
         self.current, self.lines = Annotations(), []
-        self._whole = b""  # what counts of the file
+        self._whole = b""  # valid content of the file
         self.refresh()
         if path.exists() and path.stat().st_size > len(self._whole):
             _log.warning("%s: its last line was cut off and is dropped", path)
 
     def append(self, *lines: Annotation) -> None:
-        """Adds lines, with the time, and forces them to the disk. Raises OSError."""
+        """Adds lines, with the time, and syncs them to disk. Raises OSError."""
         from filelock import FileLock
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -205,7 +205,7 @@ class AnnotationLog:
             time = datetime.now(UTC).isoformat(timespec="milliseconds")
             data = b"".join(encode(replace(line, time=time)) + b"\n" for line in lines)
             with open(self.path, "r+b" if self.path.exists() else "xb") as file:
-                file.truncate(len(self._whole))  # removes a line that was cut off
+                file.truncate(len(self._whole))  # removes an incomplete line
                 file.seek(len(self._whole))
                 file.write(data if self._whole.endswith(b"\n") or not self._whole else b"\n" + data)
                 file.flush()
@@ -215,7 +215,7 @@ class AnnotationLog:
             self.refresh()
 
     def refresh(self) -> None:
-        """Reads the file again where this process or another one changed it."""
+        """Reads the file again if this or another process changed it."""
         data = self.path.read_bytes() if self.path.exists() else b""
         if data == self._whole:
             return

@@ -1,9 +1,8 @@
-"""Projects of answers: the same questions of every folder, without the systems' names.
+"""Projects of answers: the same questions from every folder, without the systems' names.
 
-Such a project has the sampled questions as its queries, and as documents the answers to them, each
-text once: an answer that two systems give in the same words is judged once for both. A failed
-answer is wrong, and is not shown to annotators.
-"""
+The queries are the sampled questions; the documents are their answers, each text once: an answer
+that two systems give in the same words is judged once for both. A failed answer is wrong, and not
+shown to annotators."""
 
 from __future__ import annotations
 
@@ -31,7 +30,7 @@ from harness.records.answers import HumanLabelSource
 from harness.runs.folder.answers_folder import AnswersFolder, require_texts
 
 SAMPLE = 100
-"""Number of questions, where none is given."""
+"""Default number of questions."""
 
 _EMPTY = "(the answer is empty)"
 
@@ -43,12 +42,12 @@ def start_with_answers(
     n: int | None = None,
     seed: int | None = None,
 ) -> tuple[Project, int]:
-    """Creates a project of `n` random questions (SAMPLE) that were asked in every one of `answers`,
-    and of the answers that did not fail. Returns it, and how many questions are new.
+    """Creates a project of `n` random questions (default SAMPLE) that were asked in all of
+    `answers`, with the answers that did not fail. Returns it, and the number of new questions.
 
-    A folder that has one continues, and a larger `n` adds questions: those drawn before stay, so
-    that the sample is random at any size. Raises UsageError for other answers or another seed than
-    it was created with, for a dataset without texts, and where no question was asked in all.
+    An existing project continues, and a larger `n` adds questions: earlier ones stay, so the sample
+    is random at any size. Raises UsageError for answers or a seed that differ from the project's,
+    for a dataset without texts, and if no question was asked in all folders.
     """
     require_texts(dataset)
     judged = [_judged_answers(one) for one in answers]
@@ -72,7 +71,7 @@ def start_with_answers(
     ids = sorted(set.intersection(*(set(one) for one in texts)))
     if not ids:
         raise UsageError("no question was asked in all of these folders")
-    # Those of a smaller sample come first.
+    # The questions of a smaller sample come first.
     order = np.random.default_rng(number).permutation(len(ids)).tolist()
     drawn = [ids[at] for at in order[: max(wanted, len(old.queries))]]
     row = {name: at for at, name in enumerate(dataset.query_ids)}
@@ -98,7 +97,7 @@ def start_with_answers(
 def _candidates(
     query: str, judged: Sequence[JudgedAnswers], texts: Sequence[Mapping[str, list[str]]]
 ) -> list[Candidate]:
-    """The answers to a question, each text once, with the folders that have it."""
+    """Returns the answers to a question, each text once, with the folders that have it."""
     ranks: dict[str, dict[str, int]] = {}
     for system, of_folder in zip(judged, texts, strict=True):
         for text in of_folder[query]:
@@ -110,11 +109,11 @@ def _candidates(
 
 
 def labels_of_project(folder: Path, answers: AnswersFolder) -> tuple[Labels, HumanLabelSource]:
-    """Reads the labels of a project's annotators, and where they come from.
+    """Reads the labels of a project's annotators, and their source.
 
-    Agreed and adjudicated labels count; answers in open conflict have none, and are counted. The
-    failed answers of the sample are wrong; before all others in it were judged they have no label,
-    since they would be more than their share of it. Raises UsageError for a project of other
+    Agreed and adjudicated labels count; answers in open conflict have no label and are counted. The
+    failed answers of the sample are labelled wrong, but only once all others in it are judged;
+    before, they would be overrepresented. Raises UsageError for a project of other
     answers.
     """
     project = Project.read(folder)
@@ -158,7 +157,7 @@ def _judged_answers(answers: AnswersFolder) -> JudgedAnswers:
 
 
 def _rows(answers: AnswersFolder) -> dict[str, list[tuple[int, str | None]]]:
-    """The answers with the number of the repetition, by question; a failed one is None."""
+    """Returns the answers with their repetition numbers, by question; a failed one is None."""
     found: dict[str, list[tuple[int, str | None]]] = {}
     table = answers.table
     for query, repeat, text in zip(
@@ -177,5 +176,5 @@ def _texts(answers: AnswersFolder) -> dict[str, list[str]]:
 
 
 def _id(text: str) -> str:
-    """Returns the id of an answer: the same for the same words, and independent of the system."""
+    """Returns the id of an answer, which depends only on its text, not on the system."""
     return hashlib.sha256(text.strip().encode()).hexdigest()[:16]

@@ -1,7 +1,7 @@
-"""Merges the annotations of all annotators, with their conflicts and how those were resolved.
+"""Merges the annotations of all annotators, with their conflicts and the resolutions.
 
-For each thing (a grade, an ability, whether a query is unanswerable) the resolution counts; else
-what the annotators agree on; else the grade by construction, where no annotator gave one.
+For each key (a grade, an ability, whether a query is unanswerable) the resolution counts; else
+the value on which the annotators agree; else the grade by construction, if no annotator gave one.
 Conflicts:
 
 * `grade`: annotators gave a document different grades.
@@ -12,7 +12,7 @@ Conflicts:
 * `rejected`: an annotator rejected a query, and another judged it.
 
 A query that was resolved as unanswerable has no open grade conflicts. A query that one annotator
-rejected is rejected unless that was resolved otherwise: it has no grades and no other conflicts.
+rejected is rejected unless the resolution differs; it has no grades and no other conflicts.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from harness.schema import Ability
 CONFLICT_KINDS: tuple[Kind, ...] = ("grade", "unanswerable", "ability", "rejected")
 
 Policy = Literal["refuse", "lower", "higher"]
-"""What the export does with open conflicts."""
+"""How the export treats open conflicts."""
 
-_QUERY_FILE = "the query itself"  # the voter where the query's ability is abstention
+_QUERY_FILE = "the query itself"  # the voter if the query's ability is abstention
 
 Votes = Mapping[str, Mapping[str, int]]
 """The grades of a query, by document and annotator."""
@@ -39,10 +39,10 @@ Votes = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Conflict:
-    """Annotations that contradict each other; `votes` has each annotator's, by name.
+    """Contradictory annotations; `votes` maps each annotator's name to a vote.
 
     In a conflict of kind `unanswerable` or `rejected` a vote is a text. `crosses_relevance`: grades
-    on both sides of relevant. `resolution`: the adjudicator's value; None while it is open.
+    on both sides of the relevance level. `resolution`: the adjudicator's value; None while open.
     """
 
     kind: Kind
@@ -54,7 +54,7 @@ class Conflict:
 
     @property
     def open(self) -> bool:
-        """Whether it is not resolved yet."""
+        """True until the conflict is resolved."""
         return self.resolution is None
 
 
@@ -62,9 +62,9 @@ class Conflict:
 class Consensus:
     """The annotations that count, without those in open conflict.
 
-    `grades` by query and document, `unanswerable` and `abilities` by query. `unreviewed` are the
-    grades by construction that no person gave. `conflicts` are all, resolved ones too, by query in
-    the order of the project.
+    `grades` by query and document, `unanswerable` and `abilities` by query. `unreviewed` are grades
+    by construction that no person gave. `conflicts` include resolved ones, and are ordered like the
+    project's queries.
     """
 
     grades: dict[Pair, int] = field(default_factory=dict)
@@ -76,19 +76,19 @@ class Consensus:
 
     @property
     def unreviewed_queries(self) -> set[str]:
-        """Queries with a grade that no person gave, and that no person marked."""
+        """Queries with an unreviewed grade, except unanswerable ones."""
         return {query for query, _ in self.unreviewed if not self.unanswerable.get(query)}
 
     @property
     def open(self) -> list[Conflict]:
-        """Conflicts that are not resolved."""
+        """Unresolved conflicts."""
         return [conflict for conflict in self.conflicts if conflict.open]
 
 
 def read_consensus(
     project: Project, annotators: Mapping[str, Annotations] | None = None
 ) -> Consensus:
-    """Merges the annotations on the disk, or of these annotators."""
+    """Merges the annotations on disk, or those of `annotators`."""
     if annotators is None:
         annotators = project.annotations()
     adjudicated = project.adjudication_log().current
@@ -118,7 +118,7 @@ def read_consensus(
 
 
 def _once_a_text(project: Project, grades: Mapping[Pair, int]) -> dict[Pair, int]:
-    """Returns grades of the candidates that are judged; a copy's counts where that has none."""
+    """Returns grades of the candidates that are judged; a copy's grade is used if that has none."""
     found: dict[Pair, int] = {}
     for (query, document), grade in grades.items():
         judged = project.judged_as.get((query, document), document)
@@ -183,7 +183,7 @@ class _Merger:
             self.merged.unanswerable[query] = any(marks.values())
 
     def _side(self, mark: bool | None, relevant: int) -> str:
-        """Returns one annotator's side of whether a query can be answered."""
+        """Returns one annotator's vote on whether a query can be answered."""
         graded = f"{relevant} document{'s' if relevant > 1 else ''} graded {self._least} or more"
         if mark:
             return f"cannot be answered, yet {graded}" if relevant else "cannot be answered"
@@ -243,8 +243,8 @@ def apply_policy(
 ) -> Consensus:
     """Returns the consensus with every open conflict of these kinds resolved by a policy.
 
-    `lower` takes the lower grade and accepts a mark as unanswerable, `higher` does neither. Who
-    rejected a query is believed. Abilities have no order: the one that most annotators chose
+    `lower` takes the lower grade and accepts a mark as unanswerable, `higher` does neither. A
+    rejection is always accepted. Abilities have no order: the one that most annotators chose
     counts, else that of the query file, else none.
     """
     decided = replace(

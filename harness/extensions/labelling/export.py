@@ -1,12 +1,12 @@
-"""Exports a project as a dataset that `--dataset labelled` reads, with a record of how it was made.
+"""Exports a project as a dataset that `--dataset labelled` reads, with a record of its creation.
 
-* documents.jsonl, queries.jsonl, qrels.jsonl; or qrels/SPLIT.tsv where queries carry a split
-* labelling.json: annotators, n, agreement, depth and systems of the pool, what was excluded
-* README.md: the same for people
+* documents.jsonl, queries.jsonl, qrels.jsonl; or qrels/SPLIT.tsv if queries have a split
+* labelling.json: annotators, n, agreement, depth and systems of the pool, exclusions
+* README.md: the same for readers
 
-Every grade of a finished query is kept, 0 too, as judged@k needs them; grades below the relevance
-level become 0. An unanswerable query becomes one of ability abstention without a relevant document.
-"""
+Every grade of a finished query is exported, including 0, which judged@k needs; grades below the
+relevance level become 0. An unanswerable query gets the ability abstention and no relevant
+document."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def export(
 ) -> ExportManifest:
     """Writes the dataset of a project to `out` (FOLDER/dataset); returns its manifest.
 
-    `conflicts`: `refuse`, or take the `lower` grade (and believe who marked a query as
-    unanswerable) or the `higher` (and do not): metrics under both are bounds of what resolving them
-    would give. `unfinished` includes queries with candidates that no person judged: a grade by
-    construction counts then, and the export is marked as unreviewed.
+    `conflicts`: `refuse`, or resolve by the `lower` grade (and accept marks as unanswerable) or by
+    the `higher` one (and ignore such marks): metrics under the two are bounds of those after
+    adjudication. `unfinished` includes queries with candidates that no person judged: grades by
+    construction then count, and the export is marked as unreviewed.
 
-    Raises UsageError for a folder that is not a project, open conflicts where they are refused,
-    nothing to export, and an `out` that contains something else.
+    Raises UsageError for a folder that is not a project, open conflicts with `refuse`, nothing to
+    export, and an `out` with other content.
     """
     project = Project.read(folder)
     if project.scale.target == "answer":
@@ -136,8 +136,8 @@ def _conflict_message(folder: Path, merged: Consensus) -> str:
 def _collect(
     project: Project, agreed: Consensus, progress: JudgingProgress, *, unfinished: bool
 ) -> tuple[list[LabelQuery], Qrels, int]:
-    """Returns the queries and grades to export, and how many grades became 0 because their query is
-    unanswerable. Raises UsageError where there is no query."""
+    """Returns the queries and grades to export, and the number of grades set to 0 because their
+    query is unanswerable. Raises UsageError if there is no query."""
     exported = {*progress.scorable, *progress.without_relevant, *progress.unanswerable}
     if unfinished:
         exported |= {query for query, _ in agreed.grades}
@@ -153,7 +153,7 @@ def _collect(
         ability = agreed.abilities.get(query.id)
         if agreed.unanswerable.get(query.id):
             ability = Ability.ABSTENTION
-        # A query without a split, where others have one, is in `test`.
+        # A query without a split is in `test` if other queries have one.
         split = (query.split or "test") if some_split else None
         queries.append(replace(query, ability=ability, split=split))
         grades = exported_grades(project, agreed, query.id)
@@ -201,11 +201,11 @@ def _write(folder: Path, project: Project, queries: Sequence[LabelQuery], qrels:
     """Writes the dataset's files."""
     write_bytes(folder / "documents.jsonl", encode_lines(project.documents))
     write_bytes(folder / "queries.jsonl", encode_lines(queries))
-    known = {*QUERIES.names} - {"relevant"}  # the judgements of this project replace a file's
+    known = {*QUERIES.names} - {"relevant"}  # this project's judgements replace a file's
     ignored = {name for query in queries for name in query.extra if name not in known}
     if any(query.generated for query in queries):
         ignored.add("generated")
-    if ignored:  # else every run would note them as unknown fields
+    if ignored:  # else every run reports them as unknown fields
         names = ", ".join(map(json.dumps, sorted(ignored)))
         write_bytes(folder / SETTINGS, f"[ignore]\nqueries = [{names}]\n".encode())
     splits = {str(query.split) for query in queries if query.split}

@@ -1,7 +1,7 @@
 """Reads documents and queries to label or to generate from.
 
-A document is a .txt or .md file, or a record: nothing is cut into passages, since the user chooses
-what a retriever returns; cut before, and give the passages as documents.jsonl.
+A document is a .txt or .md file, or a record. Documents are not split into passages, since the
+user chooses what a retriever returns; to label passages, provide them as documents.jsonl.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def read_documents(path: Path) -> tuple[list[LabelDocument], list[str]]:
     """Reads the documents of a folder or of one file of records, in order of paths or lines.
 
     Returns them, and the ids of those without a word. A folder with documents.jsonl, .csv or
-    another file of documents is read as the dataset `labelled` reads it, any other for its .md and
-    .txt files, in all its folders; hidden ones are skipped. Raises UsageError for a path without
+    another file of documents is read like the dataset `labelled`; any other recursively for its .md
+    and .txt files, except hidden ones. Raises UsageError for a path without
     documents, for a file that is not UTF-8, and for duplicate ids in a haystack.
     """
     if path.is_dir():
@@ -93,7 +93,7 @@ def _records(path: Path) -> list[LabelDocument]:
 
 
 def _text_files(folder: Path) -> Iterator[tuple[Path, str]]:
-    """Yields the text files below a folder with their ids, by path, without hidden ones."""
+    """Yields the text files below a folder with their ids, sorted by path, except hidden ones."""
     for path in sorted(folder.rglob("*")):
         name = path.relative_to(folder)
         if path.suffix.lower() in _SUFFIXES and not any(p.startswith(".") for p in name.parts):
@@ -105,7 +105,7 @@ def _text_files(folder: Path) -> Iterator[tuple[Path, str]]:
 
 
 def _text_document(found: tuple[Path, str]) -> LabelDocument:
-    """Returns a file as a document, without its front matter and first heading in the text."""
+    """Converts a file to a document; front matter and first heading are not part of the text."""
     path, id_ = found
     file = TextFile(path)
     try:
@@ -149,7 +149,7 @@ def _front_matter(lines: list[str]) -> tuple[dict[str, str], list[str]]:
 
 
 def _heading(lines: list[str]) -> int | None:
-    """Returns the line of the first heading of the first level, outside of code."""
+    """Returns the line index of the first level-1 heading outside of code."""
     fenced = False
     for at, line in enumerate(lines):
         if _FENCE.match(line):
@@ -160,7 +160,7 @@ def _heading(lines: list[str]) -> int | None:
 
 
 def input_digest(path: Path) -> str:
-    """Returns the sha256 of a file; of a folder, that of its files' names and hashes."""
+    """Returns the sha256 of a file, or for a folder that of its file names and hashes."""
     if path.is_file():
         return digest(path)
     paths = sorted(file for file in path.rglob("*") if file.is_file())
@@ -169,11 +169,11 @@ def input_digest(path: Path) -> str:
 
 
 def read_queries(path: Path) -> list[LabelQuery]:
-    """Reads the queries of a file, in its order; the id is empty where the file has none.
+    """Reads the queries of a file, in order; the id is empty if the file has none.
 
     .jsonl and .csv have the fields that `labelled` reads, `text` at least, and may have `split`;
-    .tsv is id and text; .txt is one query a line. Raises UsageError, naming the line, for an
-    invalid field, a duplicate id, and a file without a query.
+    .tsv has id and text; .txt has one query per line. Raises UsageError, with the line number, for
+    an invalid field, a duplicate id, and a file without a query.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such file; a file of queries ({_ENDINGS}) is needed")
@@ -209,7 +209,7 @@ def _query_records(file: TextFile) -> Iterator[tuple[int, dict[str, Any]]]:
 
 
 def _query(file: TextFile, line: int, record: dict[str, Any]) -> LabelQuery:
-    """Returns the query of a record; unknown fields go to `extra`."""
+    """Returns the query of a record; unknown fields are stored in `extra`."""
     text = string(file, line, record, "text").strip()
     if not text:
         raise file.error(line, "the query has no text; write it, or delete the line")

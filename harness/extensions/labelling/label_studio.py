@@ -1,8 +1,8 @@
 """Exchanges tasks and annotations with Label Studio, in its JSON format.
 
 `tasks.json` has a task for each item to judge, in random order, without systems and ranks;
-`config.xml` is the labelling interface that shows it. The JSON that Label Studio exports is
-imported as annotations: each choice and note becomes a line of its annotator's log.
+`config.xml` is the labelling interface for it. A JSON export of Label Studio is imported as
+annotations: each choice and note becomes a line of its annotator's log.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _MARKS: dict[str, dict[str, int]] = {
 
 
 class StudioResult(Record, forbid_unknown_fields=False):
-    """What an annotator entered in one control: `choices` of a list, or the `text` of a note."""
+    """An annotator's input in one control: `choices` of a list, or the `text` of a note."""
 
     from_name: str
     value: dict[str, object]
@@ -72,7 +72,7 @@ class TaskData(Record, forbid_unknown_fields=False, omit_defaults=False):
 
 
 class StudioTask(Record, forbid_unknown_fields=False):
-    """A task with the annotations of it."""
+    """A task with its annotations."""
 
     data: TaskData
     annotations: list[StudioAnnotation] = msgspec.field(default_factory=list)
@@ -81,7 +81,7 @@ class StudioTask(Record, forbid_unknown_fields=False):
 def export_tasks(folder: Path, out: Path) -> int:
     """Writes `tasks.json` and `config.xml` to the folder `out`; returns the number of tasks.
 
-    Raises UsageError for a folder that is not a project, and an `out` that contains something else.
+    Raises UsageError for a folder that is not a project, and an `out` with other content.
     """
     project = Project.read(folder)
     if out.exists() and not (out / TASKS).is_file() and (out.is_file() or any(out.iterdir())):
@@ -99,10 +99,10 @@ def export_tasks(folder: Path, out: Path) -> int:
 def import_tasks(path: Path, folder: Path, annotator: str | None = None) -> ImportReport:
     """Adds the annotations of a JSON export of Label Studio to a project.
 
-    All are checked before any is written, and those that the project has already are not added.
-    They are of `annotator`, else of who completed them: the name in the e-mail address, or
+    All are validated before any is written, and those already in the project are skipped. Their
+    annotator is `annotator`, else the user who completed them: the name in the e-mail address, or
     `user-NUMBER`. Raises UsageError for a file in another format, an item that is not in the pool,
-    and a value that it cannot have.
+    and an invalid value.
     """
     project = Project.read(folder)
     try:
@@ -132,7 +132,7 @@ def import_tasks(path: Path, folder: Path, annotator: str | None = None) -> Impo
 
 
 def config(scale: Scale) -> str:
-    """Returns the labelling interface for what is judged."""
+    """Returns the labelling interface for documents or answers."""
     grades = {str(grade): f"{grade} {name}" for grade, (name, _) in scale.meanings.items()}
     controls = [_choices("grade", "document", f"Grade the {scale.target}", grades)]
     if scale.target == "document":
@@ -191,7 +191,7 @@ def _text(view: DocumentView) -> str:
 def _lines(
     project: Project, data: TaskData, annotation: StudioAnnotation, where: str
 ) -> Iterator[Annotation]:
-    """Yields the lines of a log for an annotation of Label Studio."""
+    """Converts an annotation of Label Studio to lines of an annotation log."""
     document = data.document_id or None
     candidates = project.candidates.get(data.query_id)
     known = {one.document for one in candidates or ()}

@@ -1,8 +1,8 @@
-"""The page of an annotator or adjudicator, and the server behind it.
+"""The page of an annotator or adjudicator, and its server.
 
-The page shows what the server sends and sends every key press. The server replies once an
-annotation is on the disk, and only then does the page advance. Each request names its session, so
-that a tab that was left open cannot write to another annotator's log on the same port.
+The page displays what the server sends and sends every key press. The server replies once an
+annotation is on disk, and only then does the page advance. Each request names its session, so an
+old tab cannot write to another annotator's log on the same port.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from harness.reports.local_server import JSON, Request, Response, as_text
 
 
 def server(session: JudgingSession, port: int) -> ThreadingHTTPServer:
-    """Returns a server of one session on 127.0.0.1. Raises OSError for a port that is taken."""
+    """Returns a server of one session on 127.0.0.1. Raises OSError for a port in use."""
     lock = Lock()
     own, info = session_id(session), session_info(session)
     verb = "Adjudicate" if session.mode == "adjudicate" else "Label"
@@ -52,15 +52,15 @@ def server(session: JudgingSession, port: int) -> ThreadingHTTPServer:
 
 
 def session_id(session: JudgingSession) -> SessionId:
-    """Returns what identifies a session among all that were served on this port."""
+    """Returns what identifies a session among all sessions served on this port."""
     folder = str(session.folder.resolve())
     project = hashlib.sha256(folder.encode()).hexdigest()[:16]
     return SessionId(project=project, annotator=session.annotator, mode=session.mode)
 
 
 def session_info(session: JudgingSession) -> dict[str, Any]:
-    """Returns what does not change while the page is open: the session, the grades and abilities to
-    choose from, with the key of each ability, and the command that follows."""
+    """Returns the constant data of a page: the session, the available grades and abilities, with
+    the key of each ability, and the command to run next."""
     project = session.project
     scale, level = project.scale, project.settings.relevance_level
     grades = [
@@ -109,7 +109,7 @@ def _judge(session: JudgingSession, own: SessionId, body: object) -> Response:
     session.refresh()
     view = _view(session, item)
     if view is not None and request.advance:
-        # A mark that contradicts earlier grades is answered with a warning, at the same item.
+        # For a mark that contradicts earlier grades, reply with a warning at the same item.
         warned = request.annotation.kind == "unanswerable" and view.warning
         if not warned:
             view = session.view(view.next_open)
@@ -117,14 +117,14 @@ def _judge(session: JudgingSession, own: SessionId, body: object) -> Response:
 
 
 def _view(session: JudgingSession, item: Item | None) -> ItemView | None:
-    """Returns the view of an item; of the one to continue at where the session has no such item."""
+    """Returns the view of an item; of the item to continue at if the session lacks it."""
     if item is None or not session.has(item):
         item = session.current_item()
     return None if item is None else session.view(item)
 
 
 def _item(query: str) -> Item | None:
-    """Returns the item that an address names; None where it names none."""
+    """Returns the item in an address; None if there is none."""
     fields = {name: values[-1] for name, values in parse_qs(query).items()}
     try:
         return convert(fields, Item, "address")
@@ -133,5 +133,5 @@ def _item(query: str) -> Item | None:
 
 
 def _json(view: ItemView | None) -> Response:
-    """Returns a view as JSON; a view of nothing where no item is left."""
+    """Returns a view as JSON; an empty view if no item is left."""
     return Response(encode({"done": 0, "total": 0} if view is None else view), JSON)

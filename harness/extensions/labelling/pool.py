@@ -36,8 +36,8 @@ class LabelPool(Labelled):
 def pooled_system(
     retriever: str, params: Mapping[str, object], plugins: Iterable[str] = ()
 ) -> PooledSystem:
-    """Names a retriever with its parameters (`bm25:k1=0.9`), which is what it is called in the
-    pool. Raises UsageError for an unknown one."""
+    """Describes a retriever with its parameters; its name in the pool is like `bm25:k1=0.9`.
+    Raises UsageError for an unknown one."""
     RetrieverSpec(retriever, dict(params), tuple(plugins)).check()
     listed = ",".join(f"{key}={_format(value)}" for key, value in sorted(params.items()))
     name = f"{retriever}:{listed}" if listed else retriever
@@ -66,10 +66,10 @@ def top_k(
     work_folder: Path,
     quiet: bool = True,
 ) -> list[PooledRun]:
-    """Returns the top k of each system, run as `harness run` runs it: over opaque handles, without
+    """Returns the top k of each system, as `harness run` returns it: over opaque handles, without
     qrels.
 
-    `work_folder` is used meanwhile and removed. Raises what a run raises, and UsageError for a
+    `work_folder` is temporary and removed. Raises the errors of a run, and UsageError for a
     retriever that reads the qrels.
     """
     from harness.datasets.registry import open_dataset
@@ -87,7 +87,7 @@ def top_k(
 
 
 def _without_qrels(query: LabelQuery) -> LabelQuery:
-    """The query with the fields that `labelled` knows, without judgements."""
+    """Returns the query with the fields that `labelled` knows, without judgements."""
     known = {*QUERIES.names} - {"relevant"}
     extra = {name: value for name, value in query.extra.items() if name in known}
     return msgspec.structs.replace(query, generated=None, extra=extra)
@@ -116,7 +116,7 @@ def _run(
     for query, document, rank in zip(
         *(table[name].to_pylist() for name in ("query", "document", "rank")), strict=True
     ):
-        if not document.startswith(UNRESOLVED):  # a text that no document has
+        if not document.startswith(UNRESOLVED):  # a text that matches no document
             ranks.setdefault(query, {}).setdefault(document, rank)
     record = msgspec.structs.replace(system, version=about.version)
     return PooledRun(ranks, record, folder.record.queries.failed)

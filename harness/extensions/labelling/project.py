@@ -1,4 +1,4 @@
-"""A labelling project on disk: all of it is in one folder of readable files.
+"""A labelling project on disk: one folder of readable files.
 
 | file | what |
 |---|---|
@@ -7,10 +7,10 @@
 | pool.jsonl | the candidates (`Candidate`) |
 | annotations/NAME.jsonl | the annotations of the annotator NAME |
 | annotations/construction.jsonl | grades that follow from how a query was generated |
-| adjudications.jsonl | how conflicts were resolved, each line with its `adjudicator` |
+| adjudications.jsonl | resolutions of conflicts, each line with its `adjudicator` |
 
-An annotation log is appended to, one line an annotation, in one of five forms, each with "time";
-the last line about a thing counts, null withdraws it:
+An annotation log is append-only, with one line per annotation, in one of five forms, each with
+"time"; the last line for a key counts, null withdraws it:
 
     {"query": id, "document": id, "grade": 0 to 3 or null}
     {"query": id, "ability": "lookup", "multi-hop", "temporal", "knowledge-update" or null}
@@ -18,8 +18,8 @@ the last line about a thing counts, null withdraws it:
     {"query": id, "rejected": true or null}
     {"query": id, "document": id (optional), "note": text}
 
-A grade by construction counts until a person judges the document, too; until then the query is not
-finished. Candidates of a query with the same text are judged once, and get the same grade.
+A grade by construction counts until a person judges the document too; until then the query is
+unfinished. Candidates of a query with the same text are judged once, and get the same grade.
 """
 
 from __future__ import annotations
@@ -66,13 +66,13 @@ Split = Literal["test", "dev", "train"]
 
 
 class OpenRecord(Record):
-    """A record that keeps further fields of the user; a file has them among the known ones."""
+    """A record that keeps additional user fields in `extra`; files have them at the top level."""
 
     extra: dict[str, object] = msgspec.field(default_factory=dict)
 
 
 def encode_lines(records: Iterable[Record]) -> bytes:
-    """Encodes records as JSON Lines; `extra` fields of open ones are among the known ones."""
+    """Encodes records as JSON Lines, with the `extra` fields of open records at the top level."""
     lines = []
     for record in records:
         values = to_plain(record)
@@ -85,7 +85,7 @@ def encode_lines(records: Iterable[Record]) -> bytes:
 
 
 class PooledSystem(Record):
-    """A system of the pool: `name` is its key in `ranks`, the rest is what builds it again."""
+    """A system of the pool: `name` is its key in `ranks`, the other fields rebuild it."""
 
     name: str
     retriever: str
@@ -95,7 +95,7 @@ class PooledSystem(Record):
 
 
 class JudgedAnswers(Record):
-    """A folder of answers that are judged, with the sha256 of its answers.parquet."""
+    """A folder of answers to judge, with the sha256 of its answers.parquet."""
 
     folder: str
     system: str
@@ -103,7 +103,7 @@ class JudgedAnswers(Record):
 
 
 class SourceFile(Record):
-    """A file or folder that documents or queries were read from; `added` counts the new ones."""
+    """A source file or folder of documents or queries; `added` counts the new ones."""
 
     role: Literal["documents", "queries"]
     file: str
@@ -132,8 +132,8 @@ class LabelSettings(Record):
     """label.json.
 
     `depth` is that of the pool, `overlap` the share of the queries that every annotator judges.
-    `answers` are set where answers are judged, which are then the documents. `relevance_level` is 1
-    in a file without it: answers, and projects made when that was the default.
+    `answers` is set in a project of answers, which are its documents. `relevance_level` is 1
+    in a file without it: answers, and projects created when that was the default.
     """
 
     version: Literal[1]
@@ -163,7 +163,7 @@ class LabelDocument(OpenRecord):
 
     @property
     def haystacks(self) -> list[str]:
-        """Names of the haystacks that contain the document; none where it names none."""
+        """Names of the haystacks that contain the document; empty if it names none."""
         if not self.haystack:
             return []
         return [self.haystack] if isinstance(self.haystack, str) else list(self.haystack)
@@ -175,13 +175,13 @@ class LabelDocument(OpenRecord):
 
     @property
     def key(self) -> str:
-        """What identifies the document among all: ids are unique in a haystack alone."""
+        """Identifies the document among all documents; ids are unique only in a haystack."""
         return f"{self.haystacks[0]}/{self.id}" if self.haystack else self.id
 
     def text_key(self, haystack: str | None) -> tuple[object, ...]:
-        """What documents that are copies of each other have in common, in a haystack.
+        """Returns a key that copies of a document in a haystack have in common.
 
-        A turn of a session has no copies: what it says depends on the turns around it.
+        A turn of a session has no copies, since its meaning depends on the turns around it.
         """
         if self.session:
             return (self.id,)
@@ -192,13 +192,13 @@ class LabelDocument(OpenRecord):
 
 @lru_cache(maxsize=50_000)
 def _digest(text: str) -> bytes:
-    """Returns a hash of a text with its spaces made equal."""
+    """Returns a hash of a text with normalised white space."""
     return blake2b(" ".join(text.split()).encode("utf-8", "surrogatepass")).digest()
 
 
 class QueryOrigin(Record):
-    """How a query was generated, and from which documents; its first `text`, and by whom it was
-    reworded, where a person did."""
+    """How a query was generated, and from which documents; if it was reworded, its original `text`
+    and the annotator who did it."""
 
     method: Literal["template", "model"]
     documents: list[str] = msgspec.field(default_factory=list)
@@ -225,16 +225,15 @@ class LabelQuery(OpenRecord):
 ProposalReason = Literal["construction", "same text", "near-duplicate", "topic", "field", "words"]
 """Why a candidate that no system returned is in the pool, in order of precedence.
 
-The query was made from it; it has the text of another candidate; it has most of the text of the
-query's document; it fits the query's template; it has as much of the query's words as its document.
-Only older projects have a topic.
-"""
+The query was generated from it; it has the text of another candidate; it has most of the text of
+the query's document; it fits the query's template; it has as many of the query's words as its
+document. Only older projects have a topic."""
 
 
 class Candidate(Record):
-    """A document to be judged for a query; `ranks`: its rank, from 1, in each pooled system.
+    """A document to judge for a query; `ranks`: its rank, from 1, in each pooled system.
 
-    `proposal`: why a candidate of a generated query is there.
+    `proposal`: why a candidate of a generated query is in the pool.
     """
 
     query: str
@@ -244,7 +243,7 @@ class Candidate(Record):
 
 
 CONSTRUCTION: Literal["construction"] = "construction"
-"""The name of the log of grades by construction; no annotator can have it."""
+"""The name of the log of grades by construction; annotators cannot use it."""
 
 REMEDY = "correct it by hand, or get the folder again from a good copy"
 
@@ -272,7 +271,7 @@ class Project:
 
     @classmethod
     def read(cls, folder: Path) -> Project:
-        """Raises UsageError for a folder that is not a project, or has a damaged file."""
+        """Reads a project. Raises UsageError for a folder without one, or with a damaged file."""
         if not (folder / "label.json").is_file():
             raise UsageError(
                 f"{folder}: not a labelling project (it has no label.json); create one with "
@@ -286,9 +285,9 @@ class Project:
         return cls(folder, settings, documents, queries, pool)
 
     def write(self) -> None:
-        """Writes the four files, each atomically; annotations are not touched.
+        """Writes the four files, each atomically; annotations are not changed.
 
-        The order is such that a crash between two leaves a project that can be read.
+        The order keeps the project readable if a crash occurs between two files.
         """
         files: Sequence[tuple[str, Sequence[Record]]] = (
             ("documents", self.documents),
@@ -301,7 +300,7 @@ class Project:
 
     @property
     def scale(self) -> Scale:
-        """What is judged: documents or answers."""
+        """The scale of grades: of documents or of answers."""
         return ANSWERS if self.settings.answers else DOCUMENTS
 
     @property
@@ -324,7 +323,7 @@ class Project:
 
     @cached_property
     def judged_as(self) -> dict[Pair, str]:
-        """The candidate that each one is judged as: the first in the pool with the same text."""
+        """The candidate judged in place of each one: the first in the pool with the same text."""
         first: dict[tuple[object, ...], str] = {}
         return {
             (one.query, one.document): first.setdefault(
@@ -345,7 +344,7 @@ class Project:
         """Returns the pool with all other documents that have the text of a candidate."""
         found = {(one.query, one.document): one for one in self.pool}
         keys = [(self.query[q].haystack or None, *self._text_key(q, pooled)) for q, pooled in found]
-        # Of pooled texts alone: a document has a key in each of its haystacks.
+        # Only keys of pooled texts, since a document has a key in each of its haystacks.
         copies: dict[tuple[object, ...], list[str]] = {key: [] for key in keys}
         for document in self.documents:
             for haystack in (None, *document.haystacks):
@@ -361,7 +360,7 @@ class Project:
         return self.document(query, document).text_key(self.query[query].haystack or None)
 
     def document(self, query: str, document: str) -> LabelDocument:
-        """Returns the document of this id in the query's haystack. Raises KeyError."""
+        """Returns the document with this id in the query's haystack. Raises KeyError."""
         haystack = self.query[query].haystack
         same_id = self._by_id[document]
         if haystack is None or len(same_id) == 1:
@@ -369,13 +368,13 @@ class Project:
         return next(one for one in same_id if haystack in one.haystacks)
 
     def given_ability(self, query: str) -> Ability | None:
-        """Returns the ability that the query file gives; abstention is not one to choose."""
+        """Returns the ability in the query file; None for abstention, which cannot be chosen."""
         ability = self.query[query].ability
         return None if ability == Ability.ABSTENTION else ability
 
     def session(self, document: LabelDocument) -> list[LabelDocument]:
-        """Returns all documents of a document's session: by time where all have a numeric one, else
-        in the order of the file."""
+        """Returns all documents of a document's session, by time if all have a numeric one, else in
+        file order."""
         key = _session_key(document)
         return [document] if key is None else self._sessions[key]
 
@@ -410,18 +409,18 @@ class Project:
         return {name: self.annotation_log(name).current for name in self.annotators()}
 
     def annotators(self) -> list[str]:
-        """Returns the sorted names of those who annotated something, without construction."""
+        """Returns the sorted names of the annotators, without construction."""
         found = (path.stem for path in (self.folder / "annotations").glob("*.jsonl"))
         return sorted(name for name in found if name != CONSTRUCTION and _NAME.fullmatch(name))
 
 
 def _session_key(document: LabelDocument) -> _SessionKey | None:
-    """What documents of one session have in common; None for a document without a session."""
+    """Returns a key that the documents of a session share; None without a session."""
     return (tuple(document.haystacks), document.session) if document.session else None
 
 
 def annotator_name(name: str) -> str:
-    """Returns the name. Raises UsageError for one that an annotator cannot have."""
+    """Returns the name. Raises UsageError for an invalid one."""
     if not _NAME.fullmatch(name) or name == CONSTRUCTION:
         raise UsageError(
             f"--annotator {name!r}: a name is letters, digits, dots, hyphens and underscores, and "
@@ -434,7 +433,7 @@ R = TypeVar("R", bound=Record)
 
 
 def read_lines(path: Path, kind: type[R]) -> list[R]:
-    """Reads a JSON Lines file. Raises UsageError, naming the line, for a damaged one."""
+    """Reads a JSON Lines file. Raises UsageError, with the line number, for a damaged line."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -447,7 +446,7 @@ def read_lines(path: Path, kind: type[R]) -> list[R]:
 
 
 def _decode_line(line: bytes, kind: type[R], where: str) -> R:
-    """Decodes a line; fields that an open record does not know go to its `extra`."""
+    """Decodes a line; unknown fields of an open record are stored in its `extra`."""
     if not issubclass(kind, OpenRecord):
         return decode(line, kind, where, REMEDY)
     values = decode(line, dict[str, object], where, REMEDY)

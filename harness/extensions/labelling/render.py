@@ -1,4 +1,4 @@
-"""The status of a project, and the README of an exported dataset, as text."""
+"""Formats the status of a project, and the README of an exported dataset, as text."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NONE = "-"
 
 
 def render_status(found: StatusReport) -> str:
-    """Returns what `harness label status` prints."""
+    """Formats the output of `harness label status`."""
     parts = [_head(found), _annotators(found), _agreement(found), _conflicts(found)]
     if found.target == "document":
         parts += [_progress(found), _scores(found)]
@@ -222,7 +222,7 @@ def count_lines(counts: ExportCounts, names: Iterable[str] = _COUNTS) -> list[st
 
 
 def split_option(splits: dict[str, int] | None) -> str:
-    """Returns the option that `harness run` needs for a dataset without the split test."""
+    """Returns the `--split` option of `harness run` for a dataset without the split test."""
     return f" --split {next(iter(splits))}" if splits and "test" not in splits else ""
 
 
@@ -274,7 +274,7 @@ def _list(lines: Iterable[str]) -> str:
 
 
 def render_generated(found: GenerateReport) -> str:
-    """Returns what was generated, proposed and excluded, and what it cost."""
+    """Formats what was generated, proposed and excluded, and the cost."""
     before = found.queries - found.new_queries
     new = f", {found.new_queries} of them new" if before else ""
     parts = ", ".join(f"{name} {n}" for name, n in found.leakage.splits.queries.items())
@@ -317,7 +317,7 @@ def _usage(usage: EndpointUsage) -> Iterator[str]:
 
 
 def render_checks(leakage: LeakageReport) -> str:
-    """Returns the checks as a table, with examples."""
+    """Formats the checks as a table, with examples."""
     n = leakage.leaks
     result = (
         f"{n} leak{'' if n == 1 else 's'} found: quotes, answers, splits and public texts above"

@@ -1,4 +1,4 @@
-"""Records of what `harness label` prints as JSON and writes to an exported dataset."""
+"""Records of the JSON output of `harness label`, and of files in an exported dataset."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from harness.records.answers import ClientUsage
 class AgreementMeasure(Record):
     """A measure of agreement on a variable (`grades`, `relevant or not`, ...) between annotators.
 
-    What is not measurable is null; intervals are of 95%. `n` counts what two or more of them
-    judged, over `queries`.
+    Values that are not measurable are null; intervals are 95% intervals. `n` counts what two or
+    more annotators judged, over `queries`.
     """
 
     variable: str
@@ -61,7 +61,7 @@ class AnswersReport(Output, tag="harness.label-answers/1"):
 
 
 class PageAddress(Output, tag="harness.label-open/1"):
-    """Output of `harness label open` and `adjudicate`: where the page is served."""
+    """Output of `harness label open` and `adjudicate`: the address of the page."""
 
     address: str
     annotator: str
@@ -100,7 +100,7 @@ class AnnotatorStatus(Record):
 
 
 class ConflictStatus(Record):
-    """Open conflicts by kind and those on grades, and the number of resolved ones."""
+    """Open conflicts by kind, those on grades, and the number of resolved ones."""
 
     open: dict[str, int]
     resolved: int
@@ -108,7 +108,7 @@ class ConflictStatus(Record):
 
 
 class ProgressCounts(Record):
-    """Queries by state; `unanswerable_unconfirmed` are given as such and unjudged."""
+    """Queries by state; `unanswerable_unconfirmed` are unanswerable only by the query file."""
 
     scorable: int
     without_relevant: int
@@ -121,8 +121,8 @@ class ProgressCounts(Record):
 class SystemStatus(Record):
     """Score of a pooled system so far, over `clusters` (haystacks if clustered, else queries).
 
-    `judged` is the mean share of its top documents that are judged, over all queries that it
-    answered; `required` clusters reach the target half-width, null where the spread is unknown.
+    `judged` is the mean share of judged documents among its top documents, over all queries that it
+    answered; `required` clusters reach the target half-width, null if the spread is unknown.
     """
 
     system: str
@@ -148,9 +148,9 @@ class ScoreStatus(Record):
 
 
 class StatusReport(Output, tag="harness.label-status/1"):
-    """Output of `harness label status`; `scores` is null where no system is pooled.
+    """Output of `harness label status`; `scores` is null if no system is pooled.
 
-    `unreviewed` counts generated queries whose document no person has judged. Open conflicts on
+    `unreviewed` counts generated queries with a document that no person judged. Open conflicts on
     grades count as the lower grade in the scores.
     """
 
@@ -205,10 +205,10 @@ class ConflictSummary(Record):
 class ExportCounts(Record):
     """Counts of an exported dataset.
 
-    `unreviewed`: generated queries whose document no person judged, and whose grade is by
+    `unreviewed`: generated queries with a document that no person judged and a grade by
     construction; `lowered_to_0`: relevant grades of unanswerable queries; `unfinished`: exported
-    all the same; `excluded`: unfinished queries that were not; `rejected`: excluded, too.
-    """
+    unfinished queries; `excluded`: unfinished queries that were not exported; `rejected`: also
+    excluded."""
 
     documents: int
     queries: int
@@ -228,7 +228,7 @@ class ExportCounts(Record):
 
 
 class ExportManifest(Record):
-    """labelling.json: how an exported dataset was made."""
+    """labelling.json: how an exported dataset was created."""
 
     exported_at: str
     harness: str
@@ -256,7 +256,7 @@ class ExportReport(Output, tag="harness.label-export/1"):
 
 
 class Quotation(Record):
-    """A query that quotes its document, with the words that they share in a row."""
+    """A query that quotes its document, with the consecutive words that they share."""
 
     query: str
     text: str
@@ -267,8 +267,8 @@ class Quotation(Record):
 class QuoteCheck(Record):
     """Queries that quote a relevant document, of `n` with one; `min_run` words make a quotation.
 
-    `with_answer` queries, of `with_answer_n` with an answer, have its words. `shared_words` is the
-    mean share of a query's words that its document has, by rarity, over `shared_words_n` queries.
+    `with_answer` queries, of `with_answer_n` with an answer, contain its words. `shared_words` is
+    the mean share of a query's words, by rarity, in its document, over `shared_words_n` queries.
     """
 
     n: int
@@ -290,7 +290,7 @@ class SplitFinding(Record):
 
 
 class SplitCheck(Record):
-    """What two splits have in common: documents, equal texts, and queries that ask the same.
+    """Overlap of two splits: documents, equal texts, and queries that ask the same.
 
     `queries` counts those of each split.
     """
@@ -302,7 +302,7 @@ class SplitCheck(Record):
 
 
 class BenchmarkOverlap(Record):
-    """How many documents and queries of a set a public benchmark has too."""
+    """Number of documents and queries of a set that are also in a public benchmark."""
 
     dataset: str
     dataset_documents: int
@@ -314,7 +314,7 @@ class BenchmarkOverlap(Record):
 
 
 class LeakageReport(Record):
-    """leakage.json: what the three checks found; `leaks` counts the findings that are leaks."""
+    """leakage.json: the findings of the three checks; `leaks` counts those that are leaks."""
 
     quotes: QuoteCheck
     splits: SplitCheck
@@ -326,7 +326,7 @@ class LeakageReport(Record):
 
 
 class EndpointUsage(ClientUsage):
-    """What a language model was asked, and what that cost."""
+    """Calls to a language model, and their cost."""
 
     endpoint: str
     model: str

@@ -1,12 +1,12 @@
-"""What one person judges, in which order, and what a judgement does.
+"""Judging sessions: items, their order, and the effect of an annotation.
 
-Everything that counts is on the disk: a new session continues where the last one ended.
+All state is on disk: a new session continues where the last one ended.
 
-Queries have one random order for everybody, so that those judged when an annotator stops are a
-random sample of all. Everybody judges the first ones, a share of all (`overlap`); each other query
-belongs to the annotator who judges it first. The candidates of a query have a random order for each
+Queries have one random order for all annotators, so those judged when an annotator stops are a
+random sample. All annotators judge the first ones, a share of all (`overlap`); each other query
+belongs to the annotator who judges it first. The candidates of a query have a random order per
 annotator, independent of systems and ranks. All orders follow from the project's seed and the ids:
-they stay the same from day to day, and what is added later is placed in between.
+they do not change from day to day, and later additions are inserted in between.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ Mode = Literal["annotate", "adjudicate"]
 
 
 class Item(Record):
-    """What is judged at once: a document for a query, or a query that has no candidate.
+    """A unit of judging: a document for a query, or a query that has no candidate.
 
-    In adjudication `kind` says which of its annotations are in conflict.
+    In adjudication `kind` is the kind of annotation in conflict.
     """
 
     query: str
@@ -83,14 +83,14 @@ class ItemView(Record):
     next_open: Item
     can_undo: bool
     choices: list[Kind]
-    # Annotation alone:
+    # Only in annotation:
     queries: int = 0
     candidates: list[dict[str, object]] = msgspec.field(default_factory=list)
     position: int = 0
     note: str = ""
     warning: str = ""
     can_reword: bool = False
-    # Adjudication alone:
+    # Only in adjudication:
     votes: list[dict[str, object]] = msgspec.field(default_factory=list)
     evidence: list[dict[str, object]] = msgspec.field(default_factory=list)
     notes: list[dict[str, str]] = msgspec.field(default_factory=list)
@@ -109,7 +109,7 @@ class SessionId(Record):
 
 class JudgeRequest(Record):
     """An annotation, `undo`, or a `reworded` text of the item's query; `text` is the one that was
-    shown. `advance` asks for the next open item in reply."""
+    shown. `advance` requests the next open item in reply."""
 
     session: SessionId
     item: Item | None = None
@@ -140,10 +140,10 @@ def worklist(
 ) -> list[Item]:
     """Returns all items of `annotator` in order, given their `own` annotations and the `others`'.
 
-    It excludes copies, which are judged with the candidate that has their text, queries outside the
-    shared ones that another annotator has begun and this one has not, queries that another one
-    rejected, and questions to which every answer failed. What construction graded is judged like
-    any other.
+    Excluded are copies, which are judged as the candidate with the same text, queries outside the
+    shared ones that another annotator has started and this one has not, queries that another
+    annotator rejected, and questions with failed answers only. Items graded by construction are
+    judged like any other.
     """
     seed = project.settings.seed
     shared, others = shared_queries(project), list(others)
@@ -185,7 +185,7 @@ def _sort_key(seed: int, *names: str) -> bytes:
 
 
 class JudgingSession(ABC):
-    """The work of one person on one project, as the page shows it. Not thread-safe: hold a lock."""
+    """The work of one person on one project, for the page. Not thread-safe: hold a lock."""
 
     mode: Mode
     items: Sequence[Item]
@@ -204,7 +204,7 @@ class JudgingSession(ABC):
 
     @abstractmethod
     def refresh(self) -> None:
-        """Reads what others wrote."""
+        """Reads changes by other processes."""
 
     @abstractmethod
     def is_done(self, item: Item) -> bool:
@@ -212,7 +212,7 @@ class JudgingSession(ABC):
 
     @abstractmethod
     def check(self, line: Annotation) -> None:
-        """Raises UsageError for an annotation of nothing that is judged here."""
+        """Raises UsageError for an annotation of an item that is not judged here."""
 
     def item_of(self, line: Annotation) -> Item:
         """Returns the item that an annotation is about."""
@@ -236,26 +236,26 @@ class JudgingSession(ABC):
         return item in self._index
 
     def current_item(self) -> Item | None:
-        """Returns the item to continue at; None where there is none any more."""
+        """Returns the item to continue at; None if there are no items."""
         return self.next_open(None)
 
     def next_open(self, item: Item | None) -> Item | None:
-        """Returns the first open item after `item`, else before it; `item` where all are done."""
+        """Returns the first open item after `item`, else before it; `item` if all are done."""
         at = -1 if item is None else self._index[item]
         others = (*self.items[at + 1 :], *self.items[: at + 1])
         left = (one for one in others if not self.is_done(one))
         return next(left, item or (self.items[-1] if self.items else None))
 
     def annotate(self, line: Annotation) -> None:
-        """Writes an annotation to the disk. Raises UsageError for one that cannot be made here, and
-        OSError where the disk refuses it; then it does not count."""
+        """Writes an annotation to disk. Raises UsageError for an invalid annotation, and OSError
+        if it cannot be written; then it does not count."""
         self.check(line)
         self._log.refresh()
-        if not self.annotations.contains(line):  # a page without an answer sends its line again
+        if not self.annotations.contains(line):  # a page without a reply sends its line again
             self.write(line)
 
     def undo(self, item: Item | None = None) -> Item | None:
-        """Reverts the newest annotation; returns its item, None where there is nothing to revert.
+        """Reverts the newest annotation; returns its item, None if there is nothing to revert.
 
         An annotation of a whole query is reverted at `item`, if that belongs to the query.
         """
@@ -273,7 +273,7 @@ class JudgingSession(ABC):
         return next((one for one in self.items if one.query == line.query), None)
 
     def view(self, item: Item) -> ItemView:
-        """Returns what every session shows of an item."""
+        """Returns the part of an item's view that all sessions share."""
         project, own, query = self.project, self.annotations, self.project.query[item.query]
         at, document = self._index[item], item.document
         of_document = None if document is None else project.document(item.query, document)
@@ -301,12 +301,12 @@ class JudgingSession(ABC):
 
 
 class AnnotationSession(JudgingSession):
-    """The work of one annotator on one project; nothing of systems, ranks and others is shown."""
+    """The work of one annotator on one project, without systems, ranks and other annotators."""
 
     mode: Mode = "annotate"
 
     def __init__(self, folder: Path, annotator: str) -> None:
-        """Raises UsageError for a folder that is not a project, an invalid name, and where there is
+        """Raises UsageError for a folder that is not a project, an invalid name, and if there is
         nothing to judge."""
         super().__init__(folder, annotator)
         self._stamp = self._pool_stamp()
@@ -321,7 +321,7 @@ class AnnotationSession(JudgingSession):
         return self.project.annotation_log(self.annotator)
 
     def refresh(self) -> None:
-        """Reads what others wrote: another tab, another annotator, `label start`."""
+        """Reads changes by another tab, another annotator, or `label start`."""
         stamp = self._pool_stamp()
         if stamp != self._stamp:
             self.project, self._stamp = Project.read(self.folder), stamp
@@ -373,11 +373,11 @@ class AnnotationSession(JudgingSession):
         )
 
     def reword(self, query: str, text: str) -> None:
-        """Gives a generated query another text, for all annotators.
+        """Gives a generated query a new text, for all annotators.
 
-        Raises UsageError where what is known of the query is about the text it had: systems were
-        pooled with it, or somebody judged it. And for an empty text, a leak, the text of another
-        query, or a query of the user's. leakage.json, which is of the old text, is removed.
+        Raises UsageError if the old text has been used (a system was pooled with it, or an
+        annotator judged it), for an empty text, a leak, the text of another query, or a query that
+        was not generated. Removes leakage.json, which describes the old text.
         """
         from harness.extensions.labelling.generate import leakage
         from harness.extensions.labelling.start import exclusive
@@ -402,7 +402,7 @@ class AnnotationSession(JudgingSession):
         self.refresh()
 
     def _wording_is_fixed(self, query: str, annotators: Iterable[Annotations]) -> str:
-        """Returns why a query cannot be reworded; empty where it can be."""
+        """Returns the reason why a query cannot be reworded; empty if it can."""
         if self.project.query[query].generated is None:
             return "it was not generated"
         if any(one.ranks for one in self.project.candidates[query]):
@@ -418,7 +418,7 @@ class AnnotationSession(JudgingSession):
         return rest if item.document is None else ["grade", *rest]
 
     def _warning(self, query: str) -> str:
-        """Returns a warning where a query is marked as unanswerable but has evidence."""
+        """Returns a warning if a query is marked as unanswerable but has evidence."""
         least = self.project.settings.relevance_level
         grades = [
             self.annotations.grades.get((query, one.document), 0)

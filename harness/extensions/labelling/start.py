@@ -1,4 +1,4 @@
-"""Creates a labelling project, or adds to one: queries, documents, systems, a deeper pool.
+"""Creates or extends a labelling project: queries, documents, systems, a deeper pool.
 
 Nothing is ever removed: annotations stay, and a candidate that no system returns any more stays in
 the pool.
@@ -29,14 +29,14 @@ from harness.extensions.labelling.project import (
 from harness.extensions.labelling.reports import Added
 
 DEPTH = 10
-"""Depth of the pool, where none is given."""
+"""Default depth of the pool."""
 
 _LOCK = ".start.lock"
 
 
 @dataclass(frozen=True)
 class StartOptions:
-    """Options of `start`; those that are None are as in the project, or the defaults."""
+    """Options of `start`; None means the project's value, or the default."""
 
     depth: int | None = None
     seed: int | None = None
@@ -44,7 +44,7 @@ class StartOptions:
     relevance_level: int | None = None
 
     def check(self, old: Project, *, new: bool) -> None:
-        """Raises UsageError for a value that cannot be, and one that contradicts the project."""
+        """Raises UsageError for an invalid value, and one that contradicts the project."""
         folder, settings = old.folder, old.settings
         if self.relevance_level not in (None, *GRADES[1:]):
             raise UsageError(f"--relevance-level is a grade, 1, 2 or 3, not {self.relevance_level}")
@@ -70,7 +70,7 @@ class StartOptions:
 
 @dataclass
 class ProjectUpdate:
-    """A project, what was added to it, and warnings."""
+    """A project, the counts of additions, and warnings."""
 
     project: Project
     new: bool
@@ -89,10 +89,10 @@ def start(
 ) -> ProjectUpdate:
     """Pools the top documents of the systems for the queries into the project `folder`.
 
-    In a folder that has a project it continues: the project's own systems and depth hold where none
-    are given, and what is new is added; all systems are run again, so that their ranks are over the
-    same documents. Raises UsageError for what cannot be read, for a document or query that has
-    another text than in the project, for options that contradict it, and what a run raises.
+    An existing project continues: its own systems and depth are used if none are given, and what is
+    new is added. All systems are run again, so that their ranks are over the same documents. Raises
+    UsageError for invalid input, for a document or query with another text than in the project, for
+    options that contradict it, and the errors of a run.
     """
     options = options or StartOptions()
     options.check(Project.new(folder), new=True)
@@ -151,8 +151,8 @@ def start(
 def exclusive(folder: Path) -> Iterator[None]:
     """Creates the folder and locks it against other calls that create or extend the project.
 
-    Raises UsageError for a file, a folder with other files, and while another process has the lock.
-    The lock marks a project that was not written to its end.
+    Raises UsageError for a file, a folder with other files, and if another process has the lock.
+    The lock file marks a project that was not completely written.
     """
     from filelock import FileLock, Timeout
 
@@ -221,7 +221,7 @@ def _warn_of_pool(project: Project, systems: Sequence[str], update: ProjectUpdat
 def merged_pool(
     old: Sequence[Candidate], pooled: Sequence[PooledRun], queries: Sequence[str]
 ) -> list[Candidate]:
-    """Returns the union of the old pool and what the systems returned, by query.
+    """Returns the union of the old pool and the results of the systems, by query.
 
     Ranks are the new ones; a candidate that no system returns any more has none.
     """
@@ -247,7 +247,7 @@ def merged_pool(
 def _read_inputs(
     old: Project, documents: Path, queries: Path, update: ProjectUpdate
 ) -> tuple[list[LabelDocument], list[LabelQuery]]:
-    """Returns the project's documents and queries with those of the files added."""
+    """Returns the project's documents and queries, extended by those of the files."""
     found, empty = read_documents(documents)
     if empty:
         update.warnings.append(f"empty documents: {len(empty)}, first {empty[0]!r}")
@@ -266,7 +266,7 @@ R = TypeVar("R", LabelDocument, LabelQuery)
 def merged_documents(
     old: Sequence[LabelDocument], given: Sequence[LabelDocument], path: Path
 ) -> list[LabelDocument]:
-    """Adds the documents of a path to the old ones. Raises UsageError as `_merged`."""
+    """Adds the documents of a path to the old ones. Raises UsageError like `_merged`."""
     return _merged(old, given, lambda one: (one.id, *one.haystacks), f"{path}: the document")
 
 
@@ -275,8 +275,8 @@ def _merged(
 ) -> list[R]:
     """Adds the given records to the old ones.
 
-    Raises UsageError where an old one has another text, title or haystack now: its annotations
-    would be about something else. Other fields are those that were given last.
+    Raises UsageError if the text, title or haystack of an old record has changed: its annotations
+    would no longer apply. Other fields take the newest value.
     """
     merged = {key(record): record for record in old}
     for record in given:
@@ -295,9 +295,9 @@ def _merged(
 def _with_ids(
     given: Sequence[LabelQuery], old: Sequence[LabelQuery]
 ) -> tuple[list[LabelQuery], int]:
-    """Gives ids to queries without one; returns them and the number of duplicate texts.
+    """Assigns ids to queries without one; returns them and the number of duplicate texts.
 
-    The same text keeps the id that it has in the project; others get the next free `q1`, `q2`.
+    A text keeps the id that it has in the project; others get the next free `q1`, `q2`.
     """
     of_text = {query.text: query.id for query in old}
     taken = {query.id for query in (*old, *given) if query.id}

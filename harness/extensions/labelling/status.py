@@ -1,4 +1,4 @@
-"""Status of a project: who judged what, agreement, conflicts, and scores so far."""
+"""Status of a project: progress, agreement, conflicts, and scores so far."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from harness.stats.intervals import cluster_intervals
 from harness.stats.power import clusters_for_half_width
 
 HALF_WIDTH = 0.05
-"""The wanted half-width of intervals, where none is given."""
+"""Default target half-width of intervals."""
 
 Matrix = npt.NDArray[np.float64]
 K = TypeVar("K", str, Pair)
@@ -46,10 +46,10 @@ K = TypeVar("K", str, Pair)
 def status(
     folder: Path, *, half_width: float = HALF_WIDTH, metric: str | None = None
 ) -> StatusReport:
-    """Reports what `harness label status` prints; what is not known is None.
+    """Reports the data of `harness label status`; unknown values are None.
 
-    `metric` is ndcg@10, or at the depth of the pool where that is less. Raises UsageError for a
-    folder that is not a project, an unknown metric, and one that looks deeper than the pool.
+    `metric` defaults to ndcg@10, or to the depth of the pool if that is less. Raises UsageError for
+    a folder that is not a project, an unknown metric, and a metric deeper than the pool.
     """
     project = Project.read(folder)
     settings = project.settings
@@ -95,7 +95,7 @@ def status(
 
 
 def _next_command(project: Project, people: Sequence[AnnotatorStatus], merged: Consensus) -> str:
-    """Returns the command for what is left: to judge, else to resolve, else to use."""
+    """Returns the next command: to judge, else to adjudicate, else to use the annotations."""
     working = next((one.name for one in people if one.remaining), None)
     if working or not people:
         return f"harness label open {project.folder} --annotator {working or 'NAME'}"
@@ -146,9 +146,9 @@ def _conflict_kind(conflict: Conflict) -> str:
 def measures(project: Project, annotators: Mapping[str, Annotations]) -> list[AgreementMeasure]:
     """Measures agreement on grades, on relevance, on unanswerable queries, and on abilities.
 
-    Alpha of all annotators; of each two quadratic-weighted kappa on grades, and plain kappa on
-    relevance. Intervals are over queries. Who graded all documents of a query without
-    marking it counts as saying that it is answerable. Empty where fewer than two have judged.
+    Alpha for all annotators; for each pair quadratic-weighted kappa on grades, and plain kappa on
+    relevance. Intervals are over queries. An annotator who graded all documents of a query
+    without marking it counts it as answerable. Empty for fewer than two annotators.
     """
     names = sorted(annotators)
     if len(names) < 2:
@@ -181,7 +181,7 @@ def measures(project: Project, annotators: Mapping[str, Annotations]) -> list[Ag
 def _kappas(
     variable: str, weights: str, names: Sequence[str], values: Matrix, queries: Sequence[str]
 ) -> list[AgreementMeasure]:
-    """Returns kappa of each two annotators."""
+    """Returns kappa for each pair of annotators."""
     name = "kappa" if weights == "none" else f"kappa, {weights}"
     return [
         _measure(
@@ -215,14 +215,14 @@ def _measure(
 
 
 def _matrix(values: Sequence[Mapping[K, int]]) -> tuple[Matrix, list[K]]:
-    """Returns values of shape (annotators, keys), NaN where one has no value, and the keys."""
+    """Returns values of shape (annotators, keys), NaN for a missing value, and the keys."""
     keys = sorted({key for one in values for key in one})
     rows = [[float(one.get(key, np.nan)) for key in keys] for one in values]
     return np.array(rows, np.float64).reshape(len(values), len(keys)), keys
 
 
 def _marks(project: Project, own: Annotations) -> dict[str, int]:
-    """Returns whether each query is unanswerable, of those that an annotator has finished."""
+    """Returns whether each query is unanswerable, for queries that an annotator has finished."""
     asked = project.to_judge.items()
     done = {q: 0 for q, ids in asked if ids and all((q, id_) in own.grades for id_ in ids)}
     return {**done, **own.unanswerable}
@@ -233,11 +233,11 @@ def _marks(project: Project, own: Annotations) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class JudgingProgress:
-    """Queries by their state, in the order of the project.
+    """Queries by state, in the order of the project.
 
     `scorable`: a person judged every candidate and one is relevant; `without_relevant`: the same
-    and none is relevant; `unanswerable`; `rejected`; `unfinished`: something is not judged by a
-    person, or in conflict.
+    and none is relevant; `unanswerable`; `rejected`; `unfinished`: an annotation by a person is
+    missing, or in conflict.
     """
 
     scorable: list[str] = field(default_factory=list)
@@ -248,7 +248,7 @@ class JudgingProgress:
 
 
 def judging_progress(project: Project, agreed: Consensus) -> JudgingProgress:
-    """Sorts the queries by how far they are judged."""
+    """Groups the queries by the state of their judging."""
     found = JudgingProgress()
     undecided = {conflict.query for conflict in agreed.open if conflict.kind == "unanswerable"}
     judged = agreed.grades.keys() - agreed.unreviewed
@@ -273,10 +273,10 @@ def judging_progress(project: Project, agreed: Consensus) -> JudgingProgress:
 def scores(
     project: Project, agreed: Consensus, queries: Sequence[str], metric: Metric, half_width: float
 ) -> ScoreStatus:
-    """Scores the systems on the scorable queries, with 95% intervals, clustered by haystack where
+    """Scores the systems on the scorable queries, with 95% intervals, clustered by haystack if
     queries share one.
 
-    Raises UsageError for a metric that looks deeper than the pool, and for a half-width that is not
+    Raises UsageError for a metric that is deeper than the pool, and for a half-width that is not
     between 0 and 1.
     """
     if not 0 < half_width < 1:
@@ -313,7 +313,7 @@ def scores(
 
 
 def _system(name: str, units: Clusters, judged: float | None, half_width: float) -> SystemStatus:
-    # A single query shows no spread.
+    # A single query has no spread.
     n = int(units.present.sum())
     (interval,) = cluster_intervals(units, bounds=(0, 1) if n >= 2 else None)
     g = int(units.present[:, 0].sum())
@@ -343,7 +343,7 @@ def _number(value: float) -> float | None:
 
 
 def exported_grades(project: Project, agreed: Consensus, query: str) -> dict[str, int]:
-    """Returns the grades as they are exported: 0 below the relevance level."""
+    """Returns the grades for export: 0 below the relevance level."""
     least = project.settings.relevance_level
     documents = [candidate.document for candidate in project.candidates[query]]
     known = {d: agreed.grades[query, d] for d in documents if (query, d) in agreed.grades}

@@ -1,4 +1,4 @@
-"""What is shown of documents and queries; nothing of systems and ranks."""
+"""Views of documents and queries for annotators; nothing of systems and ranks."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from harness.io.records import Record
 from harness.schema import as_datetime
 
 CONTEXT_TURNS = 2
-"""How many turns are shown before and after the one that is judged."""
+"""Number of turns that are shown before and after the judged one."""
 
 
 class DocumentView(Record):
-    """What is shown of a document."""
+    """The fields of a document that are shown."""
 
     text: str
     title: str | None = None
@@ -28,7 +28,7 @@ class TurnContext(Record):
 
 
 def document_view(document: LabelDocument) -> DocumentView:
-    """Returns what is shown of a document."""
+    """Returns the view of a document."""
     return DocumentView(
         text=document.text,
         title=document.title or None,
@@ -39,9 +39,9 @@ def document_view(document: LabelDocument) -> DocumentView:
 
 
 def context(project: Project, query: str, document: str | None) -> TurnContext:
-    """Returns the turns around a document in its session; empty where it names no session.
+    """Returns the turns around a document in its session; empty for a document without a session.
 
-    It does not mark which of them are candidates or were judged.
+    It does not show which of them are candidates or were judged.
     """
     if document is None:
         return TurnContext(before=[], after=[])
@@ -52,7 +52,7 @@ def context(project: Project, query: str, document: str | None) -> TurnContext:
 
 
 def reference(project: Project, query: str) -> str | None:
-    """Returns the reference that answers are compared with; of documents, the generated answer."""
+    """Returns the reference for judging answers; for documents, the generated answer."""
     one = project.query[query]
     if project.scale.target == "document":
         return " / ".join(one.answers) if one.generated and one.answers else None
@@ -60,7 +60,7 @@ def reference(project: Project, query: str) -> str | None:
 
 
 def format_time(value: int | str | None) -> str | None:
-    """Formats seconds since 1970 as date and time; a text stays as it is."""
+    """Formats seconds since 1970 as date and time; returns a text almost unchanged."""
     if value is None or value == "":
         return None
     if isinstance(value, int):

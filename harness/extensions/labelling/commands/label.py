@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from harness.extensions.labelling.start import ProjectUpdate
 
 PORT = 8766
-_PORTS = 20  # ports to try after it, where none was named
+_PORTS = 20  # ports to try if none is given
 _PARAMETERS = re.compile(r":(?=[A-Za-z_]\w*=)")
 _NEXT = re.compile(r",(?=[A-Za-z_]\w*=)")
 _REMEDY = "name another folder with --out"
@@ -216,7 +216,7 @@ def _add_page(parser: argparse.ArgumentParser, name: str) -> None:
 
 
 def call_start(options: argparse.Namespace) -> int:
-    """Pool, then judge."""
+    """Pools, then judges."""
     from harness.extensions.labelling.start import StartOptions, start
     from harness.io.files import disk_errors
 
@@ -238,7 +238,7 @@ def call_start(options: argparse.Namespace) -> int:
 
 
 def _print_update(folder: Path, update: ProjectUpdate, options: argparse.Namespace) -> None:
-    """Print the size of a project, and what is new in it."""
+    """Prints the size of a project, and what is new in it."""
     from harness.extensions.labelling.reports import StartReport
 
     project, added, depth = update.project, update.added, update.project.settings.depth
@@ -284,7 +284,7 @@ def call_adjudicate(options: argparse.Namespace) -> int:
 
 
 def call_answers(options: argparse.Namespace) -> int:
-    """Draw, then judge."""
+    """Draws the sample, then judges."""
     from harness.extensions.labelling.answer_tasks import start_with_answers
     from harness.extensions.labelling.reports import AnswersReport
     from harness.extensions.labelling.start import exclusive
@@ -312,8 +312,8 @@ def call_answers(options: argparse.Namespace) -> int:
 
 
 def _annotator(options: argparse.Namespace) -> str:
-    """Return who judges. Raises UsageError for an invalid name or port, and for an option that
-    `--pool-only` switches off."""
+    """Returns the annotator's name. Raises UsageError for an invalid name or port, and for an
+    option that has no effect with `--pool-only`."""
     from harness.extensions.labelling.project import annotator_name
 
     if options.pool_only:
@@ -323,7 +323,7 @@ def _annotator(options: argparse.Namespace) -> str:
 
 
 def _serve(kind: Callable[[Path, str], JudgingSession], options: argparse.Namespace) -> int:
-    """Serve the page of a kind of session until it is stopped."""
+    """Serves the page of a kind of session until it is stopped."""
     from harness.extensions.labelling.page import server
     from harness.extensions.labelling.reports import PageAddress
 
@@ -345,16 +345,16 @@ def _serve(kind: Callable[[Path, str], JudgingSession], options: argparse.Namesp
 
 
 def _has_display() -> bool:
-    """Return whether a browser window can open: a text browser would take the terminal."""
+    """Returns whether a browser window can open; a text browser would occupy the terminal."""
     if sys.platform in ("win32", "darwin"):
         return True
     return bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
 
 
 def system(text: str, options: argparse.Namespace) -> PooledSystem:
-    """`bm25`, `bm25:k1=0.9,b=0.4`, `mine.py:Mine:boost=2`. Raises UsageError for none of these.
+    """Parses `bm25`, `bm25:k1=0.9,b=0.4`, `mine.py:Mine:boost=2`. Raises UsageError otherwise.
 
-    The name ends at the first colon that a parameter follows; a comma that no parameter follows
+    The name ends at the first colon before a parameter; a comma that is not before a parameter
     belongs to a value (`hybrid:retrievers=bm25,tfidf,k0=30`).
     """
     from harness.extensions.labelling.pool import pooled_system

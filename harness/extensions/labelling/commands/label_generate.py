@@ -23,7 +23,7 @@ def add(verbs: Verbs) -> None:
 def add_verb(
     verbs: Verbs, name: str, call: Callable[[argparse.Namespace], int], about: str, more: str
 ) -> argparse.ArgumentParser:
-    """Add a command below `harness label`: one line about it, and more for its own help."""
+    """Adds a command below `harness label`; `about` is its line of help, `more` its own help."""
     parser: argparse.ArgumentParser = verbs.add_parser(
         name, help=about, description=more, allow_abbrev=False
     )
@@ -100,7 +100,7 @@ def _add_against(parser: argparse.ArgumentParser) -> None:
 
 
 def call_generate(options: argparse.Namespace) -> int:
-    """Generate queries, and print counts and leakage checks; status 1 where there is a leak."""
+    """Generates queries, and prints counts and leakage checks; status 1 for a leak."""
     from harness.datasets.registry import home
     from harness.extensions.labelling import render
     from harness.extensions.labelling.generate.generate import GenerateOptions, generate
@@ -145,7 +145,7 @@ def call_generate(options: argparse.Namespace) -> int:
 
 
 def call_check(options: argparse.Namespace) -> int:
-    """Check for leaks, and print them; status 1 where there is one."""
+    """Checks for leaks, and prints them; status 1 for a leak."""
     from harness.extensions.labelling import render
     from harness.extensions.labelling.generate.leakage import check_folder
     from harness.extensions.labelling.reports import LeakageOutput

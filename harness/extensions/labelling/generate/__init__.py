@@ -1,1 +1,1 @@
-"""A labelled set from documents: queries by template or language model, splits, leakage checks."""
+"""Generates labelled sets from documents: queries by template or model, splits, leakage checks."""

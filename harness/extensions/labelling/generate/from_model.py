@@ -1,7 +1,7 @@
-"""Generates queries with a language model, and checks its replies.
+"""Generates queries with a language model, and validates its replies.
 
-The prompt requests only questions that the document answers. One document cannot show that nothing
-in a whole collection answers a question, so unanswerable ones could not be judged by construction.
+The prompt requests only questions that the document answers. A single document cannot show that a
+whole collection lacks an answer, so unanswerable questions could not be graded by construction.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _FENCED = re.compile(r"\s*```(?:json)?\s*\n(.*)\n```\s*", re.DOTALL)
 
 
 def prompt(model: str, document: LabelDocument, each: int) -> Call:
-    """Returns the request about one document: the messages alone, as servers refuse different
-    parameters."""
+    """Returns the request about one document: messages without parameters, as servers reject
+    different ones."""
     number = "one question" if each == 1 else f"{each} different questions"
     task = _TASK.format(number=number, quote=MIN_QUOTE, document=document.content)
     messages = ModelMessage(role="system", content=_SYSTEM), ModelMessage(role="user", content=task)
@@ -63,7 +63,7 @@ def prompt(model: str, document: LabelDocument, each: int) -> Call:
 
 
 class ModelGenerator:
-    """Asks a model about documents; `excluded` counts, by reason, what gave no query."""
+    """Asks a model about documents; `excluded` counts failed documents and questions by reason."""
 
     def __init__(
         self, client: ModelClient, documents: Sequence[LabelDocument], *, quiet: bool
@@ -74,10 +74,10 @@ class ModelGenerator:
         self._cached_answers = 0
 
     def generate(self, rows: Sequence[int], each: int) -> list[SetQuery]:
-        """Returns up to `each` queries of each of these documents, in their order.
+        """Returns up to `each` queries for each of these documents, in their order.
 
-        Cached replies are used again. Raises RunError where the endpoint fails or the spending
-        limit is reached; the replies until then are cached.
+        Uses cached replies. Raises RunError if the endpoint fails or the spending limit is reached;
+        replies received until then are cached.
         """
         calls = [prompt(self._client.model, self._documents[row], each) for row in rows]
         answered = 0
@@ -148,7 +148,7 @@ class ModelGenerator:
 
 
 class ModelReply(Record, forbid_unknown_fields=False):
-    """A model's reply; its questions are checked one by one."""
+    """A model's reply; its questions are validated one by one."""
 
     questions: list[object]
 
@@ -162,7 +162,7 @@ class ModelQuestion(Record, forbid_unknown_fields=False):
 
 
 def _fault(question: ModelQuestion) -> str:
-    """Returns why a question is excluded; empty for a good one."""
+    """Returns the reason to exclude a question; empty for a valid one."""
     if not question.query.strip() or not str(question.answer).strip():
         return "questions without a query and an answer"
     if question.ability not in _ABILITIES:

@@ -58,16 +58,16 @@ from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD
 
 SHORTEST = 8
-"""Words that a document needs to get a query."""
+"""Minimum number of words of a document that gets a query."""
 
 
 @dataclass(frozen=True)
 class GenerateOptions:
     """Options of `generate`.
 
-    `number` queries in all, at most `each` of a document. `shares` of the queries by split.
+    `number` queries in total, at most `each` per document. `shares` of the queries by split.
     `client`: the model that writes the queries instead of the templates. `against`: public datasets
-    to look for the same texts in.
+    to compare texts with.
     """
 
     templates: list[QueryTemplate]
@@ -82,12 +82,12 @@ class GenerateOptions:
 def generate(
     path: Path, folder: Path, options: GenerateOptions, *, quiet: bool = True
 ) -> GenerateReport:
-    """Generates the labelling project `folder` from the documents at `path`, or adds to it.
+    """Generates the labelling project `folder` from the documents at `path`, or extends it.
 
-    A generated folder keeps its queries, their splits and all annotations; new documents get
-    queries, and are proposed for old ones. Returns counts, and what the leakage checks found
+    An existing project keeps its queries, their splits and all annotations; new documents get
+    queries, and are proposed for old ones. Returns counts, and the findings of the leakage checks
     (leakage.json). Raises UsageError for documents that cannot be read or have changed and for a
-    folder that contains something else, RunError for an endpoint that fails.
+    folder with other content, RunError if the endpoint fails.
     """
     documents, empty = read_documents(path)
     benchmarks = [open_benchmark(name, quiet=quiet) for name in options.against]
@@ -166,7 +166,7 @@ def _new_queries(
         at_once = max(options.number, 64)
     else:
         generator = ModelGenerator(options.client, documents, quiet=quiet)
-        # Asked once: what a model does not answer is not replaced with more calls.
+        # One round of calls: documents without a usable reply are not replaced by others.
         rows = rows[: -(-max(options.number - len(old), 0) // options.each)]
         at_once = max(len(rows), 1)
     kept = {query.id: query for query in old}
@@ -209,13 +209,13 @@ def _rows_to_ask(
             excluded[f"documents with fewer than {SHORTEST} words"] += 1
         elif same[row] not in asked:
             rows.append(row)
-    # By hash, not by position: a document that is added later moves no other.
+    # By hash, not by position, so that adding a document does not move others.
     return sorted(rows, key=lambda row: fraction(seed, f"document\0{documents[row].key}"))
 
 
 def _same_texts(documents: Sequence[LabelDocument]) -> list[int]:
-    """Returns, for each document, the first one of its haystacks that has the same words, if
-    possible one with a title."""
+    """Returns, for each document, the first one of its haystacks that has the same words,
+    preferring one with a title."""
     first: dict[tuple[object, ...], int] = {}
     keys = [(*one.haystacks, normalised(one.content) or at) for at, one in enumerate(documents)]
     for row in sorted(range(len(keys)), key=lambda row: not documents[row].title):
@@ -228,8 +228,8 @@ def _with_proposals(
     documents: Sequence[LabelDocument],
     assigner: TemplateAssigner,
 ) -> list[SetQuery]:
-    """Returns the queries with every document proposed that their template fits, that has most of
-    the text of theirs, or as much of their words."""
+    """Returns the queries with proposed documents: those that fit the query's template, have most
+    of the text of its documents, or as many of the query's words."""
     near = near_duplicates(documents, {row for query in queries for row in query.relevant})
     found = []
     for query, matching in zip(queries, matching_as_well(queries, documents), strict=True):
@@ -248,9 +248,9 @@ def _placed(
     documents: Sequence[LabelDocument],
     options: GenerateOptions,
 ) -> tuple[list[SetQuery], int]:
-    """Returns the queries with their splits, less those that would tie two, and the number of
-    queries in the largest group."""
-    # Shared words tie nothing: few documents would be left apart.
+    """Returns the queries with their splits, except those that would connect two splits, and the
+    number of queries in the largest group."""
+    # Shared words do not connect documents: few would stay separate.
     near = [[row for row, why in one.proposed.items() if why != "words"] for one in queries]
     ties = [[*one.relevant, *rows] for one, rows in zip(queries, near, strict=True)]
     ties += [[one.relevant[0] for one in together] for together in asking_the_same(queries)]

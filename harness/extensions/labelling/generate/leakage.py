@@ -1,15 +1,15 @@
 """Leakage checks of a labelled set.
 
-1. *quotes*: a query that has words in a row from its document, and one that has its answer. The
+1. *quotes*: queries that share consecutive words with their document, or contain their answer. The
    share of the queries' words in their documents shows how much the set favours retrievers that
    match words.
-2. *splits*: the same text on both sides of a split. Documents that queries of two splits have in
-   common, equal ones, and queries with the same content words.
-3. *benchmarks*: documents and queries that a public benchmark has too, and so perhaps every model.
-   A text is the same where its words are equal after normalisation; nearly the same where at least
-   70% of its runs of eight words are in the benchmark's texts, which is how PaLM's authors looked
-   for contamination (Chowdhery et al. 2022, section 8). A query is nearly the same, too, where it
-   has the same content words in any order.
+2. *splits*: the same text in two splits: documents shared by queries of two splits, equal
+   documents, and queries with the same content words.
+3. *benchmarks*: documents and queries that are also in a public benchmark, which models may have
+   seen. Texts are the same if their words are equal after normalisation; nearly the same if at
+   least 70% of a text's 8-grams are in the benchmark's texts, the contamination test of PaLM
+   (Chowdhery et al. 2022, section 8). A query is also nearly the same if it has the same content
+   words in any order.
 """
 
 from __future__ import annotations
@@ -51,19 +51,19 @@ from harness.retrievers.bm25.tokenizer import Tokenizer
 from harness.scoring.matching.words import WORD, plain
 
 MIN_QUOTE = 5
-"""Words in a row that make a quotation: a query with so many is excluded."""
+"""Consecutive words that make a quotation; a query with so many is excluded."""
 RUN_LENGTH = 8
-"""Words in a row that are looked for in benchmarks."""
+"""Length in words of the runs that are compared with benchmarks."""
 MIN_SHARE = 0.7
-"""The share of a text's runs from which on it is nearly the same."""
+"""Minimum share of a text's runs to count as nearly the same."""
 MAX_EXAMPLES = 50
-"""Examples that are kept of each finding; the counts are of all."""
+"""Maximum number of examples per finding; the counts include all."""
 LEAKAGE = "leakage.json"
 
 MAX_MATCHING = 3
-"""Documents that are proposed as they have as much of a query's words as its own."""
+"""Maximum number of proposed documents with as many of a query's words as its own document."""
 MAX_NEAR = 10
-"""Near-duplicates of a document that are proposed, beside those that have all of its text."""
+"""Maximum number of proposed near-duplicates, besides those with all of the text."""
 
 _PORTION = 5000
 
@@ -76,7 +76,7 @@ Weights = npt.NDArray[np.float64]
 
 @dataclass(frozen=True)
 class CheckedSet:
-    """Documents and queries."""
+    """The documents and queries of a labelled set."""
 
     documents: Sequence[LabelDocument]
     queries: Sequence[SetQuery]
@@ -115,7 +115,7 @@ def read_set(folder: Path) -> CheckedSet:
 
 
 def from_project(project: Project) -> CheckedSet:
-    """Returns a project as it is judged now, without rejected queries; open conflicts count as the
+    """Returns the current state of a project, without rejected queries; open conflicts count as the
     higher grade."""
     rows = rows_of(project.documents)
     agreed = apply_policy(project, read_consensus(project), "higher")
@@ -163,8 +163,8 @@ def check(labelled: CheckedSet, against: Sequence[Dataset] = ()) -> LeakageRepor
 
 
 def find_quotes(labelled: CheckedSet) -> QuoteCheck:
-    """Finds queries that quote a relevant document or have their answer, and measures the words
-    that those with a relevant document and a word of any document share with theirs."""
+    """Finds queries that quote a relevant document or contain their answer. Measures the mean share
+    of words in a relevant document, over queries with one and with a word of any document."""
     asked = [query for query in labelled.queries if query.relevant]
     contents = [document.content for document in labelled.documents]
     found = [quotation(query, labelled.documents) for query in asked]
@@ -193,7 +193,7 @@ def find_quotes(labelled: CheckedSet) -> QuoteCheck:
 
 
 def fault_of_text(labelled: CheckedSet, query: str, text: str) -> str:
-    """Returns why a query cannot have this text instead of its own; empty where it can."""
+    """Returns the reason why a query cannot get this new text; empty if it can."""
     (new,) = (replace(one, text=text) for one in labelled.queries if one.id == query)
     length, words = quotation(new, labelled.documents)
     if length >= MIN_QUOTE:
@@ -209,7 +209,7 @@ def contains_answer(query: str, answers: Iterable[str], terms: Tokenizer) -> boo
     """Tests whether a query has all content words of an answer, in any order and inflection."""
 
     def words(text: str) -> set[object]:
-        # A tokenizer for search drops digits that stand alone.
+        # The search tokenizer drops single digits.
         digits = {word for word in WORD.findall(text) if len(word) == 1 and word.isdigit()}
         return {*content_words(text, terms), *digits}
 
@@ -218,10 +218,10 @@ def contains_answer(query: str, answers: Iterable[str], terms: Tokenizer) -> boo
 
 
 def quotation(query: SetQuery, documents: Sequence[LabelDocument]) -> tuple[int, str]:
-    """Returns the longest run that a query has of its relevant documents.
+    """Returns the longest run of words that a query shares with its relevant documents.
 
-    A template names a document by its title, so that is no quotation, nor where the text opens with
-    it.
+    A template names a document by its title, so the title does not count as a quotation, not even
+    at the start of the text.
     """
     own = [documents[row] for row in query.relevant]
     if query.origin is None or query.origin.method != "template":
@@ -231,7 +231,7 @@ def quotation(query: SetQuery, documents: Sequence[LabelDocument]) -> tuple[int,
 
 
 def longest_run(query: str, documents: Iterable[str]) -> tuple[int, str]:
-    """Returns the length and the words of the longest run that a query has of a document."""
+    """Returns the length and the words of the longest run that a query shares with a document."""
     written = WORD.findall(query)
     matcher = SequenceMatcher(None, autojunk=False)
     matcher.set_seq2([plain(word) for word in written])
@@ -247,12 +247,12 @@ def longest_run(query: str, documents: Iterable[str]) -> tuple[int, str]:
 def shared_words(
     queries: Sequence[str], relevant: Sequence[Sequence[int]], documents: Sequence[str]
 ) -> list[float | None]:
-    """Returns the share of each query's words that its documents have, the most of any of them.
+    """Returns the share of each query's words that its documents have, the maximum over documents.
 
-    Words are stems without stop words, as the lexical retrievers see them, each weighted by
-    ln(1 + N / df), as rare words are what they find by. Words that no document has are excluded,
-    and words of more than a fifth of the queries (and of five at least), which are a template's and
-    distinguish no query; None where no other is left. `relevant` are rows of `documents`.
+    Words are stems without stop words, as in the lexical retrievers, weighted by ln(1 + N / df),
+    since these rely on rare words. Excluded are words that no document has, and words of more than
+    a fifth of the queries (and of more than five), which come from a template and do not
+    distinguish queries; None if no other word is left. `relevant` are rows of `documents`.
     """
     of_query, of_document, weight = _weighted(queries, documents)
     found: list[float | None] = []
@@ -281,8 +281,8 @@ def _weighted(queries: Sequence[str], documents: Sequence[str]) -> tuple[Terms, 
 def matching_as_well(
     queries: Sequence[SetQuery], documents: Sequence[LabelDocument]
 ) -> list[list[int]]:
-    """Returns, for each query, up to three documents of its haystack with other texts that have as
-    much of its words, by rarity, as the best of its own."""
+    """Returns, for each query, up to three other documents of its haystack with different texts
+    that have at least as many of its words, weighted by rarity, as its own best document."""
     contents = [document.content for document in documents]
     of_query, of_document, weight = _weighted([query.text for query in queries], contents)
     rows_with: dict[int, list[int]] = {term: [] for terms in of_query for term in terms.tolist()}
@@ -344,7 +344,7 @@ def compare_splits(labelled: CheckedSet) -> SplitCheck:
 def _same_texts(labelled: CheckedSet, gold: Sequence[Sequence[int]]) -> Iterator[tuple[int, int]]:
     """Yields rows of the first split and others of the second that have the same words.
 
-    They share a haystack; else they are no alternative to each other.
+    Both rows share a haystack; otherwise they do not compete.
     """
     documents = labelled.documents
     by_text: dict[str, list[int]] = {}
@@ -358,16 +358,16 @@ def _same_texts(labelled: CheckedSet, gold: Sequence[Sequence[int]]) -> Iterator
 
 
 def content_words(text: str, terms: Tokenizer) -> tuple[int, ...]:
-    """Returns the stems of a text, sorted and each once, by their numbers in `terms`.
+    """Returns the distinct stems of a text, as sorted numbers in `terms`.
 
-    Equal for texts with the same content words in another order; empty for one of stop words alone.
+    Equal for texts with the same content words in any order; empty for a text of stop words only.
     """
     return tuple(np.unique(terms.terms(text)).tolist())
 
 
 def asking_the_same(queries: Iterable[SetQuery]) -> list[list[SetQuery]]:
-    """Groups queries of one haystack with the same content words in any order; of those without
-    one, with the same words."""
+    """Groups queries of one haystack with the same content words in any order, or, without content
+    words, with the same words."""
     terms = Tokenizer()
     found: dict[tuple[object, ...], list[SetQuery]] = {}
     for query in queries:
@@ -380,7 +380,7 @@ def asking_the_same(queries: Iterable[SetQuery]) -> list[list[SetQuery]]:
 
 
 def open_benchmark(text: str, *, quiet: bool) -> Dataset:
-    """Opens a dataset of `--against`. Raises UsageError for one that is unknown."""
+    """Opens a dataset of `--against`. Raises UsageError for an unknown one."""
     from harness.datasets.registry import open_dataset
 
     name, _, source = text.partition("=")
@@ -394,7 +394,7 @@ def open_benchmark(text: str, *, quiet: bool) -> Dataset:
 
 
 def find_overlap(labelled: CheckedSet, dataset: Dataset) -> BenchmarkOverlap:
-    """Counts the documents and queries of the set that a benchmark has too."""
+    """Counts the documents and queries of the set that are also in a benchmark."""
     manifest, n, n_queries = dataset.manifest, len(dataset.documents), dataset.n_queries
     texts = (
         text
@@ -422,9 +422,9 @@ def find_overlap(labelled: CheckedSet, dataset: Dataset) -> BenchmarkOverlap:
 def texts_within(
     texts: Sequence[str], others: Iterable[str], *, any_order: bool = False
 ) -> tuple[set[int], set[int]]:
-    """Returns the rows of texts that the others have too, and of those that are nearly the same.
+    """Returns the rows of texts that are also in `others`, and of those nearly the same.
 
-    `any_order`: the same content words count as nearly the same.
+    `any_order`: texts with the same content words are nearly the same.
     """
     terms = Tokenizer()
     whole: dict[str, set[int]] = {}
@@ -456,8 +456,8 @@ def texts_within(
 def near_duplicates(
     documents: Sequence[LabelDocument], rows: Iterable[int]
 ) -> dict[int, dict[int, ProposalReason]]:
-    """Returns, for each of these rows, the other documents of its haystacks that have most of its
-    text: all with the same text or all of its runs of three words, and the ten next with half of
+    """Returns, for each of these rows, the other documents of its haystacks with at least half of
+    its text: all with the same text or all of its word 3-grams, and the next ten with half of
     them (containment of shingles, Broder 1997)."""
     runs = {row: set(_runs(documents[row].content, 3)) for row in rows}
     having: dict[int, list[int]] = {}
@@ -493,6 +493,6 @@ def _reason(document: LabelDocument, other: LabelDocument) -> ProposalReason:
 
 
 def _runs(text: str, length: int = RUN_LENGTH) -> list[int]:
-    """Returns a hash of each run of eight, or another number of, words."""
+    """Returns a hash of each run of `length` words."""
     words = [plain(word) for word in WORD.findall(text)]
     return [hash(tuple(words[at : at + length])) for at in range(len(words) - length + 1)]

@@ -1,7 +1,7 @@
 """Generates queries from templates (`What do we know about {title}?`).
 
-Templates are filled with each document's own fields, assigned by the seed. A phrase that is cut out
-of the text is no field: it is seldom a whole noun phrase.
+The seed assigns templates to documents, and each document's own fields fill them. A phrase cut
+from the text is not used as a field, since it is seldom a whole noun phrase.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ POINTING = re.compile(
     r"\b(?:according to|in|does|says?) the (?:document|text|passage|excerpt)\b",
     re.IGNORECASE,
 )
-"""What no query says: who types it does not know the document."""
+"""Phrases that no query may contain: the user does not know the document."""
 
-_REVEALING = ("id", "_id", "text", "haystack")  # fields that would give the answer away
-_NO_FIELDS = ("haystack", "position", "metadata")  # of a document, which no template may name
+_REVEALING = ("id", "_id", "text", "haystack")  # fields that would reveal the answer
+_NO_FIELDS = ("haystack", "position", "metadata")  # fields that a template may not name
 
 SHARED = 10
-"""How many other documents may fit a query: with more, it tells no document apart."""
+"""Maximum number of other documents that fit a query; with more, it is too unspecific."""
 
 
 def template_fields(document: LabelDocument) -> dict[str, str]:
@@ -51,22 +51,22 @@ def template_fields(document: LabelDocument) -> dict[str, str]:
 
 
 def field_names(text: str) -> tuple[str, ...]:
-    """Returns the names in braces, each once. Raises ValueError for an open brace."""
+    """Returns the distinct names in braces. Raises ValueError for an unclosed brace."""
     names = (name for _, name, _, _ in string.Formatter().parse(text) if name is not None)
     return tuple(dict.fromkeys(names))
 
 
 @dataclass(frozen=True)
 class QueryTemplate:
-    """A text with fields in braces. `fields` are their names, each once."""
+    """A text with fields in braces. `fields` are their distinct names."""
 
     text: str
     fields: tuple[str, ...]
 
     @classmethod
     def parse(cls, text: str) -> QueryTemplate:
-        """Raises UsageError for one that has no field, has braces that are none, or speaks of "this
-        document"."""
+        """Parses a template. Raises UsageError for one without a field, with invalid braces, or
+        with a phrase such as "this document"."""
         try:
             parts = [part for part in string.Formatter().parse(text) if part[1] is not None]
         except ValueError as error:
@@ -92,7 +92,7 @@ class QueryTemplate:
         return cls(text, field_names(text))
 
     def fill(self, values: Mapping[str, str]) -> str:
-        """Returns the query with these values in it. Raises KeyError for a field without one."""
+        """Returns the query with these values. Raises KeyError for a field without a value."""
         return " ".join(self.text.format_map(values).split())
 
 
@@ -126,12 +126,12 @@ class TemplateAssigner:
         self.excluded: Counter[str] = Counter()
 
     def generate(self, rows: Sequence[int], each: int) -> list[SetQuery]:
-        """Returns up to `each` queries of each of these documents, in their order."""
+        """Returns up to `each` queries for each of these documents, in their order."""
         return [query for row in rows for query in self._queries(row, each)]
 
     def fitting(self, names: Sequence[str], row: int) -> list[int]:
-        """Returns the other documents that fit a row's values of these fields: each is in the same
-        field, or in the text. Stops where too many fit."""
+        """Returns the other documents that have a row's values of these fields, each in the same
+        field or in the text. Stops when too many fit."""
         values = {name: self._fields[row].get(name, "") for name in names}
         haystack = next(iter(self._documents[row].haystacks), None)
         key = (haystack, *sorted(values.items()))
@@ -169,7 +169,7 @@ class TemplateAssigner:
         return queries
 
     def _query(self, row: int, template: QueryTemplate) -> SetQuery | None:
-        """Returns a query; None where too many other documents fit it."""
+        """Returns a query; None if too many other documents fit it."""
         others = self.fitting(template.fields, row)
         if len({self._same[other] for other in others} - {self._same[row]}) > SHARED:
             return None

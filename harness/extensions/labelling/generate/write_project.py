@@ -1,10 +1,10 @@
-"""Generated queries, and the labelling project that they are written to or added to.
+"""Generated queries, and the labelling project that contains them.
 
 Splits are assigned by the hash of a group, never by order, and no group is in two splits. A group
-is connected: documents that are judged or proposed for one query, unless for shared words alone,
-and documents that share a query. Its split is that of its earlier queries, if it has any; else the
-hash of one of its documents decides. So documents and queries that are added later move no earlier
-one.
+is a connected component: documents are connected if they are judged or proposed for one query
+(except by shared words alone) or share a query. A group keeps the split of its earlier queries;
+otherwise the hash of one of its documents decides. So later documents and queries move no
+earlier ones.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Rows = Mapping[tuple[str | None, str], int]
 
 
 def normalised(text: str) -> str:
-    """Returns the words of a text as they are compared: without case, marks and spaces."""
+    """Returns the words of a text for comparison: without case, punctuation and extra spaces."""
     return " ".join(plain(word) for word in WORD.findall(text))
 
 
@@ -62,15 +62,15 @@ def rows_of(documents: Sequence[LabelDocument]) -> Rows:
 
 
 def new_id(text: str, haystack: str | None) -> str:
-    """Returns the id of a new query, from text and haystack: it reveals nothing of the document."""
+    """Returns the id of a new query, from text and haystack; it reveals nothing of the document."""
     data = f"{haystack or ''}\0{text}".encode("utf-8", "surrogatepass")
     return f"q-{hashlib.sha256(data).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True)
 class SetQuery:
-    """A query of a labelled set. `relevant` are rows of its documents, of a generated one those it
-    was made from; `proposed` are rows that may be relevant too, and why. `haystack` None: all.
+    """A query of a labelled set. `relevant` are rows of its documents (of a generated query, its
+    sources); `proposed` maps rows that may be relevant to the reason. `haystack` None: all.
     """
 
     id: str
@@ -90,7 +90,7 @@ class SetQuery:
         return cls(query.id, query.text, query.haystack or None, query.split, *rest)
 
     def with_proposed(self, more: Mapping[int, ProposalReason]) -> SetQuery:
-        """Returns the query with further documents proposed; of two reasons the first counts."""
+        """Returns the query with more proposed documents; of two reasons the first counts."""
         known = dict(self.proposed)
         for row, reason in more.items():
             known[row] = min(known.get(row, reason), reason, key=REASONS.index)
@@ -98,17 +98,17 @@ class SetQuery:
         return replace(self, proposed=kept)
 
     def merged(self, other: SetQuery) -> SetQuery:
-        """Returns one query for two with the same text and haystack."""
+        """Merges two queries with the same text and haystack."""
         relevant = tuple(sorted({*self.relevant, *other.relevant}))
         both = replace(self, relevant=relevant, answers=(*self.answers, *other.answers))
         return both.with_proposed(other.proposed)
 
 
 def read_earlier(folder: Path, settings: GenerationSettings) -> Project:
-    """Reads the project that is added to, or returns an empty one.
+    """Reads the project to extend, or returns an empty one.
 
-    `settings` fix the splits, so they must be the same. Raises UsageError for others, and for a
-    project that was not generated.
+    `settings` determine the splits, so they must match the project's. Raises UsageError if they
+    differ, and for a project that was not generated.
     """
     if not (folder / "label.json").is_file():
         return Project.new(folder)
@@ -148,11 +148,10 @@ def write(
     settings: GenerationSettings,
     batch: GenerationBatch,
 ) -> Project:
-    """Writes the project: old queries as they were, then the new ones with their splits.
+    """Writes the project: old queries unchanged, then the new ones with their splits.
 
-    The queries of one call are in the order of their ids, which is independent of the documents'.
-    `queries` are all of them; `batch` describes the new ones. Grades are written
-    first, so that a crash loses none.
+    New queries are sorted by id, which does not depend on the order of documents. `queries` are all
+    queries; `batch` describes the new ones. Grades are written first, so that a crash loses none.
     """
     folder = project.folder
     old = {query.id for query in project.queries}
@@ -163,7 +162,7 @@ def write(
         for row in query.relevant
     ]
     folder.mkdir(parents=True, exist_ok=True)
-    # Whole, not appended: the same documents and seed give the same bytes, without a time.
+    # Rewritten, not appended, and without a time: equal documents and seed give equal bytes.
     write_bytes(folder / "annotations" / f"{CONSTRUCTION}.jsonl", encode_lines(lines))
     earlier = project.settings.generated
     batches = list(earlier.batches) if earlier else []
@@ -217,7 +216,7 @@ def _record(query: SetQuery, documents: Sequence[LabelDocument]) -> LabelQuery:
 
 
 NAMES: tuple[Split, ...] = get_args(Split)
-"""The splits that the dataset `labelled` knows."""
+"""The splits of the dataset `labelled`."""
 DEFAULT_SPLITS = "test=0.5,dev=0.2,train=0.3"
 
 
@@ -243,13 +242,13 @@ def parse_splits(text: str) -> dict[Split, float]:
 
 
 def fraction(seed: int, text: str) -> float:
-    """Returns a number in [0, 1) that the seed and the text fix: 53 bits of their sha256."""
+    """Returns a number in [0, 1) from the seed and the text: 53 bits of their sha256."""
     data = hashlib.sha256(f"{seed}\0{text}".encode("utf-8", "surrogatepass")).digest()
     return (int.from_bytes(data[:8], "big") >> 11) / (1 << 53)
 
 
 def groups(n: int, ties: Iterable[Sequence[int]]) -> list[int]:
-    """Returns the group of each of n documents; `ties` are documents that belong together."""
+    """Returns the group of each of n documents; `ties` are lists of connected documents."""
     from scipy.cluster.hierarchy import DisjointSet
 
     sets = DisjointSet(range(n))
@@ -266,10 +265,10 @@ def assign(
     seed: int,
     before: Iterable[tuple[int, str]] = (),
 ) -> list[str | None]:
-    """Returns the split of each query; None for one that would tie queries of two splits together.
+    """Returns the split of each query; None for one that would connect two splits.
 
     `group_of` and `keys` have, for each query, its group and the key of its document; `before`
-    are groups of queries that have a split already, with it.
+    has the group and the split of queries with a fixed split.
     """
     fixed: dict[int, set[str]] = {}
     for group, split in before:
@@ -280,7 +279,7 @@ def assign(
         first[group] = min(one, first.get(group, one))
     found: list[str | None] = []
     for group in group_of:
-        # Another hash than the one that chose the key: the least of many lies near 0.
+        # Not the hash that chose the key: the minimum of many hashes is near 0.
         splits = fixed.get(group) or {_at(shares, fraction(seed, f"split\0{first[group][1]}"))}
         found.append(next(iter(splits)) if len(splits) == 1 else None)
     return found
@@ -293,4 +292,4 @@ def _at(shares: Mapping[Split, float], position: float) -> Split:
         passed += share
         if position < passed:
             return name
-    return list(shares)[-1]  # the shares' sum was rounded
+    return list(shares)[-1]  # rounding of the sum of shares

@@ -325,8 +325,7 @@ class PeriodTest(Saved):
     def _is_short(self, kind: int, n: int) -> bool:
         """Tests whether a period has too few requests to be ranked, compared with its kind.
 
-        The median is over ranked periods, and over all periods while the reference is learned, so
-        that one unusual period does not set it.
+        The median is of ranked periods; while the reference is learned, of all, to be robust.
         """
         if not isinstance(self.test, RankTest):
             return False  # against a number, a mean of few is unbiased
