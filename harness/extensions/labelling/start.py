@@ -89,8 +89,8 @@ def start(
 ) -> ProjectUpdate:
     """Pools the top documents of the systems for the queries into the project `folder`.
 
-    An existing project continues: its own systems and depth are used if none are given, and what is
-    new is added. All systems are run again, so that their ranks are over the same documents. Raises
+    An existing project continues: its systems stay, its depth is the default, and what is new is
+    added. All systems are run again, so that their ranks are over the same documents. Raises
     UsageError for invalid input, for a document or query with another text than in the project, for
     options that contradict it, and the errors of a run.
     """
