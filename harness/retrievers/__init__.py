@@ -1,1 +1,1 @@
-"""Retrievers: the contract on one page (contract.py), the registry, and one file a built-in."""
+"""Retrievers: the contract (contract.py), the registry, and the built-in retrievers."""

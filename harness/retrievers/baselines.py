@@ -1,4 +1,4 @@
-"""Baselines that frame every other number: the latest, a random order, and the best order."""
+"""Baseline retrievers: newest first, random order, and the oracle."""
 
 from __future__ import annotations
 
@@ -13,33 +13,33 @@ from harness.retrievers.contract import Corpus, Question, Result
 
 
 class Recency:
-    """The latest documents, newest first; what was said last in a session before what came first.
+    """Returns the latest documents, newest first, also within a session.
 
-    Undated documents have no newest: they come in the corpus's own (shuffled) order, reversed.
+    Undated documents are returned in the reverse of the corpus's (shuffled) order.
     """
 
     def index(self, corpus: Corpus) -> None:
-        """Only the size matters: dated corpora come in time order."""
+        """Stores the size: dated corpora are in time order."""
         self._newest_first = np.arange(len(corpus))[::-1]
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The same answer to every question."""
+        """Returns the same ranking for every question."""
         top = self._newest_first[:k]
         return [Result(top, np.arange(len(top), 0, -1.0)) for _ in queries]
 
 
 class Random:
-    """A random ranking; the same one for the same seed, question and corpus size."""
+    """Ranks at random; the ranking depends only on seed, question and corpus size."""
 
     def __init__(self, seed: int = 0) -> None:
         self._seed = seed
 
     def index(self, corpus: Corpus) -> None:
-        """Only the size matters."""
+        """Stores the size of the corpus."""
         self._size = len(corpus)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """Independent draws, so that order and number of questions change nothing."""
+        """Draws a ranking per question, independent of the other questions."""
         results = []
         for query in queries:
             rng = np.random.default_rng([self._seed, self._size, zlib.crc32(query.text.encode())])
@@ -50,30 +50,30 @@ class Random:
 
 
 class Oracle:
-    """The gold documents first, best grade first: the upper bound of every metric.
+    """Returns the gold documents, best grade first: the upper bound of every metric.
 
-    It is the one retriever that is shown the answer key, and results say so: see `is_oracle`.
+    It is the only retriever that sees the qrels, and its results are marked: see `is_oracle`.
     """
 
     sees_gold_labels = True
 
     def index(self, corpus: Corpus) -> None:
-        """Nothing to do: the key comes with `reveal`."""
+        """Does nothing: `reveal` passes the gold documents."""
 
     def reveal(self, gold: Sequence[npt.NDArray[np.int64]]) -> None:
-        """Positions of the gold documents of the questions that `search` is asked next."""
+        """Sets the positions of the gold documents of the next questions."""
         self._gold = gold
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """Gold and nothing else; for a question without gold, an explicit abstention."""
+        """Returns only gold documents; abstains from questions without gold documents."""
         return [Result(gold[:k], abstain=len(gold) == 0) for gold in self._gold]
 
 
 def is_oracle(retriever: object) -> bool:
-    """Whether this is the built-in oracle, which alone is shown the key and marked for it.
+    """Tests whether this is the built-in oracle, the only retriever that sees the qrels.
 
-    What a retriever says of itself plays no part; raises UsageError for another that asks for the
-    key by `sees_gold_labels`, so that nobody takes it for an oracle.
+    Raises UsageError for other retrievers that set `sees_gold_labels`, so that they are not
+    mistaken for an oracle.
     """
     if type(retriever) is Oracle:
         return True

@@ -1,8 +1,8 @@
-"""How a retriever is called: awaited where it is asynchronous, waited for where it is ready late.
+"""Calls retrievers: awaits asynchronous methods and waits until a retriever is ready.
 
-What `index`, `search`, `ready`, `report` and `close` return may be awaitable. All of a process is
-awaited in one event loop, in a thread of its own: so a client that was opened in one call serves in
-the next, and a program that has a running loop of its own (a notebook) may run a retriever too.
+`index`, `search`, `ready`, `report` and `close` may return awaitables. A process awaits all of them
+in one event loop in a separate thread, so that clients can be reused between calls, and programs
+with a running loop (notebooks) can run retrievers.
 """
 
 from __future__ import annotations
@@ -27,20 +27,20 @@ from harness.schema import Document
 _log = logging.getLogger(__name__)
 
 READY_TIMEOUT = 600.0
-"""Seconds in which a retriever with `ready()` must be, where its `ready_timeout` does not say."""
+"""Default of `ready_timeout`: seconds until `ready()` must be true."""
 
 _FIRST, _LONGEST = 0.02, 1.0
-"""Seconds between two questions whether it is ready: doubled from the first to the longest."""
+"""Seconds between calls of `ready()`: doubled from the first to the longest."""
 
 _SILENT = 10.0
-"""Seconds after which somebody is told what is waited for."""
+"""Seconds of waiting after which a note is logged."""
 
 
 def index(retriever: Retriever, corpus: Corpus) -> None:
-    """Let it take in a corpus, and wait until it says that it is ready.
+    """Indexes a corpus and waits until the retriever is ready.
 
-    One without `index` is told session by session.
-    Raises TimeoutError where it is not in time, and whatever the retriever raises.
+    Retrievers without `index` ingest the corpus session by session.
+    Raises TimeoutError if the retriever is not ready in time, and all errors of the retriever.
     """
     if not callable(getattr(retriever, "index", None)):
         tell(retriever, corpus)
@@ -51,21 +51,21 @@ def index(retriever: Retriever, corpus: Corpus) -> None:
 
 
 def is_told(retriever: Any) -> bool:
-    """Whether it can be told session by session."""
+    """Tests whether a retriever can ingest a corpus session by session."""
     return all(callable(getattr(retriever, name, None)) for name in ("reset", "add"))
 
 
 def can_serve(thing: Any) -> bool:
-    """Whether it is a retriever: it can be searched, and takes a corpus in or is told of it."""
+    """Tests whether an object has `search`, and `index` or `reset` and `add`."""
     takes_in = callable(getattr(thing, "index", None)) or is_told(thing)
     return takes_in and callable(getattr(thing, "search", None))
 
 
 def tell(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
-    """Tell it the sessions of a corpus in time order, and wait until it says that it is ready.
+    """Adds the sessions of a corpus in time order and waits until the retriever is ready.
 
-    `before`: what it has been told already, of which the corpus is what came to be; else it begins
-    anew. Raises as `index` does.
+    `before`: an earlier state of the corpus that the retriever has ingested already; without it,
+    the retriever is reset. Raises as `index` does.
     """
     if before is None:
         awaited(retriever.reset())
@@ -82,7 +82,7 @@ def tell(retriever: Any, corpus: Corpus, before: Corpus | None = None) -> None:
 
 
 def _tell_of(retriever: Any, change: Changed, document_of: Mapping[str, Document]) -> None:
-    """Tell it what became of a document, where it wants to know."""
+    """Passes a change to the retriever's `update` or `delete`, if it has them."""
     if change.kind == "forget" and callable(getattr(retriever, "delete", None)):
         awaited(retriever.delete(change.document))
     by = document_of.get(change.by or "")
@@ -91,7 +91,7 @@ def _tell_of(retriever: Any, change: Changed, document_of: Mapping[str, Document
 
 
 def wait_until_ready(retriever: Retriever) -> None:
-    """Wait until it says that what it has taken in can be found. Raises as `index` does."""
+    """Waits until the ingested documents can be found. Raises as `index` does."""
     ready = getattr(retriever, "ready", None)
     if not callable(ready):
         return
@@ -111,9 +111,9 @@ def wait_until_ready(retriever: Retriever) -> None:
 
 
 def search(retriever: Retriever, questions: Sequence[Question], k: int) -> Sequence[Found]:
-    """Its answers, one a question. Raises what `as_answers` raises, and whatever it raises.
+    """Returns one answer per question. Raises as `as_answers` and the retriever do.
 
-    Of several awaitables one that failed is its error in their place, which `as_result` raises.
+    If answers are awaitables, the error of a failed one takes its place; `as_result` raises it.
     """
     found = as_answers(awaited(retriever.search(questions, k)), len(questions))
     if any(inspect.isawaitable(one) for one in found):
@@ -123,28 +123,28 @@ def search(retriever: Retriever, questions: Sequence[Question], k: int) -> Seque
 
 
 def close(retriever: Retriever) -> None:
-    """Tell it that no more will be asked, where it wants to know."""
+    """Closes a retriever, if it has `close`."""
     if callable(getattr(retriever, "close", None)):
         awaited(retriever.close())  # type: ignore[attr-defined]
 
 
 def release(retriever: Retriever) -> bool:
-    """Tell it that others may use what it shares with them, where it shares something.
+    """Releases the retriever's shared resources, if it has `release`.
 
-    Whether it is to index again before it is asked.
+    Returns whether the corpus must be indexed again before the next search.
     """
     give = getattr(retriever, "release", None)
     return bool(awaited(give())) if callable(give) else False
 
 
 def awaited(value: Any) -> Any:
-    """The value, or what comes of it where it is awaitable. Raises what it raises.
+    """Returns a value, or the result of an awaitable. Raises the awaitable's errors.
 
-    Raises RuntimeError where it is called by what it would wait for.
+    Raises RuntimeError if it is called in the event loop that it would wait for.
     """
     if not inspect.isawaitable(value):
         return value
-    loop, thread = _loop(os.getpid())  # a fork has the loop, and not the thread that runs it
+    loop, thread = _loop(os.getpid())  # a fork has the loop but not its thread
     if threading.current_thread() is thread:
         if inspect.iscoroutine(value):
             value.close()
@@ -158,13 +158,13 @@ def awaited(value: Any) -> Any:
         return given
     except CancelledError:
         raise RuntimeError("the retriever cancelled its own task") from None
-    except BaseException:  # Ctrl-C comes to this thread: what it waits for is not to go on
+    except BaseException:  # Ctrl-C interrupts this thread: cancel the awaited call
         coming.cancel()
         raise
 
 
 class _Exit:
-    """`sys.exit()` in a coroutine, which would end the loop and be seen by nobody."""
+    """Result of a coroutine that called `sys.exit()`, which would silently end the loop."""
 
     def __init__(self, error: SystemExit) -> None:
         self.error = error
@@ -186,7 +186,7 @@ async def _all(values: Sequence[Any]) -> list[Any]:
 
 @cache
 def _loop(process: int) -> tuple[asyncio.AbstractEventLoop, threading.Thread]:
-    """The loop of a process, and the thread that runs it."""
+    """Returns the event loop of a process, and the thread that runs it."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="harness-awaits", daemon=True)
     thread.start()

@@ -1,4 +1,4 @@
-"""A retriever that is a command: messages of wire.py as lines on its stdin and stdout."""
+"""Client of retrievers that are commands; the messages of wire.py are lines on stdin and stdout."""
 
 from __future__ import annotations
 
@@ -28,36 +28,36 @@ from harness.retrievers.wire import LONGEST_REPLY, Counts, Message, Reply, messa
 _log = logging.getLogger(__name__)
 
 MOST = 10_000
-"""Lines that may be passed over for one reply: a program that never replies must not go on."""
+"""Maximum number of lines skipped before a reply; stops programs that never reply."""
 
 _AT_ONCE = 1 << 16
 
 
 class NoReplyError(ValueError):
-    """What came in place of a reply; which line answers which message is not known any more."""
+    """Raised for output that is not a reply; later replies may be misplaced too."""
 
 
 class Lines:
-    """Reads what a command writes, however often it is started.
+    """Reads replies from a command's standard output, across restarts.
 
-    `passed_over` counts the lines that were no replies: they are put among what it wrote on its
-    standard error, and the first of them is said.
+    `passed_over` counts the lines that are not replies: they are appended to the command's standard
+    error, and the first one is logged.
     """
 
     def __init__(self) -> None:
         self.passed_over = 0
 
     def begin(self, source: IO[bytes], aside: IO[bytes]) -> None:
-        """Read from another process's standard output; `aside` has what it writes on stderr."""
+        """Starts reading a process's standard output; `aside` receives its standard error."""
         self._source, self._aside = source.fileno(), aside
         self._read = bytearray()
         self._searched = 0
 
     def reply(self) -> Any:
-        """The next reply; waits for it.
+        """Waits for the next reply.
 
-        Raises EOFError where no more come, NoReplyError for half an object, for a line without an
-        end, and where nothing but other lines come.
+        Raises EOFError at the end of the output, NoReplyError for an incomplete object, a line that
+        is too long, and after MOST lines without a reply.
         """
         for _ in range(MOST):
             found, reply = self._parsed(self._line())
@@ -66,8 +66,7 @@ class Lines:
         raise NoReplyError(f"the command wrote {MOST:,} lines that are no JSON, and no reply")
 
     def refuse_unasked(self) -> None:
-        """Raises NoReplyError where a reply has come that nobody asked for, or a line without an
-        end."""
+        """Raises NoReplyError if an unrequested reply or a line that is too long has arrived."""
         waiting = select.poll()
         waiting.register(self._source, select.POLLIN)
         while self._end() >= 0 or (waiting.poll(0) and self._more()):
@@ -79,7 +78,7 @@ class Lines:
                     )
 
     def _parsed(self, line: bytes) -> tuple[bool, Any]:
-        """Whether a line is a reply, and what it says."""
+        """Returns whether a line is a reply, and its JSON value."""
         import orjson
 
         try:
@@ -110,7 +109,7 @@ class Lines:
         return line
 
     def _end(self) -> int:
-        """Where the next line ends; below 0 while that has not come. Nothing is searched twice."""
+        """Returns the end of the next line, -1 if incomplete. Searches no byte twice."""
         end = self._read.find(b"\n", self._searched)
         self._searched = len(self._read) if end < 0 else end
         return end
@@ -129,22 +128,22 @@ class Lines:
 
 
 _READ, _TOLD = 1 << 16, 2000
-"""Bytes of the command's stderr that are read, so that no secret is cut before it is masked, and
-characters that an error shows."""
+"""Bytes of the command's stderr that are read, enough not to cut a secret before it is masked, and
+characters shown in an error."""
 
 
 class Command(wire.WireRetriever):
-    """A command in any language that reads one JSON message a line and writes one reply a line.
+    """A command in any language that reads one JSON message and writes one reply per line.
 
-    `run` is the command with its arguments, see wire.py for the messages. It is started
-    once and told to reset for every haystack. `timeout` is seconds a message: a command that takes
-    longer is killed; killed or crashed, it is started again for the next haystack. What it writes
-    on stderr is shown where it fails. `documents` are so many a message, `questions` too;
-    `ready_timeout` is seconds from the final document to the answer that all can be found. `venv`
-    is the folder of a virtual environment in which it runs, with packages of its own.
+    `run` is the command with its arguments; wire.py defines the messages. It is started once and
+    reset for every haystack. `timeout` is the limit in seconds of a message; a slower command is
+    killed. A killed or crashed command is restarted for the next haystack. Errors show its stderr.
+    `documents` and `questions` are the numbers per message; `ready_timeout` is the limit in seconds
+    from the last document until all can be found. `venv` is the folder of a virtual environment,
+    with separate packages, in which the command runs.
     """
 
-    # `run` names the program, whose files are in its revision.
+    # `run` is not among them: it names the program; the program's files are in `revision`.
     search_params = ("timeout", "documents", "questions", "ready_timeout")
 
     def __init__(
@@ -174,32 +173,32 @@ class Command(wire.WireRetriever):
         self._process: subprocess.Popen[bytes] | None = None
 
     def has_index(self, key: str, corpus: Corpus) -> bool:
-        """Reset; whether the command says that it has kept what it was sent under this key.
+        """Starts a haystack; returns whether the command reports an index of this key.
 
-        Starts the command where it is not up.
+        Starts the command if it is not running.
         """
-        # A process that was killed may not be known to be gone yet.
+        # The exit of a killed process may not be known yet.
         if self._process is None or not self._end.alive or self._process.poll() is not None:
             self._start()
         return self._reset(corpus, key).has_index
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """Ask; answers in the order of the questions."""
+        """Returns results in the order of the questions."""
         reply = self._exchange(self._messages.search(queries, k))
         try:
             return wire.results(reply, len(queries))
-        except ValueError:  # the answers may be in the next line, where this one was a log's
+        except ValueError:  # the reply may be the next line, if this one was a log message
             self._end()
             raise
 
     def report(self) -> Counts:
-        """What the command says that its replies have cost, summed; lines that were no replies."""
+        """Returns the sums of the usage in replies, and the number of lines passed over."""
         passed = self._lines.passed_over
         return {**super().report(), **({"lines_passed_over": passed} if passed else {})}
 
     def close(self) -> None:
-        """Closes its stdin, and terminates it if that is not enough. Raises ResponseMismatchError
-        if a reply arrived after the last one that was requested."""
+        """Closes the command's stdin, and kills it if it does not end. Raises ResponseMismatchError
+        if a reply arrived after the last requested one."""
         if self._process is not None:
             if self._process.stdin is not None:
                 with suppress(BrokenPipeError):
@@ -232,26 +231,26 @@ class Command(wire.WireRetriever):
                 stdout=subprocess.PIPE,
                 stderr=self._stderr,
                 env=self._environment,
-                start_new_session=True,  # so that what it starts itself can be ended with it
+                start_new_session=True,  # so that its child processes can be killed too
             )
         except OSError as error:
             raise RunError(
                 f"retriever 'command': {shlex.join(self._command)!r} cannot be started: {error}"
             ) from error
         self._end = weakref.finalize(self, _kill, self._process, _watch(self._process))
-        assert self._process.stdout is not None  # a pipe, as asked for
+        assert self._process.stdout is not None  # a pipe
         self._lines.begin(self._process.stdout, self._stderr)
 
     def _exchange(self, message: Message) -> Reply:
-        """The reply to a message.
+        """Returns the reply to a message.
 
-        Raises RuntimeError when the command ends or hangs, NoReplyError for what is no reply. Both
-        end it: its next line could be the answer to this message.
+        Raises RuntimeError if the command ends or hangs, NoReplyError for other output. Both end
+        the command, since its next line could be the reply to this message.
         """
         process = self._process
         if process is None or process.stdin is None or not self._end.alive:
             raise RuntimeError("the command is not running any more: it failed before, see there")
-        # Both sides may block on a full pipe: to kill the command is what ends that.
+        # Both sides may block on a full pipe; only killing the command ends that.
         alarm = Timer(self._timeout, self._end)
         alarm.start()
         reply, ended = None, False
@@ -261,8 +260,8 @@ class Command(wire.WireRetriever):
             process.stdin.flush()
             reply = self._lines.reply()
         except (BrokenPipeError, EOFError):
-            ended = True  # said below, with what it wrote before it ended
-        except BaseException:  # Ctrl-C, too: its reply would be taken for that to the next message
+            ended = True  # reported below, with its stderr
+        except BaseException:  # also Ctrl-C: the reply would be read as that to the next message
             self._end()
             raise
         finally:
@@ -283,7 +282,7 @@ class Command(wire.WireRetriever):
             raise
 
     def _told(self) -> str:
-        """The end of what the command wrote on stderr."""
+        """Formats the end of the command's stderr for an error message."""
         size = self._stderr.seek(0, os.SEEK_END)
         self._stderr.seek(max(0, size - _READ))
         said = masked(self._stderr.read().decode(errors="replace"))
@@ -295,8 +294,8 @@ class Command(wire.WireRetriever):
 
 
 def _watch(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
-    """A process that kills another and all that it started, when this one is gone, however it went:
-    it reads from a pipe that ends then."""
+    """Starts a process that kills the command and its children when this process ends for any
+    reason, which closes the pipe that it reads."""
     return subprocess.Popen(
         ["/bin/sh", "-c", 'read -r _; kill -s KILL -- "-$0"', str(process.pid)],
         stdin=subprocess.PIPE,
@@ -307,7 +306,7 @@ def _watch(process: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
 
 
 def _kill(process: subprocess.Popen[bytes], watch: subprocess.Popen[bytes]) -> None:
-    watch.kill()  # before that number can be another's
+    watch.kill()  # before the process id can be reused
     watch.wait()
     if watch.stdin is not None:
         watch.stdin.close()

@@ -1,8 +1,8 @@
-"""The contract between the harness and a retriever: what it is given, and what it may return.
+"""Interface between the harness and a retriever: its inputs and its results.
 
-A first retriever is a class with the two methods of `Retriever`, which may return lists of handles
-(`document.id`) or of positions; see docs/tutorials/my-memory-under-test.md. All that comes after
-`Retriever` is optional. Every method may return an awaitable.
+A minimal retriever is a class with the two methods of `Retriever`; `search` may return lists of
+handles (`document.id`) or of positions; see docs/tutorials/my-memory-under-test.md. The other
+protocols are optional. Every method may return an awaitable.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from harness.schema import Document
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What a retriever sees of a query: its text, and when it is asked (seconds, see schema)."""
+    """The part of a query that a retriever sees: text and time (seconds, see schema)."""
 
     text: str
     timestamp: int | None = None
@@ -31,16 +31,16 @@ class Question:
 class Retriever(Protocol):
     """The system under test. It sees texts, titles, dates, speakers and opaque handles.
 
-    It never sees an id of the dataset, a judgement, an answer, or an order that depends on the
-    judgements: dated documents come in time order, undated ones shuffled.
+    It never sees dataset ids, qrels, answers, or an order that depends on the qrels: dated
+    documents are in time order, undated ones are shuffled.
     """
 
     def index(self, corpus: Corpus) -> None:
-        """Index a corpus, in place of whatever was indexed before."""
+        """Indexes a corpus, replacing any earlier one."""
         ...
 
     def search(self, queries: Sequence[Question], k: int) -> Sequence[Found]:
-        """Return one result a question, of at most k documents, best first."""
+        """Returns one result per question, of at most k documents, best first."""
         ...
 
 
@@ -49,10 +49,10 @@ class Retriever(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A text of the system's own, such as a fact or a chunk, where it returns no documents.
+    """A text that the system returns instead of documents, such as a fact or a chunk.
 
     `sources` are the documents that it was made from, as handles or positions, the most important
-    first. Where they are empty or unknown, the harness looks for the documents by the text.
+    first. If they are empty or unknown, the harness searches for the documents by the text.
     """
 
     text: str = ""
@@ -65,12 +65,11 @@ class Result:
     """The result of one question, best first.
 
     `ids` are handles (str) or positions in the corpus (int, or an integer array). `scores`, if any,
-    align with them; higher is better. If the order contradicts the scores, `ranked_by` says which
-    one counts, `order` or `score`; without it, or that of the retriever, such a result is an error.
-    `confidence` says how sure the system is that there is an answer at all (any scale, higher is
-    surer); `abstain` that it says there is none. A system with texts of its own gives `hits`
-    instead of ids and scores. One that answers the question too gives its `answer`, which `harness
-    answer` takes and judges.
+    align with them; higher is better. `ranked_by` (`order` or `score`) selects which one counts if
+    they contradict each other; without it and that of the retriever, such a result is an error.
+    `confidence` is the system's confidence that there is an answer (any scale, higher is surer);
+    `abstain` is true if it finds none. Systems that return their own texts give `hits` instead of
+    ids and scores. `answer` is the system's own answer, which `harness answer` uses and judges.
     """
 
     ids: Sequence[str] | Sequence[int] | npt.NDArray[np.integer[Any]] = ()
@@ -90,119 +89,118 @@ Found = (
     | Sequence[tuple[str | int, float]]
     | Mapping[str, float]
 )
-"""What `search` may return for a question: a Result, ids, hits, (id, score) pairs, {id: score}.
+"""Result of `search` for a question: a Result, ids, hits, (id, score) pairs, or {id: score}.
 
-Hits may be dicts with a `text` or `memory`, documents of LangChain, nodes of LlamaIndex; -1 in an
-array of positions is no document.
+Hits may be dicts with a `text` or `memory`, LangChain documents or LlamaIndex nodes; -1 in an array
+of positions means no document.
 """
 
 
-# ---- Further protocols: a retriever may have the methods of each
+# ---- Optional protocols
 
 
 class StreamingRetriever(Protocol):
-    """A memory that is given a haystack session by session: `reset` and `add` replace `index`.
+    """A memory that ingests a haystack session by session: `reset` and `add` replace `index`.
 
-    With `--as-of`, questions are asked between sessions, when their time has come. `update` and
-    `delete` may be left out. Retrievers with `index` find changes in `corpus.changes`.
+    With `--as-of`, questions are asked between sessions, at their own time. `update` and `delete`
+    are optional. Retrievers with `index` find changes in `corpus.changes`.
     """
 
     def reset(self) -> None:
-        """Begin an empty haystack."""
+        """Starts an empty haystack."""
         ...
 
     def add(self, documents: Sequence[Document]) -> None:
-        """Add the documents of one session; sessions come in time order."""
+        """Adds the documents of one session; sessions are added in time order."""
         ...
 
     def update(self, handle: str, document: Document) -> None:
-        """Replace an added document by another."""
+        """Replaces an added document by another."""
         ...
 
     def delete(self, handle: str) -> None:
-        """Forget an added document."""
+        """Forgets an added document."""
         ...
 
     def search(self, queries: Sequence[Question], k: int) -> Sequence[Found]:
-        """Return one result a question, as a `Retriever` does."""
+        """Returns one result per question, as a `Retriever` does."""
         ...
 
 
 class PersistentRetriever(Retriever, Protocol):
-    """A retriever whose index outlives the process: it has `save` and `load`, or `has_index`.
+    """A retriever with a persistent index: it has `save` and `load`, or `has_index`.
 
-    The harness keeps the saved folder in its cache. `search_params` are the
-    names of parameters that only `search` depends on; no key depends on them.
+    The harness stores the saved folder in its cache. `search_params` names the parameters that only
+    affect `search`; they are not part of the index's key.
     """
 
     search_params: Sequence[str]
 
     def save(self, folder: Path) -> None:
-        """Write the index to an empty folder."""
+        """Writes the index to an empty folder."""
         ...
 
     def load(self, folder: Path) -> None:
-        """Read an index that `save` wrote, in place of `index`."""
+        """Loads an index that `save` wrote; called instead of `index`."""
         ...
 
     def has_index(self, key: str) -> bool:
-        """Return whether the system's own store has the index of this key.
+        """Returns whether the system's own store has the index of this key.
 
-        If so, `index` is not called, unless it did not return when it was called for this key
-        before; the next call of `index` is of this key. May take the corpus as a second argument.
+        If so, `index` is not called, unless an earlier call for this key did not return. The next
+        call of `index` is for this key. The method may take the corpus as a second argument.
         """
         ...
 
 
 class Capabilities(Protocol):
-    """Attributes and methods that any retriever may have; each may be left out.
+    """Optional attributes and methods of retrievers.
 
-    What one needs to be run in shards (`--backend ray`) is in extensions/cluster/shards.py.
+    Those for running in shards (`--backend ray`) are in extensions/cluster/shards.py.
     """
 
     name: str
-    """The name in results of an object that a program built itself."""
+    """Name in results; for objects passed to `run`."""
     version: str
     revision: str
-    """What fixes the model's weights or the code."""
+    """Identifies the model's weights or the code."""
     params: Mapping[str, Any]
-    """Settings (JSON values) of an object that a program built itself; they identify its runs."""
+    """Settings (JSON values) that identify the runs of an object passed to `run`."""
     batch_size: int
-    """The number of questions that `search` takes at once; 1 if absent."""
+    """Maximum number of questions per call of `search`; 1 if absent."""
     ranked_by: str
-    """Of every result: see `Result`."""
+    """Default for every result; see `Result`."""
     thread_safe: bool
     """Whether `search` may be called from several threads (`--concurrency N`).
 
-    An asynchronous `search` then has several calls in its loop at once.
+    An asynchronous `search` then runs several calls at once in its event loop.
     """
     ready_timeout: float
     """Seconds until `ready` must be true; 600 if absent."""
 
     def set_params(self, **params: Any) -> None:
-        """Set parameters that the index does not depend on, so that a sweep indexes once."""
+        """Sets parameters that do not affect the index, so that a sweep indexes once."""
         ...
 
     def report(self) -> Mapping[str, Any]:
-        """Return the system's counters so far; asked for after every call that takes a while.
+        """Returns the system's counters so far; called after every potentially long call.
 
-        `calls`, `prompt_tokens`, `completion_tokens` and `embedded_tokens` are counts since the
-        start, and so is `usd`, in US dollars; `calls_without_usage` are calls that did not say what
-        they used.
+        `calls`, `prompt_tokens`, `completion_tokens`, `embedded_tokens` and `usd` (US dollars) are
+        totals since the start; `calls_without_usage` counts calls that did not report their usage.
         """
         ...
 
     def ready(self) -> bool:
-        """Return whether all indexed documents can be found; polled until it is true."""
+        """Returns whether all indexed documents can be found; polled until it is true."""
         ...
 
     def release(self) -> bool:
-        """Give up a shared resource, such as a service that holds one haystack at a time.
+        """Releases a shared resource, such as a service that holds one haystack at a time.
 
         Returns whether the corpus must be indexed again afterwards.
         """
         ...
 
     def close(self) -> None:
-        """End the retriever after the last question (not in Ray, whose processes it ends)."""
+        """Closes the retriever after the last question; not called in Ray, which ends processes."""
         ...

@@ -22,25 +22,25 @@ from harness.runfiles.arrow import take
 from harness.schema import Document
 
 _SENT = 1 << 16
-"""Documents that are sent at once to another process."""
+"""Documents per batch that is sent to another process."""
 
 _NUMBERS = ["number", "when", "group"]
-"""Columns of a corpus that is sent, beside those of its documents."""
+"""Additional columns of a sent corpus, after those of its documents."""
 
 _CHANGES = b"changes"
-"""Where a corpus that is sent has its changes."""
+"""Metadata key of the changes in a sent corpus."""
 
 _WINDOW = 1 << 28
-"""Bytes of text that `blocks` gathers at once."""
+"""Bytes of text that `blocks` loads at once."""
 
 _PIECES = 16
-"""In which it goes through the file for that."""
+"""Number of reads in which it loads them."""
 
 
 @dataclass(frozen=True)
 class Changed:
-    """What became of a document, from `timestamp` on: an `update` was replaced by the document
-    `by`, a `forget` was to be forgotten, as `by`, if any, says. Both are named by their handles.
+    """A change of a document from `timestamp` on: an `update` replaces it by the document `by`, a
+    `forget` asks to forget it (in the document `by`, if any). Documents are named by handles.
     """
 
     kind: str
@@ -52,11 +52,10 @@ class Changed:
 class Corpus(Sequence[Document]):
     """The documents of one haystack as a retriever sees them; `id` and `session` are handles.
 
-    Iterating gives Document records, `sessions()` gives them session by session; `contents`,
-    `handles` and `timestamps` give whole columns, and `blocks()` the same piece by piece, for what
-    is too large to hold at once. The dataset's ids are not in here. This keeps
-    honest code honest: who wants the answer key can still read the dataset's files, unless the run
-    is isolated.
+    Iteration yields Document records, `sessions()` groups them by session; `contents`, `handles`
+    and `timestamps` are whole columns; `blocks()` yields parts of a corpus that is too large for
+    memory. Dataset ids are not included. This prevents accidental access to the qrels, not
+    deliberate reading of the dataset's files; only isolated runs prevent that.
     """
 
     def __init__(
@@ -72,7 +71,7 @@ class Corpus(Sequence[Document]):
         """`rows`, `numbers` (of the handles), `timestamps` (NaN: undated), `sessions` (-1: none)
         align; `documents` is the dataset's `shown_documents`, `dataset` its fingerprint."""
         self.changes = tuple(changes)
-        """What became of documents, in time order; most datasets have none."""
+        """Changes of documents, in time order; most datasets have none."""
         self._documents = documents
         self._rows = rows
         self._numbers = numbers
@@ -107,18 +106,17 @@ class Corpus(Sequence[Document]):
         return counting_iterator(map(self.__getitem__, range(len(self))))
 
     def sessions(self) -> list[list[Document]]:
-        """The documents by session, in time order; one without a session is its own."""
+        """Groups documents by session, in time order; one without a session is a session."""
         sessions: dict[str, list[Document]] = {}
         for document in map(self.__getitem__, range(len(self))):
             sessions.setdefault(document.session or document.id, []).append(document)
         return Sessions(sessions.values())
 
     def events(self, before: Corpus | None = None) -> Iterator[list[Document] | Changed]:
-        """Sessions, and what became of documents, in time order: a change after the session of its
-        moment.
+        """Yields sessions and changes in time order; a change follows the session of its time.
 
-        Without what was in the corpus `before`, of which this is what came to be: of a session that
-        went on the rest, at its own time.
+        Omits documents and changes of `before`, an earlier state of this corpus. The rest of a
+        session that continued is ordered by its own time.
         """
         known = set() if before is None else {*before.handles}
         sessions = [[d for d in session if d.id not in known] for session in self.sessions()[:]]
@@ -135,11 +133,11 @@ class Corpus(Sequence[Document]):
         yield from waiting
 
     def blocks(self, size: int = 1 << 16) -> Iterator[Corpus]:
-        """The same documents in the same order, in corpora of at most `size` each.
+        """Yields the documents in order, in corpora of at most `size` each.
 
-        Positions of an answer count over the whole corpus, not over a block. The order of a large
-        corpus is random, the way through its file is not: a window of 256 MB of text is gathered in
-        one go forward through the file, and given out in the order that is shown.
+        Positions in results refer to the whole corpus, not to a block. A large corpus is shuffled,
+        so windows of 256 MB of text are read sequentially from the file and then put in the
+        corpus's order.
         """
         if len(self) <= size:
             yield self
@@ -157,7 +155,7 @@ class Corpus(Sequence[Document]):
                 )
 
     def _windows(self) -> list[tuple[int, int]]:
-        """Where the order is cut so that no piece holds much more than a window of text."""
+        """Returns (start, end) of parts that hold at most about a window of text."""
         lengths = pc.binary_length(self._documents.column("text"))
         filled = np.cumsum(np.asarray(lengths.to_numpy(), np.int64)[self._rows]) // _WINDOW
         cuts = (np.flatnonzero(np.diff(filled)) + 1).tolist()
@@ -170,7 +168,7 @@ class Corpus(Sequence[Document]):
         )
 
     def _gathered(self, part: slice) -> pa.Table:
-        """A window, from pieces of the file that are let go of one after the other."""
+        """Returns a window, read in parts of the file that are released one by one."""
         order = np.argsort(self._rows[part])
         pieces = []
         for some in np.array_split(order + part.start, _PIECES):
@@ -182,7 +180,7 @@ class Corpus(Sequence[Document]):
         return pa.table({name: take(table[name], back) for name in table.column_names})
 
     def pieces(self, n: int) -> list[CorpusShard]:
-        """The corpus cut into n or fewer, each of documents that are neighbours in the dataset."""
+        """Splits the corpus into at most n shards of documents adjacent in the dataset."""
         chosen = np.array_split(np.argsort(self._rows, kind="stable"), min(n, max(len(self), 1)))
         return [self._piece(np.sort(positions)) for positions in chosen]
 
@@ -200,12 +198,12 @@ class Corpus(Sequence[Document]):
         return CorpusShard(corpus, low, high, positions)
 
     def over(self, documents: Documents) -> Corpus:
-        """The same of other documents: a piece's, in a process that has them."""
+        """Returns this corpus over other documents: a shard's, in the process that has them."""
         columns = self._rows, self._numbers, self._timestamps, self._sessions
         return Corpus(documents, *columns, self._dataset, self.changes)
 
     def send(self, into: IO[bytes]) -> None:
-        """Write all that is shown, and no row of the dataset's, as an Arrow stream."""
+        """Writes the corpus, without its row numbers in the dataset, as an Arrow stream."""
         sessions = self._sessions
         if sessions is None:
             sessions = np.full(len(self), -1, np.int64)
@@ -225,7 +223,7 @@ class Corpus(Sequence[Document]):
 
     @classmethod
     def received(cls, source: IO[bytes]) -> Corpus:
-        """The corpus that `send` wrote: the same in every answer, with rows of its own."""
+        """Reads a corpus that `send` wrote; it differs only in its row numbers."""
         table = pa.ipc.open_stream(pa.PythonFile(source, "r")).read_all()
         numbers, timestamps, sessions = (np.asarray(table[name].to_numpy()) for name in _NUMBERS)
         rows = np.arange(len(table), dtype=np.int32)
@@ -235,9 +233,9 @@ class Corpus(Sequence[Document]):
 
     @cached_property
     def key(self) -> bytes:
-        """The same for the same documents shown in the same way, and else another; 16 bytes.
+        """Digest of everything shown, 16 bytes; equal for the same documents shown the same way.
 
-        It is of all that is shown: texts, titles, speakers, dates, sessions, handles, their order.
+        It covers texts, titles, speakers, dates, sessions, handles, changes and their order.
         """
         digest = hashlib.blake2b(digest_size=16)
         for block in self.blocks():
@@ -252,8 +250,8 @@ class Corpus(Sequence[Document]):
         return digest.digest()
 
     def fingerprint(self) -> str | None:
-        """The same for the same documents in the same order, in every run: what an index that is
-        kept on disk is found by. None where it is not known: in a block, and in an isolated run.
+        """Returns a digest that is equal in every run for the same documents in the same order; it
+        identifies cached indexes. None in a block and in an isolated run, where it is unknown.
         """
         if not self._dataset:
             return None
@@ -263,16 +261,16 @@ class Corpus(Sequence[Document]):
 
     @property
     def handles(self) -> list[str]:
-        """Handle of each document; random, and in no other haystack of the run."""
+        """Handle of each document; random, and unique to this haystack of the run."""
         return [handle(number) for number in self._numbers.tolist()]
 
     @property
     def contents(self) -> list[str]:
-        """Title and text of each document, joined by a space: what to index."""
+        """Title and text of each document, joined by a space: the text to index."""
         return self._documents.contents(self._rows)
 
     def text_column(self) -> pa.Array:
-        """`contents` as one Arrow column of large strings, without a Python object a text."""
+        """Returns `contents` as an Arrow column of large strings, without Python objects."""
         text = self._documents.column("text", self._rows).cast(pa.large_string())
         if self._documents.lack("title") < len(self._documents):
             title = self._documents.column("title", self._rows).cast(pa.large_string())
@@ -283,12 +281,12 @@ class Corpus(Sequence[Document]):
 
     @property
     def timestamps(self) -> list[int | None]:
-        """When each document was said, in seconds; None where nobody knows."""
+        """Timestamp of each document, in seconds; None if undated."""
         return [None if np.isnan(t) else int(t) for t in self._timestamps.tolist()]
 
 
 def _digest(values: pa.Array, into: Any) -> None:
-    """Add a column to a hash: numbers, or how long each text is and then all texts."""
+    """Adds a column to a hash: its numbers, or all its texts and then their lengths."""
     if isinstance(values, pa.ChunkedArray):  # of no chunks
         values = pa.concat_arrays([pa.nulls(0, values.type), *values.chunks])
     if not pa.types.is_integer(values.type):
@@ -301,7 +299,7 @@ def _digest(values: pa.Array, into: Any) -> None:
 
 
 def _some(values: npt.NDArray[np.float64], at: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
-    """Some values; of one that stands for all, as where nothing is dated, that one again."""
+    """Selects values; a broadcast array (of undated documents) stays broadcast."""
     if len(values) and values.strides == (0,):
         return np.broadcast_to(values[:1], at.shape)
     return values[at]
@@ -309,9 +307,9 @@ def _some(values: npt.NDArray[np.float64], at: npt.NDArray[np.int64]) -> npt.NDA
 
 @dataclass(frozen=True)
 class CorpusShard:
-    """Part of a corpus, without the documents: those of the dataset's rows `low` to `high`.
+    """Part of a corpus, without documents: those of the dataset's rows `low` to `high`.
 
-    `positions`: where each stands in the whole corpus, rising.
+    `positions`: positions of its documents in the whole corpus, ascending.
     """
 
     corpus: Corpus
@@ -321,10 +319,10 @@ class CorpusShard:
 
 
 def handle(number: int) -> str:
-    """The opaque name of a document in its haystack."""
+    """Returns the opaque handle of a document."""
     return f"d{number}"
 
 
 def is_handle(text: Any) -> bool:
-    """Whether this is what a handle looks like, of whatever haystack."""
+    """Tests whether a value has the form of a handle."""
     return isinstance(text, str) and text[:1] == "d" and text[1:].isascii() and text[1:].isdecimal()

@@ -1,4 +1,4 @@
-"""A retriever that is a service: messages of wire.py over HTTP."""
+"""Client of retrievers that are HTTP services, with the messages of wire.py."""
 
 from __future__ import annotations
 
@@ -23,36 +23,35 @@ if TYPE_CHECKING:
     import urllib3
 
 TOKEN = "HARNESS_HTTP_TOKEN"
-"""The environment variable whose value is sent as bearer token; it is never written down."""
+"""The environment variable with the bearer token, which is never written to files."""
 
 _TRY_AGAIN = (429, 502, 503, 504)
-"""Statuses of a service that is there and does not answer now."""
+"""Statuses of a service that is temporarily unable to answer."""
 
 _CONNECTIONS = 16
-"""Kept open for calls of several threads; more are opened, and closed again."""
+"""Connections kept open for several threads; further ones are closed after use."""
 
 _PIECE = 1 << 16
-"""Bytes that are read at once of a reply."""
+"""Bytes of a reply that are read at once."""
 
 
 @dataclass(eq=False, repr=False)
 class Http(wire.WireRetriever):
     """A service in any language: POST url/reset, url/index and url/search.
 
-    Documents come in time order, `documents` a message, one message after the other; questions
-    `questions` a message, at most `concurrency` messages at once. Lost connections and statuses
-    502, 503 and 504 are tried again `retries` times, after 0.5, 1, 2, ... s; a refusal for the rate
-    (429, or any of these with Retry-After) is waited for, and charged to nobody. `timeout` is
-    seconds a search, `index_timeout` those of any other message, `ready_timeout` those from the
-    final document to the answer that all can be found. A search that took too long is tried again
-    too, documents that took too long are not: the service may be at them still, and charge for
-    them. A service that does not say that it holds several haystacks is used by one process of this
-    machine after the other. `revision` names the version of the service: what it kept of another is
-    not asked for.
+    Documents are sent in time order, `documents` per message, one message at a time; questions are
+    sent `questions` per message, at most `concurrency` messages at once. Lost connections and
+    statuses 502, 503 and 504 are retried `retries` times, after 0.5, 1, 2, ... s. Rate limits (429,
+    or any of these with Retry-After) are waited out; the wait is excluded from latencies. `timeout`
+    is the limit in seconds of a search, `index_timeout` that of other messages, `ready_timeout`
+    that from the last document until all can be found. Searches that time out are retried;
+    documents are not, since the service may still be processing, and charging for, them. Unless the
+    service declares that it holds several haystacks, the processes of a machine use it in turn.
+    `revision` is the version of the service; indexes of other versions are not reused.
     """
 
     modules: ClassVar[tuple[str, ...]] = ("urllib3",)
-    # What it takes in depends on the service, which says by `has_index` whether it has it.
+    # The index depends on the service, which reports by `has_index` whether it has it.
     search_params: ClassVar[tuple[str, ...]] = (
         *("url", "timeout", "index_timeout", "retries", "documents", "questions", "concurrency"),
         "ready_timeout",
@@ -90,7 +89,7 @@ class Http(wire.WireRetriever):
         )
 
     def _check(self) -> None:
-        """Raises ValueError or UsageError for a parameter that cannot be."""
+        """Raises ValueError or UsageError for an invalid parameter."""
         check_url("retriever 'http'", self.url, TOKEN)
         for name, number in (("documents", self.documents), ("questions", self.questions)):
             if number < 1:
@@ -102,9 +101,9 @@ class Http(wire.WireRetriever):
             )
 
     def has_index(self, key: str, corpus: Corpus) -> bool:
-        """Reset; whether the service still has what it was sent under this key.
+        """Starts a haystack; returns whether the service has the index of this key.
 
-        Waits for a service that holds one haystack at a time, where another process uses it.
+        Waits while another process uses a service that holds one haystack at a time.
         """
         self._leave()
         self._gone, self._begun = False, None
@@ -117,7 +116,7 @@ class Http(wire.WireRetriever):
         return reply.has_index
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """Ask, at most `concurrency` messages at once; answers in the order of the questions."""
+        """Sends at most `concurrency` messages at once; returns results in the questions' order."""
         if not self._several and not self._service_lock.owned:
             raise RuntimeError(
                 f"{self._url} may have been given another haystack since, by another retriever or "
@@ -145,7 +144,7 @@ class Http(wire.WireRetriever):
             measured.join()
 
     def report(self) -> Counts:
-        """What the service says that its replies have cost, summed; seconds waited for others."""
+        """Returns the sums of the usage in replies, and the seconds waited for other processes."""
         waited = (
             {"waited_seconds": self._service_lock.waited}
             if self._service_lock.waited >= 0.1
@@ -154,7 +153,7 @@ class Http(wire.WireRetriever):
         return {**super().report(), **waited}
 
     def release(self) -> bool:
-        """Let others use a service that holds one haystack; whether it is to be indexed again."""
+        """Releases a service that holds one haystack; returns whether it must be indexed again."""
         if self._several:
             return False
         held, self._indexed = self._indexed, False
@@ -162,23 +161,23 @@ class Http(wire.WireRetriever):
         return held
 
     def close(self) -> None:
-        """Leave the service, and close the connections."""
+        """Ends the current haystack and closes the connections."""
         self._leave()
         self._pool.clear()
 
     def _leave(self) -> None:
-        """Be done with the haystack that was indexed last."""
+        """Ends the haystack that was indexed last."""
         import urllib3
 
         if self._indexed and self._several and not self._gone:
-            # Whether it minds is its own affair; that it is gone will be seen at the next message.
+            # Errors are ignored: if the service is gone, the next message reports it.
             with suppress(urllib3.exceptions.HTTPError, ValueError):
                 self._exchange(self._messages.close())
         self._indexed = False
         self._service_lock.release()
 
     def _exchange(self, message: Message) -> Reply:
-        """Returns the reply to a message. Raises RunError where the service was never there."""
+        """Returns the reply to a message. Raises RunError if the service was never reached."""
         import urllib3
 
         place = f"{self._url}/{message_type(message)}"
@@ -192,7 +191,7 @@ class Http(wire.WireRetriever):
                     f"retriever 'http': nothing answers at {place}: {_reason(error)}; "
                     "start the service, or correct the url"
                 ) from None
-            # What is gone is not asked again, with all retries, for every question of a haystack.
+            # Avoids all the retries for every further question of the haystack.
             gone = isinstance(error, urllib3.exceptions.NewConnectionError)
             self._gone = self._gone or (gone and not timing.current().given_up)
             raise
@@ -207,7 +206,7 @@ class Http(wire.WireRetriever):
             return self._checked(_decoded(response, place), message)
         except wire.NotTheReplyError:
             self._gone = True
-            self._pool.clear()  # whatever else may come on its connections
+            self._pool.clear()  # its connections may deliver further replies
             raise
 
     def _send(self, message: Message, place: str) -> tuple[_Response, bool]:
@@ -245,7 +244,7 @@ class Http(wire.WireRetriever):
 
 
 class _Response(NamedTuple):
-    """What a service answered, read to its end."""
+    """A complete response of a service."""
 
     status: int
     headers: Any
@@ -253,7 +252,7 @@ class _Response(NamedTuple):
 
 
 def _decoded(response: _Response, place: str) -> object:
-    """Returns the JSON value of a response. Raises ValueError for an error and for no JSON."""
+    """Returns the JSON value of a response. Raises ValueError for errors and invalid JSON."""
     import orjson
 
     try:
@@ -270,17 +269,17 @@ def _decoded(response: _Response, place: str) -> object:
 
 
 class _EndlessError(ValueError):
-    """A reply that goes on beyond all measure, if only when it is unpacked."""
+    """Raised for a reply that exceeds LONGEST_REPLY after decompression."""
 
 
 def _whole(answer: urllib3.BaseHTTPResponse, place: str) -> bytes:
-    """All that a service answers, unpacked, in pieces: a few bytes may stand for gigabytes."""
+    """Reads a reply in chunks, since a few compressed bytes may decompress to gigabytes."""
     parts, size = [], 0
     for part in answer.stream(_PIECE):
         parts.append(part)
         size += len(part)
         if size > wire.LONGEST_REPLY:
-            answer.close()  # with its connection: nobody reads the rest
+            answer.close()  # closes the connection: the rest is not read
             raise _EndlessError(
                 f"{place}: the reply goes on for more than {wire.LONGEST_REPLY / 1e6:.0f} MB, "
                 "unpacked"
@@ -289,16 +288,16 @@ def _whole(answer: urllib3.BaseHTTPResponse, place: str) -> bytes:
 
 
 class _RefusedError(Exception):
-    """A reply by which the service asks to be asked again later."""
+    """Raised for a response that asks the client to retry later."""
 
     def __init__(self, reply: _Response) -> None:
         super().__init__(f"status {reply.status}")
         self.reply, self.headers = reply, reply.headers
-        # Who says when to come again is not failing.
+        # Retry-After marks a rate limit, not a failure.
         self.status = 429 if "Retry-After" in reply.headers else reply.status
 
 
 def _reason(error: Exception) -> str:
-    """What lies at the bottom of urllib3's nested errors."""
+    """Returns the message of the innermost of urllib3's nested errors."""
     inner = getattr(error, "reason", None)
     return _reason(inner) if isinstance(inner, Exception) else str(error).rpartition(": ")[2]

@@ -1,4 +1,4 @@
-"""Locks between processes, and addresses of services. Waiting is logged and not in latencies."""
+"""Inter-process locks and service addresses. Waits are logged and excluded from latencies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from filelock import BaseFileLock
 
 _SILENT = 5.0
-"""Seconds of waiting after which a note says what for."""
+"""Seconds of waiting after which a note is logged."""
 
 _log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ _mine: set[Path] = set()
 
 @contextmanager
 def locked(path: Path, note: Callable[[], str], silent: float = _SILENT) -> Iterator[None]:
-    """Holds the lock of a file, and logs `note` after `silent` seconds of waiting for it.
+    """Holds the lock of a file; logs `note` after `silent` seconds of waiting.
 
     The file stays: if it were removed, two processes could hold locks on files of one name.
     """
@@ -57,10 +57,10 @@ def locked(path: Path, note: Callable[[], str], silent: float = _SILENT) -> Iter
 
 @contextmanager
 def in_turn(path: Path, what: str) -> Iterator[None]:
-    """Holds the lock of a file that several processes need again and again, each in turn.
+    """Holds the lock of a file that several processes need repeatedly, each in turn.
 
-    A second lock, the gate, is held while waiting: a process that just released the lock has to
-    queue for the gate. The log names the process that holds the lock, and `what` it does.
+    Waiting processes hold a second lock, the gate, so that a process that just released the lock
+    must queue. The log names the process that holds the lock, and `what` it does.
     """
     holder = path.with_suffix(".by")
 
@@ -100,7 +100,7 @@ class ServiceLock:
     def __init__(self, address: str) -> None:
         self._address = address
         self.waited = 0.0
-        weakref.finalize(self, _forgotten, address)  # nobody has to close a retriever
+        weakref.finalize(self, _forgotten, address)  # a retriever need not be closed
 
     def acquire(self) -> None:
         """Waits for the lock and takes it. Raises RuntimeError if it would have to wait while this
@@ -111,13 +111,13 @@ class ServiceLock:
         from filelock import FileLock, Timeout
 
         start = monotonic()
-        lock = FileLock(_file(self._address), thread_local=False)  # given by whichever thread
+        lock = FileLock(_file(self._address), thread_local=False)  # any thread may release it
         before = max(_held, default="") > self._address
         try:
             with waiting():
                 lock.acquire(timeout=0 if before else _SILENT)
         except Timeout:
-            if before:  # two that each have what the other waits for would wait for ever
+            if before:  # two processes could deadlock
                 raise RuntimeError(
                     f"{self._address} is in use and holds one haystack at a time, and this process "
                     f"holds {max(_held)}: let both hold several haystacks, or use one worker"

@@ -1,4 +1,4 @@
-"""How the answers of a retriever are read; contract.py says in which forms they come."""
+"""Parses and validates the results of retrievers; contract.py lists their forms."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from harness.retrievers.contract import Found, Hit, Result
 from harness.retrievers.corpus import is_handle
 
 Scores = Sequence[float] | npt.NDArray[np.floating[Any]] | None
-"""Of documents, best first; None where there are none."""
+"""Scores of documents, best first, or None."""
 
 _LARGEST = np.finfo(np.float64).max
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class NotAnAnswerError(TypeError):
-    """What `search` returned is no answer at all: the message says what is needed."""
+    """Raised if the return value of `search` has no accepted form; the message explains them."""
 
 
 class WrongNumberError(ValueError):
-    """There are more or fewer results than questions."""
+    """Raised if the number of results is not that of the questions."""
 
 
 def as_answers(found: Sequence[Found], n: int) -> Sequence[Found]:
-    """What `search` returned for n questions, one answer each.
+    """Checks that `search` returned one answer for each of n questions.
 
-    Raises NotAnAnswerError for what is no list, WrongNumberError for one of another length.
+    Raises NotAnAnswerError for values without a length, WrongNumberError for another length.
     """
     if not hasattr(found, "__len__"):
         raise NotAnAnswerError(
@@ -45,10 +45,10 @@ def as_answers(found: Sequence[Found], n: int) -> Sequence[Found]:
 
 
 def as_result(found: Found) -> Result:
-    """What `search` returned for one question, as a Result; `padding` of it is left out.
+    """Converts the answer to one question to a Result, without its `padding`.
 
-    Raises NotAnAnswerError for what is no answer, TypeError for hits among ids, and an error that
-    stands in the place of an answer.
+    Raises NotAnAnswerError for other values, TypeError for a mix of hits and ids. If the answer is
+    an exception, raises it.
     """
     if isinstance(found, Exception):
         raise found
@@ -70,7 +70,7 @@ def as_result(found: Found) -> Result:
             return replace(pairs, ranked_by="score")  # a dict has no order
         given = given["results"]
     items = list(given)
-    # Most answers are thousands of ids.
+    # Fast path: most answers are thousands of ids.
     plain = items and isinstance(items[0], str | int | np.integer)
     hits = [item if isinstance(item, Hit) else None for item in items]
     if not plain:
@@ -89,7 +89,7 @@ def as_result(found: Found) -> Result:
 
 
 def _check_abstain(found: Result) -> None:
-    """Raises NotAnAnswerError for an `abstain` that says neither yes nor no: "no" would be true."""
+    """Raises NotAnAnswerError for an `abstain` that is not a bool: "no" would be true."""
     if not isinstance(found.abstain, bool | np.bool_):
         raise NotAnAnswerError(
             f"search returned a Result with abstain={found.abstain!r}; it must be True or False"
@@ -97,7 +97,7 @@ def _check_abstain(found: Result) -> None:
 
 
 def padding(found: Found) -> int:
-    """Places of an array of positions in which -1 stands for nothing, as faiss and hnswlib do."""
+    """Counts the -1 in an array of positions, with which faiss and hnswlib pad results."""
     ids = found.ids if isinstance(found, Result) else found
     if not isinstance(ids, np.ndarray) or not np.issubdtype(ids.dtype, np.integer):
         return 0
@@ -113,15 +113,15 @@ def _without_padding(found: Result) -> Result:
 
 
 _TEXTS, _SOURCES = ("text", "memory", "content", "page_content"), ("sources", "source", "handle")
-"""Keys under which systems give a text, and where it came from (also in its metadata)."""
+"""Keys of a text and of its sources in hits of other systems; sources also in metadata."""
 
 
 def _as_hit(item: Any) -> Hit | None:
-    """A hit in any of its forms; None for what is none.
+    """Converts a hit of any accepted form; returns None for other values.
 
-    Beside Hit: a dict with a text, LangChain's Document, (Document, score), LlamaIndex's
-    NodeWithScore. Sources are what they, or their metadata, name `sources`, `source` or `handle`,
-    and an `id` or `doc_id` that is a handle.
+    Accepts Hit, a dict with a text, LangChain's Document, (Document, score) and LlamaIndex's
+    NodeWithScore. Sources are the fields `sources`, `source` and `handle` of the item or its
+    metadata, and an `id` or `doc_id` that is a handle.
     """
     if isinstance(item, Hit):
         return item
@@ -147,7 +147,7 @@ def _hit(text: str, about: Sequence[Any], score: Any) -> Hit:
         for name in _SOURCES:
             given = said.get(name)
             if name == "source" and not is_handle(given):
-                continue  # of a framework a file, or a page's number
+                continue  # in frameworks: a file name or page number
             if isinstance(given, Iterable) and not isinstance(given, str | bytes):
                 sources += list(given)
             else:
@@ -165,10 +165,10 @@ def _kind(found: object) -> str:
 
 
 def documents_of(hits: Sequence[Hit]) -> tuple[list[str | int], list[float] | None]:
-    """The documents that hits were made from, in their order, and the score of the hit of each.
+    """Returns the source documents of hits, in their order, and the score of each one's hit.
 
-    Without scores where a hit has none. Names of a memory's own are passed over, as in a run.
-    Raises NotAnAnswerError for a hit without any document.
+    Scores are None if a hit has none. Sources that are not handles are skipped, as in a run.
+    Raises NotAnAnswerError for a hit without a document.
     """
     named = [
         (hit, [s for s in hit.sources if not isinstance(s, str) or is_handle(s)]) for hit in hits
@@ -185,10 +185,10 @@ def documents_of(hits: Sequence[Hit]) -> tuple[list[str | int], list[float] | No
 
 
 def within(ids: Iterable[Any], n: int, place: Callable[[Any], int]) -> npt.NDArray[np.int64]:
-    """Positions: an array of whole numbers as it is, of anything else the `place` of each.
+    """Returns the positions of ids: integer arrays are positions, else `place` maps each id.
 
-    Raises ValueError for one that is not in a haystack of n documents, and NotAnAnswerError for
-    truth values, of which True would be the position 1.
+    Raises ValueError for positions outside a haystack of n documents, and NotAnAnswerError for
+    booleans, since True would be position 1.
     """
     if isinstance(ids, np.ndarray) and np.issubdtype(ids.dtype, np.integer):
         found = ids.astype(np.int64, copy=False)
@@ -213,8 +213,8 @@ def check_ranked_by(retriever: object) -> None:
 
 
 def ranked(found: Found, retriever: object) -> Result:
-    """Returns what `search` returned for one question, with what ranks it: what the result itself
-    declares, else its retriever. Raises as `as_result`, and NotAnAnswerError for another word."""
+    """Converts the answer to one question to a Result with its own `ranked_by`, else that of the
+    retriever. Raises as `as_result` does, and NotAnAnswerError for an invalid `ranked_by`."""
     result = as_result(found)
     if result.ranked_by not in ("", "order", "score"):
         raise NotAnAnswerError(f"ranked_by must be 'order' or 'score', not {result.ranked_by!r}")
@@ -222,8 +222,8 @@ def ranked(found: Found, retriever: object) -> Result:
 
 
 def _order_of(scores: npt.NDArray[np.float64], by: str) -> npt.NDArray[np.intp] | None:
-    """Returns the order of falling scores; None where they fall. Raises NotAnAnswerError for scores
-    that contradict the order of the result by more than rounding, if nothing says which counts."""
+    """Returns the order by descending score; None if scores descend already. Raises
+    NotAnAnswerError if scores contradict the order by more than rounding, unless `by` is score."""
     lowest = np.minimum.accumulate(scores)
     if (scores == lowest).all():
         return None
@@ -243,8 +243,8 @@ def _order_of(scores: npt.NDArray[np.float64], by: str) -> npt.NDArray[np.intp] 
 def in_order(
     positions: npt.NDArray[np.int64], scores: npt.NDArray[np.float64] | None, by: str = ""
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None, int]:
-    """Returns positions and scores, best first, each document once, where it is best, and how many
-    were there again; `by`: see `Result.ranked_by`. Of `order`, no scores are kept. Raises
+    """Returns positions and scores, best first, and the number of repeated documents, of which
+    the best is kept. `by`: see `Result.ranked_by`; with `order`, scores are dropped. Raises
     NotAnAnswerError for scores that contradict the order."""
     scores = None if by == "order" else scores
     order = None if scores is None else _order_of(scores, by)
@@ -260,7 +260,7 @@ def in_order(
 
 
 def scores_of(given: Scores, n: int) -> npt.NDArray[np.float64] | None:
-    """The scores of n documents as finite numbers. Raises ValueError for NaN and another length."""
+    """Returns n scores, clipped to finite numbers. Raises ValueError for NaN and other shapes."""
     if given is None:
         return None
     scores = np.asarray(given, np.float64)
@@ -268,12 +268,12 @@ def scores_of(given: Scores, n: int) -> npt.NDArray[np.float64] | None:
         raise ValueError(f"{n} ids, but scores of shape {scores.shape}")
     if np.isnan(scores).any():
         raise ValueError("a score is NaN")
-    # The checkpoint is JSON, which has no infinity; the order stays.
+    # The checkpoint is JSON, which has no infinity; clipping keeps the order.
     return np.clip(scores, -_LARGEST, _LARGEST)
 
 
 def hits_in_order(hits: Sequence[Hit], by: str = "") -> list[Hit]:
-    """Return hits, best first; as `in_order`."""
+    """Returns hits, best first; see `in_order`."""
     if by == "order":
         return [replace(hit, score=None) for hit in hits]
     scores = [float(hit.score) for hit in hits if hit.score is not None]
@@ -283,14 +283,14 @@ def hits_in_order(hits: Sequence[Hit], by: str = "") -> list[Hit]:
 
 
 def own_answer(result: Result) -> str | None:
-    """Return the system's own answer. Raises TypeError where it is no text."""
+    """Returns the system's own answer. Raises TypeError if it is not text."""
     if result.answer is not None and not isinstance(result.answer, str):
         raise TypeError(f"the answer must be a text, not {type(result.answer).__name__}")
     return None if result.answer is None else well_formed(result.answer)
 
 
 def confidence_of(result: Result) -> float | None:
-    """Return the confidence as a number. Raises ValueError for one that is not finite."""
+    """Returns the confidence. Raises ValueError if it is not finite."""
     if result.confidence is None:
         return None
     confidence = float(result.confidence)
@@ -300,17 +300,17 @@ def confidence_of(result: Result) -> float | None:
 
 
 def well_formed(text: str) -> str:
-    """Return the text with U+FFFD for lone surrogates (half a character), which no file holds."""
+    """Replaces lone surrogates, which cannot be written to a file, by U+FFFD."""
     return _SURROGATE.sub("\ufffd", text)
 
 
 def top_k(
     scores: npt.NDArray[np.floating[Any]], k: int, above: float = -np.inf
 ) -> npt.NDArray[np.int64]:
-    """Return the positions of the k best scores that are greater than `above`, best first.
+    """Returns the positions of the k best scores greater than `above`, best first.
 
-    `scores` has shape (n,). Of equal scores the first ones are taken, so that the answer does not
-    depend on how the search was cut into blocks.
+    `scores` has shape (n,). Ties are resolved by position, so that the result does not depend on
+    how the search was divided into blocks.
     """
     n = len(scores)
     wanted = scores > above

@@ -1,4 +1,4 @@
-"""Tells a refusal for a rate limit from other errors, and how long it asks to wait."""
+"""Detects rate limits in errors, and reads the requested wait."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def rate_limit(error: BaseException) -> float | None:
-    """Seconds to wait, where too much was asked, 0 where it does not say; None for other errors.
+    """Returns the seconds to wait for a rate limit, 0 if unspecified; None for other errors.
 
-    It is told by the status 429 that the clients of HTTP and of language models give their errors,
-    of the error or of what it came of. A quota that is used up has that status too, and is none.
+    Clients of HTTP and of language models give rate limits the status 429, on the error or one of
+    its causes. An exhausted quota has that status too, but is not a rate limit.
     """
     for one in _causes(error):
         response = getattr(one, "response", None)
@@ -26,7 +26,7 @@ def rate_limit(error: BaseException) -> float | None:
 
 
 def retry_after(headers: Any) -> float | None:
-    """What Retry-After asks for, in seconds from now; None where it is not there or unreadable."""
+    """Returns Retry-After in seconds from now; None if it is missing or invalid."""
     if not isinstance(headers, Mapping) and not hasattr(headers, "get"):
         return None
     milliseconds = _number(headers.get("retry-after-ms"))
@@ -53,7 +53,7 @@ def _number(said: Any) -> float | None:
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    """The error, what it was raised from, and so on."""
+    """Yields the error and its chain of causes."""
     seen = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))

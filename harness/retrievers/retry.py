@@ -14,13 +14,13 @@ _log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 LONGEST_WAIT = 900.0
-"""Seconds that a rate limit is waited for in a row, with ever longer pauses where it says none."""
+"""Maximum seconds of consecutive waits for a rate limit."""
 
 _FIRST, _LONGEST = 0.5, 60.0
-"""Seconds of the first pause, doubled up to the longest."""
+"""Seconds of the first pause, and of the longest; pauses double unless Retry-After is given."""
 
 _NOTED = 5.0
-"""Seconds of a pause from which on it is noted in the log."""
+"""Longer pauses, in seconds, are logged."""
 
 
 def retry(
@@ -28,7 +28,7 @@ def retry(
 ) -> T:
     """Calls `attempt`, and again after a failure, at most `retries` times.
 
-    A refusal for a rate limit is no failure: it is waited out, for at most LONGEST_WAIT seconds.
+    Rate limits are not failures: they are waited out, for at most LONGEST_WAIT seconds.
     Waits and pauses are excluded from the measured time, failed attempts are not. Raises the last
     error.
     """
@@ -39,7 +39,7 @@ def retry(
         try:
             return attempt()
         except Exception as error:
-            if measured.given_up:  # nobody waits for the answer any more
+            if measured.given_up:  # the caller has stopped waiting
                 raise
             from harness.retrievers.rate_limit import rate_limit
 

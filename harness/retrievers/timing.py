@@ -1,7 +1,7 @@
 """Measures call latency, excluding time spent waiting for locks or rate limits.
 
-A call is measured by a clock. Code called within it reports waits: for another process that uses a
-shared resource, or for a rate limit.
+A clock measures a call. Code called within it reports its waits for rate limits and for shared
+resources that another process is using.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Many = TypeVar("Many", bound=Sized)
 
 
 class Clock:
-    """Measures one call, from now until it is stopped."""
+    """Measures one call, from construction to `stop`."""
 
-    # Every question has one.
+    # Slots, since every question has a clock.
     __slots__ = (
         "_began",
         "_branches",
@@ -34,26 +34,26 @@ class Clock:
     )
 
     def __init__(self, told: Callable[[int], None] | None = None) -> None:
-        """`told` is called with how many more documents were taken in; it may raise."""
+        """`told` is called with the number of newly ingested documents; it may raise."""
         self._told = told
         self._began = perf_counter()
         self._ended: float | None = None
         self._waited = 0.0
         self._since: float | None = None
         self._branches: dict[int, Clock] | None = None
-        self.given_up = False  # the call took too long, and was left to itself
-        # What the call awaits, for who does not want to wait for it any longer.
+        self.given_up = False  # the call exceeded its time limit and was abandoned
+        # The awaited future, which can be cancelled when the call is abandoned.
         self.pending: Future[Any] | None = None
 
     @property
     def seconds(self) -> float:
-        """So far, or until it was stopped, without what was waited."""
+        """Seconds until now, or until it was stopped, excluding waits."""
         end = perf_counter() if self._ended is None else self._ended
         return max(0.0, end - self._began - self.waited)
 
     @property
     def waited(self) -> float:
-        """Seconds; of threads that work at the same time those of the one that waited longest."""
+        """Seconds waited; of parallel threads, only the longest wait counts."""
         since, branches = self._since, self._branches
         if since is None and branches is None:
             return self._waited
@@ -62,22 +62,22 @@ class Clock:
         return self._waited + now + beside
 
     def taken_in(self, documents: int) -> None:
-        """So many more documents are taken in."""
+        """Reports the number of newly ingested documents."""
         if self._told is not None:
             self._told(documents)
 
     def exclude(self, seconds: float) -> None:
-        """Excludes seconds that have passed from the measured time."""
+        """Excludes elapsed seconds from the measured time."""
         self._waited += seconds
 
     def stop(self) -> Clock:
-        """The call is over."""
+        """Stops the clock."""
         self._ended = perf_counter()
         return self
 
     @contextmanager
     def wait(self) -> Iterator[None]:
-        """What is done within is waiting. It does not nest."""
+        """Counts the block as waiting. Must not be nested."""
         self._since = began = perf_counter()
         try:
             yield
@@ -87,7 +87,7 @@ class Clock:
 
     @contextmanager
     def in_parallel(self) -> Iterator[None]:
-        """What this thread does within is done in others at the same time."""
+        """Measures the block as work of one of several parallel threads."""
         with timed(self._branch()):
             yield
 
@@ -98,7 +98,7 @@ class Clock:
             return self._branches.setdefault(threading.get_ident(), Clock())
 
     def join(self) -> None:
-        """What was done in parallel is done."""
+        """Ends the parallel work and adds its longest wait."""
         branches, self._branches = self._branches or {}, None
         self._waited += max((branch.waited for branch in branches.values()), default=0.0)
 
@@ -125,12 +125,12 @@ class timed:  # noqa: N801 - a context manager; as a generator it would take twi
 
 
 def current() -> Clock:
-    """The clock that measures this; where none does, one that nobody looks at."""
+    """Returns the current clock, or an unused one if there is none."""
     return _current.get() or Clock()
 
 
 def is_measured() -> bool:
-    """Whether a clock measures this, as in a run."""
+    """Tests whether a clock measures the calling code, as in a run."""
     return _current.get() is not None
 
 
@@ -142,7 +142,7 @@ def waiting() -> Iterator[None]:
 
 
 def counting_iterator(documents: Iterable[T]) -> Iterator[T]:
-    """Yields the documents; each counts as ingested when the next is asked for."""
+    """Yields the documents; each counts as ingested when the next is requested."""
     clock = current()
     for document in documents:
         yield document
@@ -150,7 +150,7 @@ def counting_iterator(documents: Iterable[T]) -> Iterator[T]:
 
 
 class Sessions(list[Many]):
-    """Lists of documents; each list is taken in when the next is asked for."""
+    """Lists of documents; each list counts as ingested when the next is requested."""
 
     def __iter__(self) -> Iterator[Many]:
         clock = current()

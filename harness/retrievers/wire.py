@@ -1,13 +1,13 @@
 """The wire protocol of services and commands: builds requests and checks replies.
 
-`reset` begins a haystack, `index` sends documents (in time order, in batches, the final one marked
-`last`), `search` asks questions. If `reset` is answered by `"has_index": true`, no documents are
-sent, unless an earlier run was cut off while it sent them. `"ready": false` is followed by `ready`
-until it is true, `"concurrent_haystacks": true` by `close` when a haystack is done with, and
-`"changes": true` by `update` and `delete`, where the dataset has such. Every request carries the
-`client` and the `haystack`; the records are below. HTTP posts a message to the path of its type, a
-command reads and writes one message a line. A message may come twice if the first reply was lost:
-indexing a document again replaces it.
+`reset` starts a haystack, `index` sends documents (in time order, in batches, the final one marked
+`last`), `search` asks questions. If the reply to `reset` has `"has_index": true`, no documents are
+sent, unless an earlier run was interrupted while sending them. After `"ready": false`, `ready` is
+sent until it is true; with `"concurrent_haystacks": true`, `close` ends a haystack; with
+`"changes": true`, `update` and `delete` are sent, if the dataset has changes. Every request has the
+`client` and the `haystack`; the records are below. HTTP posts a message to the path of its type; a
+command reads and writes one message per line. A message may be repeated if the first reply was
+lost: indexing a document again replaces it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from harness.schema import Document, as_datetime
 WIRE_VERSION = 1
 
 Counts = dict[str, int | float | dict[str, dict[str, int | float]]]
-"""Counts by name; below `models`, the counts of each model."""
+"""Counts by name; under `models`, the counts of each model."""
 
 
 class WireDocument(Record):
@@ -162,7 +162,7 @@ class WireResult(Record, forbid_unknown_fields=False):
 
 
 class ReplyHeader(Record, forbid_unknown_fields=False):
-    """What any reply may have; it says which message is answered, and by which process."""
+    """Fields of any reply; they identify the answered message and the answering process."""
 
     number: Annotated[
         int | str | None, Meta(description="The number of the message that is answered.")
@@ -229,10 +229,10 @@ LONGEST_REPLY = 1 << 28
 
 
 class Messages:
-    """Builds one client's requests about the haystack that it began last, and checks the replies.
+    """Builds one client's requests about its current haystack, and checks the replies.
 
     `client` is unique: two workers of a run are two clients. `haystack` is the same for the same
-    documents shown in the same way, in every run. Each message has a number of its own.
+    documents shown in the same way, in every run. Each message has a unique number.
     """
 
     def __init__(self) -> None:
@@ -241,14 +241,14 @@ class Messages:
         self._instance: int | str | None = None
 
     def reset(self, corpus: Corpus, key: str) -> Reset:
-        """Begins a haystack; `key` identifies its index."""
+        """Starts a haystack; `key` identifies its index."""
         self._haystack = corpus.key.hex()
         return self._message(Reset, key=key, version=WIRE_VERSION, document_count=len(corpus))
 
     def batches(self, corpus: Corpus, size: int, changes: bool = False) -> Iterator[Message]:
-        """Yields the documents, `size` a message; an empty corpus is one message without any.
+        """Yields messages of `size` documents; one empty message for an empty corpus.
 
-        With `changes`, updates and deletions are messages between them, in time order.
+        With `changes`, yields updates and deletions between them, in time order.
         """
         if changes and corpus.changes:
             yield from self._in_time(corpus, size)
@@ -276,7 +276,7 @@ class Messages:
                 current().taken_in(len(documents))
 
     def search(self, queries: Sequence[Question], k: int) -> Search:
-        """Asks questions, each with its time where that is known."""
+        """Asks questions, each with its time if known."""
         asked = [WireQuery(text=q.text, timestamp=iso_date(q.timestamp)) for q in queries]
         return self._message(Search, queries=asked, k=k)
 
@@ -285,7 +285,7 @@ class Messages:
         return self._message(Ready)
 
     def close(self) -> Close:
-        """Says that no further questions about the haystack follow."""
+        """Ends the haystack: no further questions follow."""
         return self._message(Close)
 
     def _message(self, kind: type[M], **content: Any) -> M:
@@ -323,14 +323,14 @@ def results(reply: Reply, n: int) -> list[Result]:
 
 
 class WireRetriever:
-    """A retriever that is a service or a command: what both have in common.
+    """Base class of retrievers that are services or commands.
 
-    A subclass sends a message and returns what `checked` makes of the reply (`_exchange`), and
-    begins a haystack (`has_index`, which calls `_reset`).
+    Subclasses implement `_exchange`, which sends a message and returns the `checked` reply, and
+    `has_index`, which starts a haystack by `_reset`.
     """
 
     def __init__(self, documents: int, *system: str) -> None:
-        """`documents` is how many a message has; `system` identifies what is called."""
+        """`documents` is the number per message; `system` identifies the service or command."""
         self._batch, self._system = documents, system
         self._messages = Messages()
         self._begun: Corpus | None = None
@@ -339,12 +339,12 @@ class WireRetriever:
         self._usage = UsageTotals()
 
     def has_index(self, key: str, corpus: Corpus) -> bool:
-        """Begins a haystack; returns whether the system has kept what it was sent under the key."""
+        """Starts a haystack; returns whether the system has the index of this key."""
         raise NotImplementedError
 
     def index(self, corpus: Corpus) -> None:
-        """Begins the haystack, unless that is done, then sends the documents in their order."""
-        if self._begun is not corpus and is_measured():  # in a run, as a part of another
+        """Starts the haystack, if necessary, then sends the documents in order."""
+        if self._begun is not corpus and is_measured():  # in a run, inside another retriever
             from harness.retrievers.index_cache import ingest_in_own_store
 
             ingest_in_own_store(self, corpus, self._own_key(corpus), require_cached=False)
@@ -356,13 +356,13 @@ class WireRetriever:
             self._is_ready = self._exchange(message).ready
 
     def ready(self) -> bool:
-        """Whether the documents can be found: asked if the last reply said that they cannot."""
+        """Returns whether the documents can be found; asks if the last reply denied it."""
         if not self._is_ready:
             self._is_ready = self._exchange(self._messages.ready()).ready
         return self._is_ready
 
     def report(self) -> Counts:
-        """Sums what the replies say that they have cost."""
+        """Returns the sums of the usage in replies."""
         return self._usage.counts
 
     def _reset(self, corpus: Corpus, key: str) -> Reply:
@@ -376,11 +376,11 @@ class WireRetriever:
         raise NotImplementedError
 
     def _checked(self, content: object, message: Message) -> Reply:
-        self._usage.add(_converted(content, ReplyHeader))  # what fails may have cost too
+        self._usage.add(_converted(content, ReplyHeader))  # failed requests may cost too
         return self._messages.checked(content, message)
 
     def _own_key(self, corpus: Corpus) -> str:
-        """Computes the key of a haystack's index, of the corpus and the system."""
+        """Computes the key of a haystack's index from the corpus and the system."""
         whole = "\0".join([corpus.key.hex(), *self._system])
         return hashlib.blake2b(whole.encode(), digest_size=16).hexdigest()
 
