@@ -102,8 +102,8 @@ of positions means no document.
 class StreamingRetriever(Protocol):
     """A memory that ingests a haystack session by session: `reset` and `add` replace `index`.
 
-    With `--as-of`, questions are asked between sessions, at their own time. `update` and `delete`
-    are optional. Retrievers with `index` find changes in `corpus.changes`.
+    With `--as-of`, `search` is called between sessions, at each question's time. `update` and
+    `delete` are optional. Retrievers with `index` find changes in `corpus.changes`.
     """
 
     def reset(self) -> None:

@@ -1,4 +1,4 @@
-"""Several retrievers fused into one: by reciprocal ranks, or by scores brought to one scale."""
+"""Retrievers over other retrievers: rank or score fusion, and recency weighting."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from harness.retrievers.outputs import (
 )
 
 RetrieverRef = str | Mapping[str, object]
-"""What names a retriever: `"bm25"`, or `{"name": "bm25", "params": {"k1": 0.9}}`."""
+"""A retriever's name, or its name and parameters: {"name": "bm25", "params": {"k1": 0.9}}."""
 
 
 class NestedSpec(Record):
-    """A retriever inside another, as a parameter names it."""
+    """A nested retriever, as given by a parameter."""
 
     name: str
     params: dict[str, object] | None = None
@@ -37,7 +37,7 @@ class NestedSpec(Record):
 
 @dataclass(frozen=True)
 class CandidateRanking:
-    """One answer, best first: `positions` and `scores` (None: it gave none) of shape (n,)."""
+    """A ranking, best first: `positions` and `scores` (or None) of shape (n,)."""
 
     positions: npt.NDArray[np.int64]
     scores: npt.NDArray[np.float64] | None
@@ -45,10 +45,10 @@ class CandidateRanking:
 
 
 class CandidateRetriever:
-    """A retriever that gives another one its candidates."""
+    """A nested retriever that supplies the candidates of another."""
 
     def __init__(self, given: RetrieverRef | Retriever, seed: int) -> None:
-        """Raises ValueError for a mapping of another form, UsageError for one that cannot serve."""
+        """Raises ValueError for an invalid mapping, UsageError for an unsuitable retriever."""
         from harness.retrievers.registry import RetrieverSpec
 
         if isinstance(given, Retriever):
@@ -75,23 +75,23 @@ class CandidateRetriever:
 
     @property
     def revision(self) -> str | None:
-        """What fixes its model's weights, where it says so."""
+        """Identifier of the retriever's model weights, if it has one."""
         said = getattr(self._retriever, "revision", None)
         return said if isinstance(said, str) else None
 
     @property
     def address(self) -> str:
-        """Where its service is; empty where it has none."""
+        """Address of the retriever's service; empty if it has none."""
         return str(getattr(self._retriever, "address", ""))
 
     def index(self, corpus: Corpus) -> None:
-        """Index the corpus."""
+        """Indexes the corpus."""
         calls.index(self._retriever, corpus)
         self._corpus = corpus
         self._position_of_handle: dict[str, int] | None = None
 
     def search(self, queries: Sequence[Question], k: int) -> list[CandidateRanking]:
-        """One ranking a question, of at most k documents, in as many at once as it likes."""
+        """Returns a ranking of at most k documents per question, in batches of `batch_size`."""
         size = int(getattr(self._retriever, "batch_size", 1))
         rankings: list[CandidateRanking] = []
         for start in range(0, len(queries), size):
@@ -104,20 +104,20 @@ class CandidateRetriever:
         return rankings
 
     def release(self) -> bool:
-        """See Retriever."""
+        """Releases shared resources; see `Capabilities.release`."""
         return calls.release(self._retriever)
 
     def close(self) -> None:
-        """No more will be asked."""
+        """Closes the retriever."""
         calls.close(self._retriever)
 
     def report(self) -> dict[str, object]:
-        """Its name, and what it says of itself if it says anything."""
+        """Returns the retriever's name and its own report, if any."""
         report = getattr(self._retriever, "report", None)
         return {"name": self.name, **(calls.awaited(report()) if callable(report) else {})}
 
     def _ranking(self, found: Found, k: int) -> CandidateRanking:
-        """As the harness itself reads an answer: sorted by score, each document once."""
+        """Parses an answer as in a run: sorted by score, without repeated documents."""
         result = ranked(found, self._retriever)
         ids: Any = result.ids
         scores = result.scores
@@ -149,9 +149,9 @@ METHODS = ("rrf", "minmax", "zscore")
 class Hybrid:
     """Fusion of any retrievers by reciprocal rank or by weighted scores.
 
-    `retrievers`: names with commas between them, or a list of names and {name, params}. `method`:
-    rrf, minmax or zscore; `weights` one a retriever (equal if absent); `k0` is rrf's constant;
-    `depth` how many candidates each gives (k, where that is more).
+    `retrievers`: comma-separated names, or a list of names and {name, params}. `method`: rrf,
+    minmax or zscore; `weights`: one per retriever (equal if absent); `k0`: rrf's constant; `depth`:
+    number of candidates of each retriever (at least k).
     """
 
     batch_size = 256
@@ -181,7 +181,7 @@ class Hybrid:
         k0: float = 60.0,
         depth: int = 100,
     ) -> None:
-        """Set what the indexes do not depend on. Raises ValueError for what cannot be."""
+        """Sets parameters that do not affect the indexes. Raises ValueError for invalid ones."""
         if method not in METHODS:
             raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
         n = len(self._stages)
@@ -191,13 +191,13 @@ class Hybrid:
         self._method, self._k0, self._depth = method, k0, depth
 
     def index(self, corpus: Corpus) -> None:
-        """Index the corpus in each; services that are one's at a time in one order for all."""
+        """Indexes the corpus in each retriever; in the order of addresses, to avoid deadlocks."""
         self.release()
         for stage in sorted(self._stages, key=lambda stage: stage.address):
             stage.index(corpus)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The k best of all candidates together."""
+        """Returns the k best of all candidates after fusion."""
         found = [stage.search(queries, max(k, self._depth)) for stage in self._stages]
         results = []
         for rankings in zip(*found, strict=True):
@@ -207,16 +207,16 @@ class Hybrid:
         return results
 
     def report(self) -> dict[str, object]:
-        """What each says of itself."""
+        """Returns the reports of all retrievers."""
         return {"retrievers": [stage.report() for stage in self._stages]}
 
     def release(self) -> bool:
-        """Let others use what each shares with them; whether any is to index again."""
-        gave = [stage.release() for stage in self._stages]  # every one of them
+        """Releases shared resources; returns whether any retriever must index again."""
+        gave = [stage.release() for stage in self._stages]  # a list: any() alone would stop early
         return any(gave)
 
     def close(self) -> None:
-        """Close each."""
+        """Closes all retrievers."""
         for stage in self._stages:
             stage.close()
 
@@ -224,13 +224,13 @@ class Hybrid:
 def fuse(
     rankings: Sequence[CandidateRanking], method: str, weights: Sequence[float], k0: float = 60.0
 ) -> CandidateRanking:
-    """All documents of the rankings, by the sum of what each ranking gives them.
+    """Fuses rankings: sorts their documents by the sum of their weights in each ranking.
 
-    `rrf` gives weight / (k0 + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009).
-    `minmax` gives weight * (score - lowest) / (highest - lowest), `zscore` the same over the
-    standard deviation. So who is not in a ranking counts as its last. Equal sums keep the order in
-    which the documents come in the rankings, the first ranking first.
-    Raises ValueError where scores are wanted and a ranking has none.
+    `rrf` adds weight / (k0 + rank), ranks from 1 (Cormack, Clarke and Büttcher, SIGIR 2009).
+    `minmax` adds weight * (score - lowest) / (highest - lowest); `zscore` divides by the standard
+    deviation instead. With both, a document missing in a ranking counts like its last one. Ties
+    keep the order of the documents in the rankings, the first ranking first.
+    Raises ValueError if the method needs scores and a ranking has none.
     """
     gained = [
         weight * _gain(ranking, method, k0)
@@ -246,7 +246,7 @@ def fuse(
 
 
 def above_lowest(scores: Floats, spread: float) -> Floats:
-    """How far each score is above the lowest, in units of `spread`; 1 where all are equal."""
+    """Returns (score - lowest) / `spread`; 1 if all scores are equal."""
     low = scores.min()
     if scores.max() == low:
         return np.ones(len(scores))
@@ -274,9 +274,9 @@ class RecencyWeighted:
     """Recency x importance x relevance over any retriever's candidates.
 
     `half_life`: days in which recency halves, counted back from the question's own date, else from
-    the newest document. `importance`: a number, or `file.py:function` from a list of texts to
-    numbers from 0 to 1. `combine`: product (weights are exponents) or sum. `depth`: candidates.
-    """
+    the newest document. `importance`: a number, or `file.py:function` that maps a list of texts to
+    numbers from 0 to 1. `combine`: product (weights are exponents) or sum. `depth`: number of
+    candidates."""
 
     batch_size = 256
 
@@ -311,7 +311,7 @@ class RecencyWeighted:
         combine: str = "product",
         depth: int = 100,
     ) -> None:
-        """Set what the index does not depend on. Raises ValueError for what cannot be."""
+        """Sets parameters that do not affect the index. Raises ValueError for invalid ones."""
         if half_life <= 0:
             raise ValueError(f"half_life must be more than 0 days, not {half_life}")
         if combine not in ("product", "sum"):
@@ -322,26 +322,26 @@ class RecencyWeighted:
         self._depth = depth
 
     def index(self, corpus: Corpus) -> None:
-        """Index the corpus, and learn when each document was said and how important it is."""
+        """Indexes the corpus, and stores each document's timestamp and importance."""
         self._stage.index(corpus)
         self._said = np.array([np.nan if t is None else t for t in corpus.timestamps], float)
         self._important = self._importance_of(corpus)
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The candidates by all three together."""
+        """Returns the k best candidates by recency, importance and relevance."""
         found = self._stage.search(queries, max(k, self._depth))
         return [self._weighed(query, one, k) for query, one in zip(queries, found, strict=True)]
 
     def report(self) -> dict[str, object]:
-        """What the retriever inside says of itself."""
+        """Returns the nested retriever's report."""
         return {"retriever": self._stage.report()}
 
     def release(self) -> bool:
-        """Let others use what the retriever inside shares with them."""
+        """Releases the nested retriever's shared resources."""
         return self._stage.release()
 
     def close(self) -> None:
-        """Close the retriever inside."""
+        """Closes the nested retriever."""
         self._stage.close()
 
     def _weighed(self, query: Question, found: CandidateRanking, k: int) -> Result:
@@ -358,7 +358,7 @@ class RecencyWeighted:
         return Result(at[order], scores[order])
 
     def _recency(self, now: float | None) -> Floats:
-        """1 for what is said now or later; undated documents count as the oldest one."""
+        """Returns each document's recency: 1 if not before `now`; undated count as oldest."""
         dated = ~np.isnan(self._said)
         if not dated.any():
             return np.ones(len(self._said))
@@ -382,7 +382,7 @@ class RecencyWeighted:
 
 
 def _relevance(found: CandidateRanking) -> Floats:
-    """Scores from 0, the last candidate, to 1, the first; by rank where there are none."""
+    """Scales scores, or ranks if there are none, from 0 (last candidate) to 1 (first)."""
     n = len(found.positions)
     scores = np.arange(n, 0, -1.0) if found.scores is None else found.scores
     return above_lowest(scores, float(np.ptp(scores)))

@@ -1,9 +1,9 @@
 """On-disk cache of indexes.
 
-An index is a folder of files below `indexes` in the cache folder. Its name is a digest of the
-documents and their order, the retriever, the parameters that it depends on, and the versions of
-both. It is built aside under a lock and renamed when it is complete; its files are checked whenever
-it is opened. An index that is damaged, or that an older version wrote, is built again with a note.
+An index is a folder in `indexes` of the cache folder. Its name is a digest of the documents and
+their order, the retriever, the parameters that affect the index, and the versions of both. It is
+built in a temporary folder under a lock and renamed when complete; its files are checked whenever
+it is opened. An index that is damaged or of an older version is rebuilt with a note.
 """
 
 from __future__ import annotations
@@ -49,17 +49,17 @@ _log = logging.getLogger(__name__)
 
 Opened = TypeVar("Opened")
 INGESTED = "ingested-"
-"""How the name begins of what a system of the user's saved, which may have cost money."""
+"""Name prefix of indexes that a user's system saved, which may have cost money."""
 
 _ABOUT = "index.json"
 _GIGABYTE = 10**9
 _BOUND = 50
-"""Gigabytes that all indexes together may take, unless HARNESS_INDEX_GB says another number."""
+"""Default limit of the total size of all indexes in gigabytes; set by HARNESS_INDEX_GB."""
 
 
 @dataclass(frozen=True)
 class CachedIndex:
-    """An index in the cache; `damaged` is what is wrong with it."""
+    """An index in the cache; `damaged` describes its damage, if any."""
 
     name: str
     retriever: str
@@ -87,7 +87,7 @@ class IndexRecord(ChecksummedRecord):
 
 
 class IndexFolder:
-    """The folder of an index, for as long as this object lives."""
+    """The folder of an index; a temporary one is removed with this object."""
 
     def __init__(self, folder: Path, lasts: TemporaryDirectory[str] | None = None) -> None:
         self.folder = folder
@@ -101,12 +101,11 @@ def index_of(
     build: Callable[[Path], None],
     opened: Callable[[Path], Opened],
 ) -> tuple[IndexFolder, Opened]:
-    """The index of a corpus: the one that is kept, else what `build` writes into a fresh folder.
+    """Returns the cached index of a corpus, else one that `build` writes to a new folder.
 
-    With it comes what `opened` makes of the folder, before another process can remove it.
+    Also returns the result of `opened(folder)`, called before another process can remove it.
 
-    `params` are all that the index depends on beside the corpus and `retriever`, versions too. A
-    corpus that cannot be recognised (see Corpus.fingerprint) gets a folder for the moment.
+    `params` are all further dependencies of the index, including versions. A corpus without a fingerprint (see Corpus.fingerprint) gets a temporary folder.
     Raises UsageError for a full disk and a folder that cannot be written.
     """
     fingerprint = corpus.fingerprint()
@@ -115,7 +114,7 @@ def index_of(
         with disk_errors(Path(temporary.name), "set TMPDIR to a folder that can be written"):
             build(Path(temporary.name))
         return IndexFolder(Path(temporary.name), temporary), opened(Path(temporary.name))
-    bound = _bound()  # a wrong one is reported before a long build
+    bound = _bound()  # reports an invalid limit before a long build
     made_of = json.dumps([fingerprint, retriever, params], sort_keys=True)
     digest = hashlib.blake2b(made_of.encode(), digest_size=12).hexdigest()
     target = folder() / f"{retriever}-{digest}"
@@ -156,7 +155,7 @@ def _shared_store() -> Shared | None:
 
 
 def _fetch(store: Shared, target: Path) -> bool:
-    """Copies an index from what machines share; returns whether a complete one was there."""
+    """Copies an index from the shared store; returns whether it had a complete one."""
     name = f"indexes/{target.name}"
     if not store.has(name, _ABOUT):
         return False
@@ -170,7 +169,7 @@ def _fetch(store: Shared, target: Path) -> bool:
 
 
 def _is_complete(target: Path, name: str) -> bool:
-    """Tests whether an index is there and undamaged; one line says what is wrong with it."""
+    """Tests whether an index exists and is undamaged; logs its damage."""
     fault = _fault(target)
     if fault:
         _log.warning(f"note: {name}: {fault}; it is built anew")
@@ -178,12 +177,12 @@ def _is_complete(target: Path, name: str) -> bool:
 
 
 def folder() -> Path:
-    """Where the indexes are."""
+    """Returns the folder of all indexes."""
     return home() / "indexes"
 
 
 def cached_indexes() -> list[CachedIndex]:
-    """The cached indexes, the last used first."""
+    """Lists the cached indexes, the most recently used first."""
     found = []
     for path in folder().glob("[!.]*"):
         with suppress(FileNotFoundError):  # another process may remove it meanwhile
@@ -192,11 +191,11 @@ def cached_indexes() -> list[CachedIndex]:
 
 
 def clear(name: str = "") -> list[CachedIndex]:
-    """Remove one index, or all that can be built again; returns what was removed.
+    """Removes the named indexes, or all that can be rebuilt; returns them.
 
-    What a system took in may have cost money: it is removed where it is named.
+    Indexes saved by a user's system may have cost money, so they are only removed by name.
 
-    Raises UsageError for a name that there is not.
+    Raises UsageError for an unknown name.
     """
     known = cached_indexes()
     chosen = [
@@ -214,14 +213,14 @@ def clear(name: str = "") -> list[CachedIndex]:
 
 
 def verify() -> list[CachedIndex]:
-    """Lists the cached indexes after reading each one whole."""
+    """Lists the cached indexes after checking all their files."""
     return [
         replace(one, damaged=_fault(folder() / one.name) or one.damaged) for one in cached_indexes()
     ]
 
 
 def _fault(target: Path) -> str:
-    """Returns what is wrong with an index; empty for one that is right or missing."""
+    """Returns the damage of an index; empty if it is valid or missing."""
     if not target.is_dir():
         return ""
     try:
@@ -253,7 +252,7 @@ def _look(path: Path) -> CachedIndex:
 
 
 def _bound() -> float:
-    """Bytes that all indexes together may take."""
+    """Returns the limit of the total size of all indexes, in bytes."""
     given = os.environ.get("HARNESS_INDEX_GB", str(_BOUND))
     try:
         bound = float(given)
@@ -265,7 +264,7 @@ def _bound() -> float:
 
 
 def _keep_bound(newest: Path, bound: float) -> None:
-    """Remove what was used longest ago until all fit, but never the newest, nor what was paid."""
+    """Removes the least recently used indexes until all fit, except `newest` and ingested ones."""
     sweep(folder(), again=True)
     known = [one for one in cached_indexes() if not one.name.startswith(INGESTED)]
     total = sum(one.bytes for one in known)
@@ -278,21 +277,21 @@ def _keep_bound(newest: Path, bound: float) -> None:
 def _remove(path: Path) -> None:
     from filelock import FileLock, Timeout
 
-    # Renamed first: nobody opens what is half removed. Who has it open reads on.
+    # Renamed before removal, so that no process opens a partial index; open files stay readable.
     with (
-        suppress(Timeout, FileNotFoundError),  # who is just opening it needs it; gone is gone
+        suppress(Timeout, FileNotFoundError),  # in use, or already removed
         FileLock(path.with_name(f".{path.name}.lock"), timeout=1),
     ):
         discard(path)
 
 
 def ingest_in_own_store(retriever: Any, corpus: Corpus, name: str, require_cached: bool) -> bool:
-    """Ask its own store, else index; whether it indexed. One process after the other.
+    """Indexes a corpus unless the system's store has it; returns whether it did so, under a lock.
 
-    A store may say that it has a haystack of which it has a part, as a killed run left it: one is
-    indexed again until `index` has returned.
+    A store may report a haystack that a killed run ingested only in part, so it is indexed again
+    until `index` has returned once.
     """
-    calls.release(retriever)  # or one who waits here has what the other waits for
+    calls.release(retriever)  # avoids a deadlock with a process that waits here
     folder().mkdir(parents=True, exist_ok=True)
     lock = folder() / f".ingesting-{name}.lock"
     begun = folder() / f".ingesting-{name}.begun"
@@ -315,14 +314,14 @@ def ingest_in_own_store(retriever: Any, corpus: Corpus, name: str, require_cache
 
 
 def key(retriever: Retriever, corpus: Corpus, system: Mapping[str, object]) -> str:
-    """The key of a corpus as this system takes it in, in hexadecimal."""
+    """Returns the hexadecimal key of this system's index of a corpus."""
     made_of = {"corpus": corpus.key.hex(), "system": _of_index(retriever, system)}
     plain = json.dumps(made_of, sort_keys=True, default=str)
     return hashlib.blake2b(plain.encode(), digest_size=16).hexdigest()
 
 
 def _of_index(retriever: Retriever, system: Mapping[str, object]) -> dict[str, object]:
-    """The system, without the parameters that only searching depends on."""
+    """Returns the system without the parameters that only affect `search`."""
     free = set(getattr(retriever, "search_params", ()))
     set_params = getattr(type(retriever), "set_params", None)
     if set_params is not None:
@@ -342,7 +341,7 @@ def _asked(retriever: Any, name: str, corpus: Corpus) -> bool:
 def ingest_and_save(
     retriever: Any, corpus: Corpus, system: Mapping[str, object], require_cached: bool
 ) -> bool:
-    """Load what is in the cache folder, else index and save; whether it indexed."""
+    """Loads the cached index, else indexes and saves; returns whether it indexed."""
     now = False
 
     def build(aside: Path) -> None:
@@ -366,7 +365,7 @@ def ingest_and_save(
     except Exception as error:
         if not now:
             raise
-        # It is paid for, and answers: only that it is not kept has to be known.
+        # The index works and may have cost money, so failing to save it is only logged.
         _log.warning(f"note: what was taken in could not be saved: {error}")
     return now
 

@@ -243,8 +243,8 @@ def _order_of(scores: npt.NDArray[np.float64], by: str) -> npt.NDArray[np.intp] 
 def in_order(
     positions: npt.NDArray[np.int64], scores: npt.NDArray[np.float64] | None, by: str = ""
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64] | None, int]:
-    """Returns positions and scores, best first, and the number of repeated documents, of which
-    the best is kept. `by`: see `Result.ranked_by`; with `order`, scores are dropped. Raises
+    """Returns positions and scores, best first, and the number of repeated documents; the best
+    one is kept. `by`: see `Result.ranked_by`; with `order`, scores are dropped. Raises
     NotAnAnswerError for scores that contradict the order."""
     scores = None if by == "order" else scores
     order = None if scores is None else _order_of(scores, by)

@@ -1,4 +1,4 @@
-"""Finds a retriever by what people type: a built-in name, an entry point, a plug-in, or a path."""
+"""Finds retrievers by name: built-in, entry point, plug-in, or path."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ EXTRAS = {
     "transformers": "dense",
     "urllib3": "http",
 }
-"""Modules and the extra that brings each."""
+"""Maps modules to the extra that installs each."""
 
 
 def install(module: str) -> str:
-    """The command that brings a module: one of our extras, else the package of that name."""
+    """Returns the command that installs a module: an extra, else the package of that name."""
     extra = EXTRAS.get(module)
     return errors.install(extra) if extra else f"pip install {module}"
 
 
 def there(module: str) -> bool:
-    """Whether a module is installed; it is not imported, though a package it stands in is."""
+    """Tests whether a module is installed, importing at most its parent package."""
     try:
         return find_spec(module) is not None
     except ModuleNotFoundError:
@@ -80,9 +80,9 @@ def there(module: str) -> bool:
 
 
 def need(what: str, *modules: str) -> None:
-    """Raises UsageError, with the command that helps, where a module is missing.
+    """Raises UsageError with the install command if a module is missing.
 
-    Nothing is imported: this is for constructors, whose heavy imports come later.
+    Does not import the modules, so that constructors stay fast.
     """
     for module in modules:
         if not there(module):
@@ -93,13 +93,13 @@ T = TypeVar("T")
 
 
 def with_options(options: type) -> Callable[[type[T]], type[T]]:
-    """Return a decorator for a class whose `__init__` ends with `**options` of a dataclass.
+    """Returns a decorator for classes with an `__init__(..., **options)` of a dataclass's fields.
 
-    Its signature, by which `--param` is checked and listed, then names the fields.
+    It adds the fields to the signature, by which `--param` is checked and listed.
     """
 
     def decorate(kind: type[T]) -> type[T]:
-        init: Any = kind.__init__  # not the class: a subclass may have a constructor of its own
+        init: Any = kind.__init__  # not the class: subclasses may override the constructor
         own = [*inspect.signature(init).parameters.values()][:-1]
         init.__signature__ = inspect.Signature(
             [*own, *inspect.signature(options).parameters.values()]
@@ -111,7 +111,7 @@ def with_options(options: type) -> Callable[[type[T]], type[T]]:
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of them: the retriever (an entry point) that takes it, and by which parameter."""
+    """A kind of third-party object: the entry point that wraps it, and its parameter."""
 
     retriever: str
     parameter: str
@@ -119,8 +119,8 @@ class Kind:
 
 
 def wrapper_for(thing: object) -> Callable[..., Retriever] | None:
-    """Returns what builds a retriever from a third-party object; None for other objects, and where
-    no installed package takes such."""
+    """Returns a factory that wraps a third-party object as a retriever; None for other objects, and
+    if no installed package supports its kind."""
     kind = kind_of(thing)
     entry = plugins.find("harness.retrievers", kind.retriever) if kind is not None else None
     if kind is None or entry is None:
@@ -129,22 +129,22 @@ def wrapper_for(thing: object) -> Callable[..., Retriever] | None:
 
 
 def kind_of(thing: object) -> Kind | None:
-    """Of which kind an object is; None for a class, and for all that is none of theirs."""
+    """Returns the kind of a third-party object; None for classes and other objects."""
     if isinstance(thing, type):
         return None
     return next((kind for kind in KINDS if kind.is_one(thing)), None)
 
 
 def is_of_mteb(thing: object) -> bool:
-    """Whether this is a model of mteb (encoder, cross-encoder or search) or its description."""
-    # Not hasattr: a proxy has whatever it is asked for.
+    """Tests for an mteb model (encoder, cross-encoder or search) or its description."""
+    # Not hasattr: proxies claim to have every attribute.
     return _has(thing, "mteb_model_meta") or (
         type(thing).__module__.startswith("mteb.") and _has(thing, "load_model")
     )
 
 
 def is_of_beir(thing: object) -> bool:
-    """Whether this is a search of BEIR, called as search(corpus, queries, top_k, ...)."""
+    """Tests for a BEIR search, called as search(corpus, queries, top_k, ...)."""
     if not _has(thing, "search") or not callable(search := getattr(thing, "search", None)):
         return False
     try:
@@ -155,7 +155,7 @@ def is_of_beir(thing: object) -> bool:
 
 
 def is_of_pyterrier(thing: object) -> bool:
-    """Whether this is a transformer of PyTerrier."""
+    """Tests for a PyTerrier transformer."""
     base = getattr(sys.modules.get("pyterrier"), "Transformer", None)
     return base is not None and isinstance(thing, base)
 
@@ -185,7 +185,7 @@ __all__ = [
 ]
 
 ENTRY_POINTS = "harness.retrievers"
-"""The group by which packages add retrievers, our own extensions among them (pyproject.toml)."""
+"""Entry point group of retrievers, including the harness's own extensions (pyproject.toml)."""
 
 BUILT_IN = {
     "bm25": "harness.retrievers.bm25:BM25",
@@ -201,30 +201,30 @@ BUILT_IN = {
 }
 
 _GIVEN = ("text", "k", "corpus")
-"""What the harness itself gives to a plain function; the rest are its parameters."""
+"""Arguments that the harness passes to a plain function; all others are parameters."""
 
 
 @dataclass(frozen=True)
 class RetrieverSpec:
-    """Everything needed to build a retriever again, here or in another process."""
+    """Name, parameters and plug-in files from which any process can build a retriever."""
 
     name: str
     params: Mapping[str, object] = field(default_factory=dict)
     plugins: tuple[str, ...] = ()
 
     def check(self) -> None:
-        """Raises UsageError for unknown names and parameters, for a parameter that is no finite
-        number or a secret (see masking.refuse_in), and for code that fails to import."""
+        """Raises UsageError for unknown names and parameters, for numbers that are not finite, for
+        secrets (see masking.refuse_in), and for code that fails to import."""
         refuse_in(f"retriever {self.name!r}: the parameter", self.params)
         if odd := not_finite(self.params):
             raise UsageError(f"retriever {self.name!r}: {odd}, with which nothing can be computed")
         self._factory()
 
     def build(self, seed: int = 0) -> Retriever:
-        """A fresh retriever. Raises what `check` raises, and RunError when its constructor fails.
+        """Builds a new retriever. Raises as `check` does, and RunError if the constructor fails.
 
-        A parameter `env:NAME` is given what stands in that variable of the environment. `seed` is
-        passed on where the constructor takes one and the parameters do not say.
+        Parameters `env:NAME` get the value of that environment variable. `seed` is passed if the
+        constructor accepts it and the parameters do not set it.
         """
         factory = self._factory()
         params = filled_in(dict(self.params), f"retriever {self.name!r}")
@@ -278,35 +278,35 @@ class RetrieverSpec:
 
 
 def factory_of(name: str) -> Callable[..., Any]:
-    """What builds the retriever called `name`. Raises as `find` and `named` do.
+    """Returns the class or function that builds retriever `name`. Raises as `find` and `named` do.
 
-    For an object that was made for another harness it is the class by which it serves here.
+    For a third-party object, returns its wrapper (see wrapper_for).
     """
     found = find(named(name))
     return wrapper_for(found) or found
 
 
 def _retrieves(function: Callable[..., Any]) -> bool:
-    """Whether it answers a question; one of which nothing needs to be given builds a retriever."""
+    """Tests whether a function answers questions; without required arguments it is a factory."""
     taken = inspect.signature(function).parameters.values()
     positional = (p for p in taken if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD))
     return any(p.default is p.empty for p in positional)
 
 
 def parameters(factory: Callable[..., Any]) -> list[inspect.Parameter]:
-    """What `--param` may set."""
+    """Returns the parameters that `--param` may set."""
     given: Collection[str] = _GIVEN if inspect.isfunction(factory) else ()
-    if isinstance(factory, partial):  # of an object of another harness, which stands in it
+    if isinstance(factory, partial):  # wraps a third-party object, which is bound in it
         given = factory.keywords
     return [p for name, p in inspect.signature(factory).parameters.items() if name not in given]
 
 
 def named(name: str) -> str:
-    """`mine.py:Class` for a `mine` that is nothing else, where `mine.py` stands in this folder.
+    """Returns `mine.py:Class` for an otherwise unknown `mine` with a `mine.py` in this folder.
 
-    Taken is what the file registers under the name (which then is a name like any other), else its
-    only class with `index` and `search`, or its only function `retrieve`. Anything else is given
-    back as it is. Raises UsageError for a file that has none of these, or several.
+    Uses the retriever that the file registers as `mine` (then returns the name), else its only
+    class with `index` and `search`, or its function `retrieve`. Returns other names unchanged.
+    Raises UsageError for a file that has none of these, or several.
     """
     file = sibling_file(name)
     if file is None:
@@ -333,7 +333,7 @@ def named(name: str) -> str:
 
 
 def sibling_file(name: str) -> Path | None:
-    """`mine.py` of this folder for a `mine` that is no built-in, installed or registered name."""
+    """Returns `mine.py` in this folder if `mine` is not built-in, installed or registered."""
     file = Path(f"{name}.py")
     known = name in BUILT_IN or name in registered or len(file.parts) > 1 or ":" in name
     if known or not file.is_file() or plugins.find(ENTRY_POINTS, name):
@@ -342,7 +342,7 @@ def sibling_file(name: str) -> Path | None:
 
 
 def files_of(name: str) -> list[Path]:
-    """The file of a user's own that a plain name was taken from in this process; none else."""
+    """Returns the user's file from which this process loaded a plain name, if any."""
     if name in registered_in:
         return [registered_in[name]]
     file = sibling_file(name)
@@ -350,10 +350,10 @@ def files_of(name: str) -> list[Path]:
 
 
 def find(name: str) -> Callable[..., Any]:
-    """The class or function called `name`.
+    """Returns the class or function called `name`.
 
-    In this order: built-in, entry point, registered by a plug-in, `file.py:Class`,
-    `package.module:Class`. Raises UsageError with the near names.
+    Searched in this order: built-in, entry point, registered by a plug-in, `file.py:Class`,
+    `package.module:Class`. Raises UsageError with similar names.
     """
     if name in BUILT_IN:
         return _attribute(BUILT_IN[name])
@@ -372,7 +372,7 @@ def find(name: str) -> Callable[..., Any]:
         return found
     if place:
         if "" not in sys.path and os.getcwd() not in sys.path:
-            sys.path.insert(0, os.getcwd())  # as `python -m harness` has it, `harness` has not
+            sys.path.insert(0, os.getcwd())  # present with `python -m harness`, but not `harness`
         return _attribute(name)
     if name.endswith(".py"):
         raise UsageError(f"retriever {name!r}: name the class or function in it too, {name}:NAME")
@@ -380,7 +380,7 @@ def find(name: str) -> Callable[..., Any]:
 
 
 def _suggestion(name: str) -> str:
-    """Names the retriever that was probably meant, or says how to run another system."""
+    """Returns advice: similar names, or how to run another system."""
     if "," in name:
         several = " ".join(f"--retriever {one.strip()}" for one in name.split(","))
         return f"; several are given as {several}"
@@ -394,19 +394,19 @@ def _suggestion(name: str) -> str:
 
 
 def is_ours(name: str) -> bool:
-    """Return whether a name is a retriever of this distribution, in the core or an extension."""
+    """Tests whether a retriever belongs to this distribution (core or extension)."""
     entry = None if name in BUILT_IN else plugins.find(ENTRY_POINTS, name)
     return name in BUILT_IN or (entry is not None and plugins.is_ours(entry))
 
 
 def plugin_entry_point(name: str) -> EntryPoint | None:
-    """Return the entry point by which another package adds a retriever; None without one."""
+    """Returns the entry point of another package's retriever; None for other names."""
     entry = None if name in BUILT_IN else plugins.find(ENTRY_POINTS, name)
     return None if entry is None or plugins.is_ours(entry) else entry
 
 
 def names() -> list[str]:
-    """Return the names of all retrievers that need no path, sorted."""
+    """Returns the sorted names of all retrievers that need no path."""
     return sorted({*BUILT_IN, *plugins.names(ENTRY_POINTS), *registered})
 
 
@@ -434,9 +434,9 @@ def _attribute(path: str) -> Callable[..., Any]:
 class FunctionRetriever:
     """A plain function as a retriever.
 
-    `retrieve(text, k) -> ids` answers with the dataset's own ids: whoever wrote it has indexed the
-    documents in some other way. `retrieve(text, k, corpus) -> ids` is given the corpus and answers
-    with its handles or positions. Further parameters come from `--param`.
+    `retrieve(text, k) -> ids` returns dataset ids; it has indexed the documents independently of
+    the harness. `retrieve(text, k, corpus) -> ids` gets the corpus and returns its handles or
+    positions. Further parameters are set by `--param`.
     """
 
     def __init__(self, function: Callable[..., Any], params: Mapping[str, object]) -> None:
@@ -447,10 +447,10 @@ class FunctionRetriever:
         self.returns_dataset_ids = not self._wants_corpus
 
     def index(self, corpus: Any) -> None:
-        """Keep the corpus for functions that ask for it."""
+        """Stores the corpus for functions with a `corpus` parameter."""
         self._corpus = corpus
 
     def search(self, queries: Any, k: int) -> list[Any]:
-        """Call the function once a question."""
+        """Calls the function once per question."""
         given = {**self._params, "corpus": self._corpus} if self._wants_corpus else self._params
         return [self.function(query.text, k, **given) for query in queries]

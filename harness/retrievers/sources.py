@@ -1,8 +1,7 @@
-"""The files of one's own that code under test is in: who changes one of them has another system.
+"""Finds the user's source files of code under test; their digests identify the system.
 
-They are found by reading, not by running: the code may be for a sandbox, and what it imports only
-when it is asked belongs to it too. So an import by a name that is put together is not seen, nor is
-a file of data.
+Imports are found by parsing, not by running: the code may be for a sandbox, and may import modules
+only when it is called. Imports with computed names and data files are not found.
 """
 
 from __future__ import annotations
@@ -32,20 +31,20 @@ _IMPORTS = ("import_module", "__import__")
 _CODE = (".py", ".toml", ".json", ".yaml", ".yml", ".sh")
 
 Import = tuple[int, str]
-"""How many dots stand before a name that is imported, and the name: (0, "os.path")."""
+"""Number of leading dots of an imported name, and the name: (0, "os.path")."""
 
 
 def is_own(path: Path) -> bool:
-    """Whether a file is somebody's own: neither Python's, nor installed, nor the harness's."""
+    """Tests whether a file is the user's: not Python's, not installed, not the harness's."""
     apart = {_OURS, *_PYTHON}
     return not (_INSTALLED & set(path.parts) or apart & set(path.parents))
 
 
 def sources(files: Iterable[Path]) -> list[Path]:
-    """These Python files, and those of one's own that they import, at any depth."""
+    """Returns Python files and all user files that they import, at any depth."""
     left = [path.expanduser().absolute() for path in files]
     found = dict.fromkeys(left)
-    # Where Python will look too, once these files are imported.
+    # Folders that are added to Python's path when these files are imported.
     places = [*dict.fromkeys(str(path.parent) for path in left), str(Path.cwd())]
     while left:
         importer = left.pop()
@@ -59,8 +58,8 @@ def sources(files: Iterable[Path]) -> list[Path]:
 
 
 def digests(files: Iterable[Path]) -> dict[str, str]:
-    """The sha256 of these files and of what they import, each by as much of its path, from the end,
-    as tells it from the others."""
+    """Returns the sha256 of files and of what they import, by the shortest unique end of each
+    path."""
     found = sources(files)
     ends = Counter(path.parts[-n:] for path in found for n in range(1, len(path.parts) + 1))
     named = {}
@@ -71,14 +70,14 @@ def digests(files: Iterable[Path]) -> dict[str, str]:
 
 
 def file_of(kind: object) -> Path | None:
-    """The file of one's own in which a class or a function is written; None where there is none."""
+    """Returns the user's file that defines a class or function; None if there is none."""
     module = sys.modules.get(getattr(kind, "__module__", None) or "")
     file = getattr(module, "__file__", None)
     return Path(file) if file and is_own(Path(file).absolute()) and Path(file).is_file() else None
 
 
 def module_files(name: str) -> list[Path]:
-    """The files of one's own of a module, and of the packages that it is in; it is not imported."""
+    """Returns the user's files of a module and its parent packages, without importing it."""
     plain = all(part.isidentifier() for part in name.split("."))
     here = Path.cwd()
     return [path for path in _files(0, name, here, [str(here)]) if is_own(path)] if plain else []
@@ -86,7 +85,7 @@ def module_files(name: str) -> list[Path]:
 
 @lru_cache(1024)
 def _imports(path: Path, _stamp: tuple[int, int]) -> frozenset[Import]:
-    """What a file imports, anywhere in it; nothing of what is not Python as this one reads it."""
+    """Returns all imports of a file; none if this Python version cannot parse it."""
     if path.suffix != ".py":
         return frozenset()
     try:
@@ -99,7 +98,7 @@ def _imports(path: Path, _stamp: tuple[int, int]) -> frozenset[Import]:
 
 
 def _importers(node: ast.AST) -> Iterator[str]:
-    """Other names that a file gives to what imports by a name."""
+    """Yields a file's aliases of functions that import by name."""
     if isinstance(node, ast.ImportFrom) and node.module in ("importlib", "builtins"):
         yield from (one.asname for one in node.names if one.name in _IMPORTS and one.asname)
     elif isinstance(node, ast.Assign) and _called(node.value) in _IMPORTS:
@@ -125,8 +124,8 @@ def _imported(node: ast.AST, importers: Collection[str]) -> Iterator[Import]:
 
 
 def _all_of(package: Path) -> Iterator[str]:
-    """What `from package import *` may import: what its `__all__` says, if that is plain, and
-    otherwise every module in it."""
+    """Yields the names that `from package import *` may import: a literal `__all__`, else every
+    module in the package."""
     with suppress(SyntaxError, ValueError, RecursionError, MemoryError, OSError):
         for node in ast.parse(package.read_bytes()).body:
             if isinstance(node, ast.Assign) and [*map(_called, node.targets)] == ["__all__"]:
@@ -138,7 +137,7 @@ def _all_of(package: Path) -> Iterator[str]:
 
 
 def _files(level: int, name: str, importer: Path, roots: Sequence[str]) -> Iterator[Path]:
-    """The files that an import reads: of every package on the way, and of the module."""
+    """Yields the files of an imported module and of its parent packages."""
     parts = [part for part in name.split(".") if part not in ("", "*")]
     init = None
     if level:
@@ -172,7 +171,7 @@ def _files(level: int, name: str, importer: Path, roots: Sequence[str]) -> Itera
 
 
 def _inside(places: Sequence[Path], part: str) -> Path | None:
-    """The file of a part of a package; of one without an `__init__.py` where that would be."""
+    """Returns the file of a submodule; for a namespace package, its missing `__init__.py`."""
     for place in places:
         module, package = place / f"{part}.py", place / part
         if package.is_dir() and not module.is_file():
@@ -190,21 +189,21 @@ def _file(path: Path) -> Iterator[Path]:
 
 
 def _spec(name: str, roots: Sequence[str]) -> ModuleSpec | None:
-    """Where Python finds a module, or will once it looks through these folders too."""
+    """Finds a module's spec on Python's path, else in these folders."""
     if name in sys.builtin_module_names or name == "__main__":
         return None
     try:
         found = importlib.util.find_spec(name)
-    except (ImportError, ValueError, AttributeError):  # ValueError: a module that was made by hand
+    except (ImportError, ValueError, AttributeError):  # ValueError: module without a spec
         found = None
     return found or PathFinder.find_spec(name, roots)
 
 
 def environment(venv: str) -> dict[str, str] | None:
-    """The variables of a process in a virtual environment, as its `activate` sets them.
+    """Returns the environment variables that a virtual environment's `activate` sets.
 
-    None, for those of this process, where no folder is named. Raises UsageError for a folder that
-    is none.
+    Returns None, for those of this process, if `venv` is empty. Raises UsageError if the folder is
+    not a working virtual environment.
     """
     if not venv:
         return None
@@ -225,13 +224,13 @@ def environment(venv: str) -> dict[str, str] | None:
 
 
 def revision(command: Sequence[str], venv: str = "") -> str | None:
-    """By what a run of this program is told from another: files that are words of the command, code
-    and settings that it names in other ways, as `FILE:NAME` or `--option=FILE`, what these import,
-    if they are Python's, and the packages of its environment. None where there are none."""
+    """Returns a digest that identifies the program: of files that are words of the command, of code
+    and settings that it names otherwise (`FILE:NAME`, `--option=FILE`), of the imports of Python
+    files, and of the packages of its environment. None if there are none of these."""
     words = [word for part in command for word in (part, *part.split())]
     named = [text for word in words for text in (word, word.partition("=")[2])]
     places = [place for text in named for place in (text, text.rpartition(":")[0])]
-    places = [*command, *(place for place in places if place.endswith(_CODE))]  # data is written to
+    places = [*command, *(place for place in places if place.endswith(_CODE))]  # not data
     files = [*dict.fromkeys(Path(place).absolute() for place in places if os.path.isfile(place))]
     known = [digest(file)[:12] for file in files]
     scripts = [file for file in files if file.suffix == ".py"]

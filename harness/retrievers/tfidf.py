@@ -1,4 +1,4 @@
-"""Cosine of tf-idf vectors: the vector space model, with scikit-learn's default weights."""
+"""Vector space model (cosine of tf-idf vectors with scikit-learn's weights) and BM25Okapi."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from harness.retrievers.outputs import top_k
 
 
 class TfIdf:
-    """Lexical ranking by tf-idf; documents that share no term with the question do not return.
+    """Lexical ranking by tf-idf; documents that share no term with the question are not returned.
 
     The weight of a term is tf * idf, with tf its count (`sublinear`: 1 + ln of its count) and
-    idf = ln((1 + N) / (1 + df)) + 1, which is what TfidfVectorizer of scikit-learn does by default;
-    the score is the cosine. `stemmer` and `stopwords` are those of bm25.
+    idf = ln((1 + N) / (1 + df)) + 1, the default of scikit-learn's TfidfVectorizer; the score is
+    the cosine. `stemmer` and `stopwords` are those of bm25.
     """
 
     def __init__(
@@ -32,13 +32,13 @@ class TfIdf:
         self._words = Tokenizer(stemmer, stopwords)
 
     def index(self, corpus: Corpus) -> None:
-        """Count the terms of each document, weigh them, and scale each document to length 1."""
+        """Computes the tf-idf vector of each document, scaled to length 1."""
         documents = self._words.encode(corpus.contents)
         n = self._size = len(documents)
         lengths = np.array([len(document) for document in documents], np.int64)
         empty = np.zeros(0, np.int32)
-        # Numbers of this corpus's own terms, so that a small haystack has a small index; in their
-        # order here, so that sums, and with them near ties, are the same whatever was read before.
+        # Terms are renumbered per corpus, so that a small haystack has a small index, and in order
+        # of occurrence, so that sums and near ties do not depend on earlier corpora.
         self._own, first, numbers = np.unique(
             np.concatenate([empty, *documents]), return_index=True, return_inverse=True
         )
@@ -52,7 +52,7 @@ class TfIdf:
         self._weights = weights / length[self._owners]
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """Best first; equal scores keep the corpus's order."""
+        """Returns the best documents first; ties keep the corpus's order."""
         results = []
         for query in queries:
             scores = self._scores(self._words.terms(query.text))
@@ -61,7 +61,7 @@ class TfIdf:
         return results
 
     def _scores(self, words: npt.NDArray[np.int32]) -> npt.NDArray[np.float64]:
-        """Cosine with every document; terms that the corpus lacks have no weight."""
+        """Returns the cosine with every document; terms not in the corpus are ignored."""
         scores = np.zeros(self._size)
         known = np.searchsorted(self._own, words[np.isin(words, self._own)])
         terms, counts = np.unique(self._number[known], return_counts=True)
@@ -88,11 +88,11 @@ def _words(texts: list[str]) -> pa.ListArray:
 
 
 TOKENIZERS: dict[str, Callable[[list[str]], pa.ListArray]] = {"split": _split, "words": _words}
-"""From texts to the tokens of each."""
+"""Functions that split texts into tokens."""
 
 
 class Okapi:
-    """rank_bm25's BM25Okapi; a text that stands in many haystacks is tokenised once."""
+    """rank_bm25's BM25Okapi; a text in many haystacks is tokenised once."""
 
     def __init__(
         self, k1: float = 1.5, b: float = 0.75, epsilon: float = 0.25, tokens: str = "split"
@@ -105,14 +105,14 @@ class Okapi:
         self._texts: dict[str, pa.Array] = {}  # text -> its tokens
 
     def index(self, corpus: Corpus) -> None:
-        """Count terms. Tokens stay Arrow columns: a haystack has thousands of them."""
+        """Counts terms. Tokens are Arrow columns, since a haystack has thousands of them."""
         documents = self._tokens(corpus.contents)
         n = self._n = len(documents)
         tokens = pa.concat_arrays([pa.array([], pa.string()), *documents]).dictionary_encode()
         self._terms = tokens.dictionary
         self._numbers: dict[str, int] | None = None
         length = np.array([len(document) for document in documents], np.int64)
-        # Every token has a number of the dictionary, and every number a token.
+        # The dictionary has exactly the terms that occur.
         _, index = index_in_memory(tokens.indices.to_numpy(), length)
         self._slices, self._owners, self._frequencies = index.starts, index.documents, index.counts
         df = np.diff(self._slices)
@@ -125,7 +125,7 @@ class Okapi:
         self._idf = idf
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The k best documents of all; those without a query term score 0 and come last."""
+        """Returns the k best of all documents; those without a query term score 0."""
         results = []
         for query in queries:
             scores = self._scores(query.text)
@@ -142,10 +142,10 @@ class Okapi:
         return scores
 
     def _known(self, text: str) -> list[int]:
-        """Numbers of the text's tokens that the corpus holds, in the text's order."""
+        """Returns the numbers of the text's tokens that occur in the corpus, in order."""
         tokens = self._tokenize([text]).values
         if self._numbers is None:
-            # A dictionary pays only where several questions are asked of one haystack.
+            # A dictionary pays off only from the second question on.
             self._numbers = {}
             found: list[int] = pc.index_in(tokens, value_set=self._terms).drop_null().to_pylist()
             return found
@@ -155,7 +155,7 @@ class Okapi:
         return [number for number in numbers if number is not None]
 
     def _tokens(self, texts: list[str]) -> list[pa.Array]:
-        """Tokens of each text; those of new texts are found together."""
+        """Returns the tokens of each text; tokenises new texts together."""
         new = list(dict.fromkeys(text for text in texts if text not in self._texts))
         for text, tokens in zip(new, self._tokenize(new), strict=True):
             self._texts[text] = tokens.values

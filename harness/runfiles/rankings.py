@@ -101,7 +101,7 @@ def grouped_rankings(
 
 
 def duplicates(rankings: Rankings) -> npt.NDArray[np.int64]:
-    """Returns the rows whose document occurs earlier in the same query's ranking."""
+    """Returns the rows that repeat an earlier document of the same query."""
     return RankedPairs(rankings.query, rankings.document).repeated()
 
 
@@ -173,7 +173,7 @@ class RankedPairs:
     def find(
         self, query: npt.NDArray[Any], document: pa.Array, hashed: Hashes
     ) -> tuple[Ints, Ints]:
-        """Returns (index of the wanted pair, row) for every matching row, in this order.
+        """Returns (index of the pair, row) for every matching row, in this order.
 
         `hashed` is `hashes(document)`.
         """
@@ -188,7 +188,7 @@ class RankedPairs:
         return which[same], row[same]
 
     def repeated(self) -> Ints:
-        """Returns the rows, ascending, whose pair occurs in an earlier row."""
+        """Returns the rows, ascending, that repeat the pair of an earlier row."""
         twin = (self._keys[1:] ^ self._keys[:-1]) <= self._low
         at = np.flatnonzero(twin)
         if len(at) == 0:

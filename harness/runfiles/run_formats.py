@@ -189,7 +189,7 @@ _SCALAR = re.compile(rb'"(\w{1,64})"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d{1,18}(?=\s*[,
 
 @dataclass(frozen=True)
 class Records:
-    """The records of a file. `unread`: records whose question cannot be read, as `line 7: why` or
+    """The records of a file. `unread`: records without a readable question, as `line 7: why` or
     `record 7: why`. Unreadable rankings of known questions are in `answers`, as `broken`."""
 
     answers: list[PublishedRanking] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""BM25: a tokenizer, an inverted index, MaxScore, and the retriever that is made of them."""
+"""BM25: tokenizer, inverted index, MaxScore, and the retriever."""
 
 from harness.retrievers.bm25.retriever import BM25, METHODS
 

@@ -1,8 +1,8 @@
-"""The index of a large corpus, on disk.
+"""On-disk index of a large corpus.
 
-It is made in blocks of documents, each written to the disk by itself; then the blocks are merged, a
-range of terms after the other. So memory is that of a block, of the vocabulary, of the different
-terms of each block, and a few numbers a document; never of the texts.
+Each block of documents is indexed and written to disk; then the blocks are merged, one range of
+terms at a time. Memory holds a block, the vocabulary, the distinct terms of each block, and a few
+numbers per document, but not all texts.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from harness.retrievers.bm25.index import InvertedIndex, postings_of
 from harness.retrievers.bm25.tokenizer import Ints, Terms, Tokenizer
 from harness.retrievers.contract import Corpus
 
-_MERGED = 1 << 24  # postings that are merged at once
+_MERGED = 1 << 24  # postings merged at once
 
 
 class IndexBuilder:
-    """Writes the index of a large corpus into a folder: `add` each block, then `finish`."""
+    """Writes the index of a large corpus to a folder: `add` each block, then `finish`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -36,7 +36,7 @@ class IndexBuilder:
         self._documents = self._most = 0
 
     def add(self, terms: Terms, lengths: Ints) -> None:
-        """Write the next block of documents."""
+        """Writes the next block of documents."""
         own, frequencies, documents, counts = postings_of(terms, lengths)
         path = self._folder / f"block-{len(self._blocks)}"
         with open(path, "wb") as file:
@@ -48,7 +48,7 @@ class IndexBuilder:
         self._most = max(self._most, int(counts.max(initial=0)))
 
     def finish(self, stems: Sequence[str]) -> None:
-        """Merge the blocks; `stems` are the terms by number."""
+        """Merges the blocks; `stems` are the terms by number."""
         n_terms = len(stems)
         frequencies = np.zeros(n_terms, np.int64)
         for _, _, own, documents in self._blocks:
@@ -70,7 +70,7 @@ class IndexBuilder:
             _header(counted, kind, int(starts[-1]))
             low = 0
             while low < n_terms:
-                # As many terms as fit, one at least.
+                # As many terms as fit, but at least one.
                 high = int(np.searchsorted(starts, starts[low] + _MERGED, side="right")) - 1
                 high = min(max(high, low + 1), n_terms)
                 found = _merged(blocks, low, high, starts)
@@ -86,21 +86,21 @@ class IndexBuilder:
                 writer.write_table(table)
 
     def _save(self, name: str, values: npt.NDArray[Any]) -> None:
-        # Not np.save: of a full disk it says neither that it is full nor its name.
+        # Not np.save: its error on a full disk names neither the cause nor the file.
         with open(self._folder / f"{name}.npy", "wb") as file:
             _header(file, values.dtype, len(values))
             file.write(values.data)
 
 
 class _Block:
-    """The postings of a block on disk, by term; not mapped, since what is mapped stays so."""
+    """Postings of a block on disk, by term; not memory-mapped, since mapped pages stay loaded."""
 
     def __init__(self, path: Path, before: int, own: Terms, frequencies: Terms) -> None:
         self.path, self.before, self.own = path, before, own
         self.starts = np.concatenate([[0], np.cumsum(frequencies, dtype=np.int64)])
 
     def read(self, part: slice) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
-        """Return documents and counts of some rows."""
+        """Returns documents and counts of some rows."""
         n = part.stop - part.start
         with open(self.path, "rb") as file:
             file.seek(2 * part.start)
@@ -112,11 +112,11 @@ class _Block:
 def _merged(
     blocks: Sequence[_Block], low: int, high: int, starts: Ints
 ) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.uint32]]:
-    """Return documents and counts of the terms from `low` to `high`, by term, then document."""
+    """Returns documents and counts of terms `low` to `high`, by term, then document."""
     origin = int(starts[low])
     size = int(starts[high]) - origin
     documents, counts = np.empty(size, np.int32), np.empty(size, np.uint32)
-    free = starts[low:high] - origin  # where the next posting of each term goes
+    free = starts[low:high] - origin  # index of the next posting of each term
     for block in blocks:
         first, last = np.searchsorted(block.own, [low, high])
         if first == last:
@@ -138,7 +138,7 @@ def _header(file: IO[bytes], kind: np.dtype[Any], n: int) -> None:
 
 
 def build_index(corpus: Corpus, tokenizer: Tokenizer, folder: Path) -> None:
-    """Index a large corpus into a folder."""
+    """Writes the index of a large corpus to a folder."""
     builder = IndexBuilder(folder)
     with progress(len(corpus), "documents", "index") as bar:
         for block in corpus.blocks(index.BLOCK):
@@ -148,19 +148,19 @@ def build_index(corpus: Corpus, tokenizer: Tokenizer, folder: Path) -> None:
 
 
 class Vocabulary:
-    """The terms of an index on disk; to open it reads none of them."""
+    """Terms of an on-disk index, memory-mapped and read on use."""
 
     def __init__(self, folder: Path) -> None:
         with pa.memory_map(str(folder / "terms.arrow")) as source:
             terms = pa.ipc.open_file(source).read_all()["term"].combine_chunks()
-        # Not through Arrow's scalars: a question looks at some hundred terms.
+        # Not by Arrow scalars, which are slow: a question reads some hundred terms.
         _, starts, names = terms.buffers()
         self._starts = np.frombuffer(starts, np.int64)[: len(terms) + 1]
         self._names = memoryview(names if names is not None else b"")
         self._by_name = np.load(folder / "by_name.npy", mmap_mode="r").view(np.ndarray)
 
     def number(self, term: str) -> int | None:
-        """Return the number of a term, None where no document has it."""
+        """Returns the number of a term; None if no document has it."""
         name = term.encode()
         place = bisect_left(self._by_name, name, key=self._name)
         if place < len(self._by_name) and self._name(found := self._by_name[place]) == name:
@@ -172,7 +172,7 @@ class Vocabulary:
 
 
 def open_index(folder: Path) -> tuple[InvertedIndex, Vocabulary]:
-    """Return an index that `build_index` wrote, memory-mapped, and its terms."""
+    """Returns an index written by `build_index`, memory-mapped, and its terms."""
     arrays = {
         name: np.load(folder / f"{name}.npy", mmap_mode="r").view(np.ndarray)
         for name in ("starts", "documents", "counts", "lengths")

@@ -1,6 +1,6 @@
-"""An inverted index: for each term the documents that have it, and how often each has it.
+"""Inverted index: for each term, the documents that contain it and its count in each.
 
-A small corpus is indexed in memory; for a large one see disk_index.py.
+Small corpora are indexed in memory; for large ones see disk_index.py.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ import numpy.typing as npt
 from harness.retrievers.bm25.tokenizer import Ints, Terms
 
 BLOCK = 1 << 16
-"""Documents a block; a place in one is a number of two bytes."""
+"""Documents per block, so that a position in a block has two bytes."""
 
 IntArray = npt.NDArray[np.integer[Any]]
 
 
 @dataclass(frozen=True)
 class InvertedIndex:
-    """The rows from `starts[t]` to `starts[t + 1]` of `documents` and `counts` are those of term t.
+    """Postings of term t: rows `starts[t]` to `starts[t + 1]` of `documents` and `counts`.
 
-    Documents of a term are in their order. `lengths`, shape (documents,), are in terms.
+    The documents of a term ascend. `lengths`, shape (documents,), are in terms.
     """
 
     starts: Ints
@@ -33,29 +33,29 @@ class InvertedIndex:
     lengths: IntArray
 
     def postings(self, term: int) -> tuple[IntArray, IntArray]:
-        """Return which documents have a term, and how often each."""
+        """Returns the documents of a term, and its count in each."""
         part = slice(self.starts[term], self.starts[term + 1])
         return self.documents[part], self.counts[part]
 
     def window_bounds(self, term: int, size: int) -> list[int]:
-        """Return the rows between which a term's documents lie in each window of documents."""
+        """Returns the bounds of a term's rows in each window of `size` documents."""
         owners, start = self.postings(term)[0], int(self.starts[term])
         ends = np.arange(0, len(self.lengths) + size, size).clip(max=len(self.lengths))
-        # Of one kind: else NumPy would copy all owners into another first.
+        # Same dtype: else NumPy would convert all owners first.
         bounds: list[int] = (start + np.searchsorted(owners, ends.astype(owners.dtype))).tolist()
         return bounds
 
     def rows(self, start: int, end: int) -> tuple[IntArray, IntArray]:
-        """Return documents and counts of some rows."""
+        """Returns documents and counts of some rows."""
         return self.documents[start:end], self.counts[start:end]
 
     def document_frequencies(self, terms: Sequence[int]) -> list[int]:
-        """Return how many documents have each of some terms."""
+        """Returns the document frequency of each term."""
         return [int(self.starts[term + 1] - self.starts[term]) for term in terms]
 
 
 def index_in_memory(terms: Terms, lengths: Ints) -> tuple[Terms, InvertedIndex]:
-    """Return the different terms, rising, and their index, of all terms document by document."""
+    """Returns the distinct terms, ascending, and the index of terms given by document."""
     own, frequencies, documents, counts = postings_of(terms, lengths)
     return own, InvertedIndex(
         np.concatenate([[0], np.cumsum(frequencies)]), documents, counts, lengths
@@ -63,13 +63,13 @@ def index_in_memory(terms: Terms, lengths: Ints) -> tuple[Terms, InvertedIndex]:
 
 
 def postings_of(terms: Terms, lengths: Ints) -> tuple[Terms, Ints, Ints, Ints]:
-    """Return the different terms, how many documents have each; and by term these, with counts."""
+    """Returns distinct terms, their document frequencies, and by term documents and counts."""
     documents = np.repeat(np.arange(len(lengths)), lengths)
     order = _by_number(terms)
     terms, documents = terms[order], documents[order]
     new_term, new = np.ones(len(terms), bool), np.ones(len(terms), bool)
     new_term[1:] = terms[1:] != terms[:-1]
-    # A term that a document has twice stands there twice, in neighbouring places.
+    # Repeated terms of a document are adjacent after sorting.
     new[1:] = new_term[1:] | (documents[1:] != documents[:-1])
     first = np.flatnonzero(new)
     counts = np.diff(first, append=len(terms))
@@ -79,7 +79,7 @@ def postings_of(terms: Terms, lengths: Ints) -> tuple[Terms, Ints, Ints, Ints]:
 
 
 def _by_number(terms: Terms) -> Ints:
-    """Return a stable order by number: of two bytes NumPy counts, and else it compares."""
+    """Returns a stable order by number, in 16-bit steps, for which NumPy uses radix sort."""
     order = np.argsort(terms.astype(np.uint16), kind="stable")
     high = terms >> 16
     return order[np.argsort(high[order].astype(np.uint16), kind="stable")] if high.any() else order

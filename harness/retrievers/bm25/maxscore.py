@@ -1,11 +1,10 @@
-"""The best documents of a large index, without a look at most of what frequent terms have.
+"""MaxScore (Turtle and Flood, 1995): finds the k best documents without reading all postings.
 
-This is MaxScore (Turtle and Flood, 1995) in columns, a window of documents after the other, so that
-scores are added up in the processor's cache. Terms are taken from the rarest on. As soon as all
-the terms that are left could not bring a document to what the k-th best scores so far, no new
-document can come among the k best: from then on terms only add to those documents that can still
-reach the k-th. What is left of a window is scored once more, as the whole index would have been: in
-the order of the question, in single precision. So the answer is the same to the bit.
+This columnar version processes windows of documents, so that scores stay in the processor's cache.
+Terms are processed from the rarest on. Once the remaining terms alone cannot raise a document to
+the k-th best score so far, no new document can enter the k best, and only documents that can still
+reach that score are updated. The remaining candidates of a window are scored again in the
+question's order, in single precision, exactly as without pruning: results are identical to the bit.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ from harness.retrievers.bm25.index import IntArray, InvertedIndex
 
 Singles = npt.NDArray[np.float32]
 Weigh = Callable[[int, IntArray, IntArray], Singles]
-"""From a term, its counts in some of the documents that have it, and which these are."""
+"""Weights of a term, from the term, its counts in some documents, and the documents."""
 
 WINDOW = 1 << 19
-"""Documents a window: two megabytes of scores."""
+"""Documents per window: 2 MiB of scores."""
 
 _MANY = 8
-"""To add to every document that has a term costs what it costs to look it up for one in eight, and
-to look at all scores of a window as much as to look at one in eight of them by its place."""
+"""Cost ratio: processing all postings of a term costs as much as looking up an eighth of them, and
+scanning a window as much as reading an eighth of its scores by position."""
 _TINY = float(np.nextafter(np.float32(0), np.float32(1)))
 
 _SLACK = 1e-4
-"""More than sums of some hundred terms differ by when they are taken in another order."""
+"""Relative tolerance; exceeds the rounding of sums of some hundred terms in another order."""
 
 
 def top_k(
@@ -42,11 +41,10 @@ def top_k(
     approximate: Weigh,
     maximum: Callable[[int], float],
 ) -> tuple[npt.NDArray[np.int32], Singles]:
-    """Return the k best documents that score above 0, and their scores, best first.
+    """Returns the k best documents with scores above 0, and their scores, best first.
 
-    Equal scores keep the documents' order. `terms` are those of the question in its order;
-    `approximate` may differ from `exact_weights` by a hundred thousandth; `maximum` is what a term
-    gives at most.
+    Ties keep the documents' order. `terms` are those of the question in its order; `approximate`
+    may differ from `exact_weights` by 1e-5; `maximum` returns the upper bound of a term's weight.
     """
     slack = max(_SLACK, 4 * len(terms) * float(np.finfo(np.float32).eps))
     frequency = dict(zip(terms, index.document_frequencies(terms), strict=True))
@@ -92,12 +90,12 @@ def _candidates(
     window: Singles,
     low: int,
 ) -> npt.NDArray[np.intp]:
-    """Return the places in the window of all documents that may score `least`, in rising order.
+    """Returns the positions in the window of all documents that may score `least`, ascending.
 
-    Their approximate scores are in `window` afterwards.
+    Writes their approximate scores to `window`.
 
-    `parts` are documents and counts of each term, the rarest first, and `left` what the terms from
-    each on give at most; `low` is the window's first document.
+    `parts` are documents and counts of each term, the rarest first; `left` is the maximum sum of
+    the weights from each term on; `low` is the window's first document.
     """
     window[:] = 0
     new: npt.NDArray[np.intp] | None = None
@@ -107,7 +105,7 @@ def _candidates(
             new = _at_least(window, touched, least - here)
         if new is None or len(new) > len(part[0]) // _MANY:
             owners, counts = part
-            at = owners.astype(np.intp)  # NumPy takes and puts by these in half the time
+            at = owners.astype(np.intp)  # NumPy indexes by intp in half the time
         else:
             has, counts = _rows_of(part, new + low)
             at = new[has] + low
@@ -124,25 +122,25 @@ def _candidates(
 def _at_least(
     window: Singles, touched: Sequence[npt.NDArray[np.intp]], least: float
 ) -> npt.NDArray[np.intp]:
-    """Return which of the places that were added to score so much, in rising order."""
+    """Returns the touched positions that score at least `least`, ascending."""
     least = max(least, _TINY)
     if sum(map(len, touched)) > len(window) // _MANY:
         return np.flatnonzero(window >= least)
     kept = [at[window.take(at) >= least] for at in touched]
     places = np.sort(np.concatenate([np.zeros(0, np.intp), *kept]))
-    # Not np.unique, which puts them into a hash table first, at ten times the cost.
+    # Not np.unique: its hash table costs ten times as much.
     return places[np.diff(places, prepend=-1) > 0]
 
 
 def _kth(scores: Singles, k: int, slack: float) -> float:
-    """Return a little less than what the k-th best scores."""
+    """Returns the k-th best score, reduced by the tolerance `slack`."""
     return float(np.partition(scores, len(scores) - k)[len(scores) - k]) * (1 - slack)
 
 
 def _rows_of(
     part: tuple[IntArray, IntArray], documents: npt.NDArray[np.intp]
 ) -> tuple[npt.NDArray[np.intp], IntArray]:
-    """Return which of some documents, in rising order, have a term, and how often each of those."""
+    """Returns the indices of `documents`, ascending, with a term, and the term's counts in them."""
     owners, counts = part
     if not len(owners):
         return np.zeros(0, np.intp), counts

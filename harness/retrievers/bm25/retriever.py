@@ -1,4 +1,4 @@
-"""The BM25 retriever, with stemming, stop words, k1, b and the formula as options."""
+"""BM25 retriever with options for stemming, stop words, k1, b and the formula."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ IDF: dict[str, Callable[[int, int], float]] = {
     "bm25l": lambda n, df: math.log((n + 1) / (df + 0.5)),
     "bm25+": lambda n, df: math.log((n + 1) / df),
 }
-"""Inverse document frequency, of the number of documents and how many have the term."""
+"""Inverse document frequency by method: functions of (documents, document frequency)."""
 
 METHODS = tuple(IDF)
 
 
 @dataclass(frozen=True)
 class Formula:
-    """What a term adds to the score of a document."""
+    """BM25 formula: the weight of a term in a document."""
 
     k1: float
     b: float
@@ -49,21 +49,21 @@ class Formula:
 
     @property
     def scores_absent_terms(self) -> bool:
-        """Whether a term adds to the score of documents that lack it, too."""
+        """True if a term also adds to the score of documents without it."""
         return self.method in ("bm25l", "bm25+")
 
     @property
     def bounded(self) -> bool:
-        """Whether no document gets less than nothing from a term, or more than `maximum`."""
+        """True if the weight of a term is always from 0 to `maximum`."""
         return not self.scores_absent_terms and self.k1 >= 0 and 0 <= self.b <= 1
 
     def factors(self, lengths: IntArray, mean: float) -> Floats:
-        """Return how much each document's length, in terms, dampens the counts of its terms."""
+        """Returns each document's length normalisation; `lengths` and `mean` are in terms."""
         return np.asarray((1 - self.b) + self.b * lengths / mean, np.float64)
 
     def weights(self, counts: IntArray, factors: Floats, df: int, n: int) -> Singles:
-        """Of a term that `df` of `n` documents have, in some of those: `counts` times, with their
-        `factors`. Where it adds scores_absent_terms, what it adds beyond that."""
+        """Returns the weights of a term with document frequency `df` of `n` in documents with the
+        given `counts` and `factors`; with scores_absent_terms, the excess over absent terms."""
         idf = np.float64(np.float32(IDF[self.method](n, df)))
         weights = idf * self._saturated(counts.astype(np.float32), factors)
         if self.scores_absent_terms:
@@ -71,7 +71,7 @@ class Formula:
         return weights.astype(np.float32)
 
     def approximate(self, counts: IntArray, factors: Singles, df: int, n: int) -> Singles:
-        """Return `weights` of a bounded formula in single precision: in half the time."""
+        """Returns `weights` of a bounded formula in single precision, in half the time."""
         tf = counts.astype(np.float32)
         dampened = factors * np.float32(self.k1)
         dampened += tf
@@ -80,11 +80,11 @@ class Formula:
         return tf
 
     def maximum(self, df: int, n: int) -> float:
-        """Return what a document gets from a term at most, where the formula is bounded."""
+        """Returns the upper bound of a term's weight if the formula is bounded."""
         return IDF[self.method](n, df) * (self.k1 + 1 if self.method == "atire" else 1)
 
     def of_absent(self, frequencies: Sequence[int], n: int) -> np.float32:
-        """Return what terms add to documents without them; each is in `frequencies` of `n`."""
+        """Returns the weight of absent terms, which are in `frequencies` of `n` documents."""
         return np.float32(np.array([self._absent(df, n) for df in frequencies], np.float32).sum())
 
     def _absent(self, df: int, n: int) -> np.float32:
@@ -92,7 +92,7 @@ class Formula:
         return np.float32(IDF[self.method](n, df) * zero)
 
     def _saturated(self, tf: Singles, factors: Floats) -> Floats:
-        """Return the part of the formula that grows with the count."""
+        """Returns the part of the formula that grows with the count."""
         k1, delta = self.k1, self.delta
         saturated: Floats
         if self.method == "atire":
@@ -108,16 +108,16 @@ class Formula:
 
 
 PRUNED = 1 << 16
-"""Documents from which on frequent terms are not read whole (see maxscore.py)."""
+"""Number of documents above which MaxScore is used (see maxscore.py)."""
 _VERSION = 2
-"""Of the files of an index; another one is another index."""
+"""Version of the index files; part of the index's key."""
 
 
 @dataclass(frozen=True)
 class CollectionStatistics:
-    """What scores depend on beside a document and the question.
+    """Collection statistics on which scores depend.
 
-    `frequencies` has under "having TERM" how many documents have a term.
+    `frequencies["having TERM"]` is the document frequency of TERM.
     """
 
     documents: int
@@ -130,8 +130,8 @@ class BM25:
 
     `method`: lucene, robertson, atire, bm25l or bm25+ (Kamphuis et al., ECIR 2020). `stemmer`: a
     Snowball language, or none. `stopwords`: english, or none. Tokens are runs of two or more
-    letters and digits, in lower case. A text that stands in many haystacks is tokenised once; the
-    index of more than 65,536 documents is on disk, and kept (see `harness cache`).
+    letters and digits, in lower case. A text in many haystacks is tokenised once; the index of more
+    than 65,536 documents is on disk and cached (see `harness cache`).
     """
 
     supports_sharding = True
@@ -154,7 +154,7 @@ class BM25:
     def set_params(
         self, k1: float = 1.2, b: float = 0.75, delta: float = 0.5, method: str = "lucene"
     ) -> None:
-        """Set what the index does not depend on."""
+        """Sets parameters that do not affect the index."""
         require_numbers(k1=k1, b=b, delta=delta)
         if method not in METHODS:
             raise ValueError(f"unknown method {method!r}{near(method, list(METHODS))}")
@@ -162,7 +162,7 @@ class BM25:
         self._prepare_scoring()
 
     def index(self, corpus: Corpus) -> None:
-        """Count terms, or open the index that counted them before."""
+        """Indexes the corpus, or opens its cached index."""
         self._cached: IndexFolder | None = None
         self._collection = None
         if len(corpus) > inverted.BLOCK:
@@ -173,7 +173,7 @@ class BM25:
                 **self._analysis,
                 "version": _VERSION,
                 "stemmer version": stemmer_version(),
-                "letters": unidata_version,  # what a letter is, and its lower case
+                "letters": unidata_version,  # defines letters and lower case
             }
             self._cached, (self._index, self._vocabulary) = index_of(
                 corpus, "bm25", made_of, lambda to: self._build(corpus, to), open_index
@@ -186,13 +186,13 @@ class BM25:
         self._prepare_scoring()
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """Return the best documents first; equal scores keep the corpus's order."""
+        """Returns the best documents first; ties keep the corpus's order."""
         return [self._search_one(*self._query_terms(query.text), k) for query in queries]
 
     def statistics(self, queries: Sequence[Question]) -> dict[str, int]:
-        """Return a shard's documents, their terms, and the document frequencies of query terms.
+        """Returns a shard's number of documents and of terms, and its query terms' frequencies.
 
-        They add up over shards to those of the whole collection.
+        Frequencies count documents. Sums over shards are those of the whole collection.
         """
         stems = dict.fromkeys(
             stem for query in queries for stem in self._tokenizer.stem_text(query.text)
@@ -204,7 +204,7 @@ class BM25:
         return size | {f"having {stem}": n for stem, n in zip(known, frequencies, strict=True)}
 
     def set_collection_stats(self, statistics: Mapping[str, int]) -> None:
-        """Score what is indexed as a shard of a collection with these statistics."""
+        """Scores the indexed shard with the statistics of the whole collection."""
         new = CollectionStatistics(statistics["documents"], statistics["terms"], statistics)
         size = self._collection and (self._collection.documents, self._collection.terms)
         self._collection = new
@@ -212,14 +212,14 @@ class BM25:
             self._prepare_scoring()
 
     def _prepare_scoring(self) -> None:
-        """Compute what follows from index, formula, and the collection if this is a shard of it."""
+        """Computes values that depend on the index, the formula and the collection."""
         lengths = self._index.lengths
         whole = self._collection or CollectionStatistics(
             len(lengths), int(lengths.sum(dtype=np.int64)), {}
         )
         self._documents = whole.documents
         self._weights: dict[int, tuple[IntArray, Singles]] = {}
-        # Without any term nothing is asked of it.
+        # Without any term, the mean is not used.
         mean = (whole.terms / whole.documents if whole.documents else 0.0) or 1.0
         self._factors = self._formula.factors(lengths, mean)
         self._single_factors = self._factors.astype(np.float32)
@@ -227,14 +227,14 @@ class BM25:
     def _build(self, corpus: Corpus, folder: Path) -> None:
         from harness.retrievers.bm25.disk_index import build_index
 
-        # A tokenizer of its own: the terms of millions of documents are not to stay in memory.
+        # A separate tokenizer, so that the terms of millions of documents do not stay in memory.
         build_index(corpus, Tokenizer(**self._analysis), folder)
 
     def _query_terms(self, text: str) -> tuple[list[int], list[int]]:
-        """Return the terms of a question that the collection has, in the question's order.
+        """Returns the question's terms that occur in the collection, in the question's order.
 
-        Terms are numbers of the index (-1: a term of other shards alone); with each comes how many
-        documents of the collection have it.
+        Terms are numbers of the index (-1: only in other shards); the second list has their
+        document frequencies in the collection.
         """
         if self._collection is not None:
             frequencies = self._collection.frequencies
@@ -245,7 +245,7 @@ class BM25:
         return terms, self._index.document_frequencies(terms)
 
     def _indexed_terms(self, text: str) -> list[int]:
-        """Return the terms of a question that the index has, in the question's order."""
+        """Returns the question's terms that are in the index, in the question's order."""
         if self._cached is not None:
             terms = map(self._vocabulary.number, self._tokenizer.stem_text(text))
             return [term for term in terms if term is not None]
@@ -254,7 +254,7 @@ class BM25:
         return known
 
     def _term_of(self, stem: str) -> int | None:
-        """Return the number of a term in the index, None where no document has it."""
+        """Returns the number of a term in the index; None if no document has it."""
         if self._cached is not None:
             return self._vocabulary.number(stem)
         own, number = self._own_terms, self._tokenizer.term_of(stem)
@@ -292,7 +292,7 @@ class BM25:
         return Result(top, scores[top])
 
     def _weighted_postings(self, term: int, frequency: int) -> tuple[IntArray, Singles]:
-        """Return the documents that have a term and what it adds; cached for the next question."""
+        """Returns a term's documents and weights, cached unless the index is large."""
         if term not in self._weights:
             documents, counts = self._index.postings(term)
             factors = self._factors.take(documents)

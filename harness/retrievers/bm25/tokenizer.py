@@ -1,4 +1,4 @@
-"""The tokenizer of the lexical retrievers: texts to numbers of their terms."""
+"""Tokenizer of the lexical retrievers: converts texts to numbered terms."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ you'll you're you've your yours yourself yourselves
 """
 
 ENGLISH = frozenset(_LUCENE.split())
-"""The 33 words that Lucene's EnglishAnalyzer leaves out."""
+"""The 33 stop words of Lucene's EnglishAnalyzer."""
 
 ENGLISH_LONG = frozenset(_NLTK.split())
-"""The list of the Natural Language Toolkit (nltk_data, stopwords, english), as bm25s has it too."""
+"""Stop words of the Natural Language Toolkit (nltk_data, stopwords, english) and of bm25s."""
 
 
 Ints = npt.NDArray[np.int64]
@@ -41,11 +41,11 @@ Terms = npt.NDArray[np.int32]
 
 _WORD = re.compile(r"(?u)\b\w\w+\b")
 
-_KEPT_TERMS = 1 << 27  # half a gigabyte, beside the texts
+_KEPT_TERMS = 1 << 27  # 0.5 GiB, in addition to the texts
 
 _LETTER = np.zeros(256, np.uint8)
-"""What a byte becomes: letters in lower case, digits and _ as they are, what ends a word zero.
-Bytes of other letters than ASCII's stay: see _only_words."""
+"""Byte translation table: lower-cases letters, keeps digits and _, maps word boundaries to zero.
+Keeps non-ASCII bytes; see _only_words."""
 for _byte in (*b"abcdefghijklmnopqrstuvwxyz0123456789_", *range(128, 256)):
     _LETTER[_byte] = _byte
 _LETTER[65:91] = np.arange(97, 123)
@@ -53,7 +53,7 @@ _LETTERS = _LETTER.tobytes()
 
 
 class Tokenizer:
-    """Cuts texts into terms; a text of many haystacks is cut once.
+    """Splits texts into terms; a text in many haystacks is tokenised once.
 
     Tokens are runs of two or more letters and digits, in lower case. `stemmer`: a Snowball
     language, or none. `stopwords`: english, or none. Raises ValueError for any other.
@@ -71,26 +71,26 @@ class Tokenizer:
 
     @property
     def stems(self) -> list[str]:
-        """The stem of each term, by its number."""
+        """Stems of the terms, by number."""
         return [*self._terms]
 
     def term_of(self, stem: str) -> int | None:
-        """Return the number of a stem, None where it was in no text."""
+        """Returns the number of a stem; None if no text had it."""
         return self._terms.get(stem)
 
     def terms(self, text: str) -> Terms:
-        """Return the text's terms in their order, as numbers, without stop words."""
+        """Returns the numbers of the text's terms in order, without stop words."""
         words = _WORD.findall(text.lower())
         found = self._numbers(words)
         return found[found >= 0]
 
     def stem_text(self, text: str) -> list[str]:
-        """Return the stems of a question, without stop words; the vocabulary does not grow."""
+        """Returns the stems of a question, without stop words; does not extend the vocabulary."""
         words = [w for w in _WORD.findall(text.lower()) if w not in self._stopwords]
         return [self._stem(word) for word in words] if self._stem else words
 
     def encode(self, texts: Sequence[str]) -> list[Terms]:
-        """Return the terms of each text; texts that were not seen before are tokenized together."""
+        """Returns the terms of each text; new texts are tokenised together and cached."""
         new = list(dict.fromkeys(text for text in texts if text not in self._texts))
         if new:
             terms, lengths = self.encode_column(pa.array(new, pa.large_string()))
@@ -103,7 +103,7 @@ class Tokenizer:
         return [self._texts[text] for text in texts]
 
     def encode_column(self, texts: pa.Array) -> tuple[Terms, Ints]:
-        """Return all terms, text by text, and how many each text has; the texts are not cached."""
+        """Returns all terms, text by text, and their number per text; does not cache texts."""
         tokens, counts = tokenize_column(texts)
         codes = tokens.dictionary_encode()
         term = self._numbers(codes.dictionary.to_pylist())
@@ -113,7 +113,7 @@ class Tokenizer:
         return terms[kept], np.diff(before[np.concatenate([[0], np.cumsum(counts)])])
 
     def _numbers(self, words: list[str]) -> Terms:
-        """Return the term of each word, -1 for a stop word; new words get new terms."""
+        """Returns the term of each word, -1 for a stop word; new stems get new terms."""
         vocabulary = self._vocabulary
         found = [*map(vocabulary.get, words)]
         if None in found:
@@ -131,16 +131,16 @@ class Tokenizer:
 
 
 def tokenize_column(texts: pa.Array) -> tuple[pa.Array, Ints]:
-    """Return the tokens of all texts, text by text, and how many each text has.
+    """Returns the tokens of all texts, text by text, and their number per text.
 
-    These are what the regular expression finds, by whole columns of bytes: nine times as fast.
-    A text with letters outside ASCII goes through the regular expression first.
+    The tokens equal the matches of the regular expression, but are found by operations on columns
+    of bytes, nine times as fast. Non-ASCII texts are split by the regular expression first.
     """
     data, starts = _only_words(texts)
-    # Of bytes Python looks up a table in a quarter of NumPy's time.
+    # bytes.translate takes a quarter of the time of NumPy.
     letters = np.frombuffer(data.tobytes().translate(_LETTERS), np.uint8)
     inside = letters != 0
-    # A run ends where a byte is no letter, and at the end of each text.
+    # A run ends at a byte that is not part of a word, and at the end of each text.
     begins = inside.copy()
     begins[1:] &= ~inside[:-1]
     filled = starts[:-1][np.diff(starts) > 0]
@@ -161,7 +161,7 @@ def tokenize_column(texts: pa.Array) -> tuple[pa.Array, Ints]:
 
 
 def _only_words(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """Return the bytes of all texts, and where each starts; of non-ASCII texts only the tokens."""
+    """Returns the bytes and start offsets of all texts; of non-ASCII texts, only the tokens."""
     data, starts = _utf8(texts)
     foreign = np.unique(np.searchsorted(starts, np.flatnonzero(data > 127), side="right") - 1)
     if not len(foreign):
@@ -178,7 +178,7 @@ def _only_words(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
 
 
 def _utf8(texts: pa.Array) -> tuple[npt.NDArray[np.uint8], Ints]:
-    """Return the bytes of a column of strings without nulls, and where each string starts."""
+    """Returns the bytes and start offsets of a column of strings without nulls."""
     wide = pa.types.is_large_string(texts.type)
     _, offsets, data = texts.buffers()
     if data is None or not len(texts):
@@ -195,13 +195,13 @@ def _stemmer(language: str) -> Callable[[str], str] | None:
 
     if language not in Stemmer.algorithms():
         raise ValueError(f"unknown stemmer {language!r}{near(language, Stemmer.algorithms())}")
-    # Its own cache, of ten thousand words, costs more than the words: each is asked for once.
+    # Without the stemmer's cache of 10,000 words, since each word is stemmed once.
     stem: Callable[[str], str] = Stemmer.Stemmer(language, 0).stemWord
     return stem
 
 
 def stemmer_version() -> str:
-    """Return the version of the stemmer: another one may cut words in another way."""
+    """Returns the version of the stemmer; other versions may stem words differently."""
     import Stemmer
 
     return str(Stemmer.version())
