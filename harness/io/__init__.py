@@ -1,1 +1,1 @@
-"""Files, checksums, redaction, entry points and terminal output: what every package uses."""
+"""Files, checksums, redaction, entry points and terminal output, shared by all packages."""

@@ -1,17 +1,15 @@
 """Checksums of records and files (sha256), and of blocks of data files (multilinear hash).
 
-Records: the field `checksums` of such a JSON file has `files`, the sha256 of each file beside it
-that belongs to it, and `record`, the sha256 of all other fields and of `files`. Readers check both:
-a flipped bit, a number changed by hand, or files of two different writings are an error, never a
-number. A record without checksums, as another program writes it, is accepted unless they are
-required.
+Records: the field `checksums` of such a JSON file has `files`, the sha256 of each file in its
+folder that belongs to it, and `record`, the sha256 of all other fields and of `files`. Readers
+check both and raise errors for flipped bits, manual changes, and files of different versions. A
+record without checksums, as other programs write it, is accepted unless they are required.
 
-Blocks: a flipped bit in a prepared dataset, an index or a cached vector would give other numbers,
-or another program's crash. So each block of 8 kB has a checksum, which is compared with its bytes
-before they are used: at 10 GB and more a second, and only for what is read. It is the sum of the
-block's 64-bit words, each times an odd weight, modulo 2^64 (multilinear hashing; Lemire and Kaser
-2014). Whatever changes within one word changes it for certain, anything else but for one case in
-2^64.
+Blocks: a flipped bit in a prepared dataset, an index or a cached vector would change results or
+crash a library. Each block of 8 KiB has a checksum, which is compared with its bytes before they
+are first used, at 10 GB/s or more. It is the sum of the block's 64-bit words, each times an odd
+weight, modulo 2^64 (multilinear hashing; Lemire and Kaser 2014). It detects every change within one
+word, and other changes except with probability 2^-64.
 """
 
 from __future__ import annotations
@@ -38,18 +36,18 @@ if TYPE_CHECKING:
 BLOCK_SUMS = "checksums.arrow"
 _WORDS = 1 << 10
 BLOCK = 8 * _WORDS
-"""Bytes of a block."""
-_FEW = 16  # one of so many parts of a buffer: from there on, one go through it costs less
-_AT_ONCE = 1 << 12  # blocks whose copy fits in memory wherever anything does
+"""Bytes per block."""
+_FEW = 16  # if more than 1/16 of a buffer is needed, checking all of it is faster
+_AT_ONCE = 1 << 12  # blocks per batch; a copy has 32 MiB
 _WEIGHTS = np.frombuffer(hashlib.shake_256(b"checksums").digest(BLOCK), "<u8") | np.uint64(1)
-"""Of each word. From a standard, as NumPy's random numbers may change from version to version."""
+"""Weight of each word; from SHAKE-256, since NumPy's random numbers may change."""
 
 BlockSums = npt.NDArray[np.uint64]
 FileSums = tuple[npt.NDArray[np.int64], BlockSums]
-"""Of one file: where what is in no column begins and ends, (n, 2), and a checksum a block."""
+"""Of a file: bounds of the parts outside of columns, shape (n, 2), and a checksum per block."""
 
 _known: dict[Path, tuple[tuple[int, ...], str]] = {}
-"""Digests of files by path, with the identity, size and time for which they hold."""
+"""Digests of files by path, with the device, inode, size and time for which they are valid."""
 
 
 R = TypeVar("R", bound=ChecksummedRecord)
@@ -58,16 +56,16 @@ R = TypeVar("R", bound=ChecksummedRecord)
 def write_with_checksums(
     path: Path, record: ChecksummedRecord, beside: Iterable[str] = (), *, compact: bool = False
 ) -> None:
-    """Writes a record with the checksums of itself and of those files of `beside` that exist.
+    """Writes a record with checksums of itself and of the files named by `beside` that exist.
 
-    The files must be written before it: a crash in between leaves a record that does not match, and
-    reading it says so.
+    The files must be written first: after a crash in between, the old record does not match them,
+    and reading reports that.
     """
     _write(path, record, digests(path.with_name(name) for name in beside), compact=compact)
 
 
 def rewrite_with_checksums(path: Path, record: ChecksummedRecord) -> None:
-    """Writes a changed record whose files stay as they are, with a new checksum of the record."""
+    """Writes a changed record with a new checksum of the record; its files are unchanged."""
     files = record.checksums.files if record.checksums else {}
     _write(path, record, files, compact=False)
 
@@ -75,7 +73,7 @@ def rewrite_with_checksums(path: Path, record: ChecksummedRecord) -> None:
 def read_with_checksums(
     path: Path, kind: type[R], remedy: str = "", *, required: bool = False
 ) -> R:
-    """Reads a record and checks its own checksum; `remedy` says how to get the file again.
+    """Reads a record and checks its own checksum; `remedy` is the advice for a damaged file.
 
     Raises UsageError for a file that is missing, not of this kind or changed since it was written,
     and, if `required`, for one without checksums.
@@ -156,11 +154,11 @@ def _cached_digest(path: Path) -> str:
 
 
 class DamagedError(RunError):
-    """A file of a dataset is not what was written; `what` says no more than that."""
+    """Raised for a damaged file of a dataset; `what` describes the damage without advice."""
 
     def __init__(self, path: Path, at: int) -> None:
         super().__init__()
-        self.args = path, at  # as it comes back from another process
+        self.args = path, at  # for pickling between processes
         self.what = (
             f"{path}: is damaged at byte {at:,} or shortly after it (a checksum does not fit)"
         )
@@ -171,7 +169,7 @@ class DamagedError(RunError):
 
 
 def sums_of(data: npt.NDArray[np.uint8]) -> BlockSums:
-    """The checksum of every block of a file; the last one is filled up with zeros."""
+    """Computes the checksum of every block of a file; the last one is padded with zeros."""
     whole = len(data) // BLOCK
     words = data[: whole * BLOCK].view(np.uint64).reshape(-1, _WORDS)
     slabs = [_sums(words[at : at + _AT_ONCE]) for at in range(0, whole, _AT_ONCE)]
@@ -186,7 +184,7 @@ def sums_of(data: npt.NDArray[np.uint8]) -> BlockSums:
 def write_sums(folder: Path, heads: Mapping[str, npt.NDArray[np.int64]]) -> None:
     """Writes the block checksums of the files of a dataset.
 
-    `heads` are the parts of each file that are in no column: where each begins and ends, (n, 2).
+    `heads` are the bounds of the parts of each file outside of columns, shape (n, 2).
     """
     import pyarrow as pa
 
@@ -208,7 +206,7 @@ def write_sums(folder: Path, heads: Mapping[str, npt.NDArray[np.int64]]) -> None
 
 
 def block_digest(path: Path) -> str:
-    """Computes the sha256 of the block checksums of a file: several times as fast as of itself."""
+    """Computes the sha256 of a file's block checksums, several times as fast as of the file."""
     whole = hashlib.sha256()
     for sums in _sums_by_chunk(path):
         whole.update(sums.data)
@@ -216,7 +214,7 @@ def block_digest(path: Path) -> str:
 
 
 def _sums_by_chunk(path: Path) -> Iterator[BlockSums]:
-    """Yields the checksums of a file's blocks, some at a time; none for an empty file."""
+    """Yields arrays of checksums of a file's blocks; empty ones for an empty file."""
     yield np.zeros(0, np.uint64)
     with open(path, "rb") as file:
         while data := file.read(_AT_ONCE * BLOCK):
@@ -224,7 +222,7 @@ def _sums_by_chunk(path: Path) -> Iterator[BlockSums]:
 
 
 def read_sums(folder: Path) -> dict[str, FileSums]:
-    """Reads what `write_sums` wrote, by file."""
+    """Reads the checksums that `write_sums` wrote, by file."""
     import pyarrow as pa
 
     with pa.OSFile(str(folder / BLOCK_SUMS)) as source:
@@ -239,7 +237,7 @@ def read_sums(folder: Path) -> dict[str, FileSums]:
 
 
 class Blocks:
-    """One mapped file and its checksums; each block is looked at once."""
+    """A memory-mapped file and its checksums; each block is checked once."""
 
     def __init__(self, path: Path, mapped: mmap.mmap, sums: BlockSums) -> None:
         self._path, self._sums = path, sums
@@ -248,23 +246,23 @@ class Blocks:
         self._seen = np.zeros(len(sums), bool)
 
     def check(self, low: int, high: int) -> None:
-        """Hold the bytes from `low` to `high` against their checksums. Raises DamagedError."""
+        """Checks the bytes from `low` to `high`. Raises DamagedError."""
         first, last = low // BLOCK, -(-high // BLOCK)
         self._look(first + np.flatnonzero(~self._seen[first:last]))
 
     def check_buffer(self, buffer: pa.Buffer | None) -> None:
-        """The same of a buffer of a column; one that lies elsewhere is nobody's here."""
+        """Checks a buffer of a column; ignores buffers outside this file."""
         if buffer is not None and buffer.size:
             low = buffer.address - self._start
             if 0 <= low < len(self._data):
                 self.check(low, low + buffer.size)
 
     def check_pieces(self, buffer: pa.Buffer, low: npt.NDArray[np.int64], size: int) -> None:
-        """The same of pieces of a buffer that begin at `low`, the longest of which has `size`."""
+        """Checks parts of a buffer that begin at `low` and have at most `size` bytes."""
         start = buffer.address - self._start
         if not 0 <= start < len(self._data):
             return
-        if len(low) * (size + BLOCK) * _FEW > buffer.size:  # one go through all of it costs less
+        if len(low) * (size + BLOCK) * _FEW > buffer.size:  # checking all of it is faster
             self.check(start, start + buffer.size)
             return
         blocks = (start + low) // BLOCK

@@ -1,10 +1,10 @@
-"""Files that are whole or absent (write aside, fsync, rename); JSON and TOML files, checked.
+"""Atomic writes of files and folders (temporary path, fsync, rename); reads JSON and TOML.
 
-What is being made stands beside its target as `.NAME.RANDOM.new`. A folder that it replaces is
-moved to `.NAME.RANDOM.old`, a folder that is being removed to `.NAME.RANDOM.gone`. Whoever makes
-one holds a lock on it (flock), which the system releases when the process ends. So one whose lock
-is free is abandoned: the next process that writes beside it removes it, or moves an `.old` folder
-back if nothing took its place. Where a file system has no locks, it is abandoned after a day.
+A new file or folder is written as `.NAME.RANDOM.new` in the folder of its target. A folder that it
+replaces is moved to `.NAME.RANDOM.old`, a folder to be removed to `.NAME.RANDOM.gone`. The process
+holds a lock on it (flock), which the system releases when the process ends. If the lock is free, it
+is abandoned: the next process that writes in this folder removes it, or moves an `.old` folder back
+if its target is missing. On file systems without locks, it counts as abandoned after a day.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _swept: set[Path] = set()
 
 
 def temporary_path(target: Path, kind: str = "new") -> Path:
-    """Returns a free temporary path beside `target`."""
+    """Returns a new temporary path in the folder of `target`."""
     return target.with_name(f".{target.name}.{secrets.token_hex(4)}.{kind}")
 
 
 @contextmanager
 def made_aside(target: Path, make: Callable[[Path], object]) -> Iterator[Path]:
-    """Yields a temporary file or folder beside `target`, locked, which `make` creates empty."""
+    """Yields a locked, empty temporary file or folder, created by `make` next to `target`."""
     path, handle = _create(target, make)
     try:
         yield path
@@ -52,7 +52,7 @@ def made_aside(target: Path, make: Callable[[Path], object]) -> Iterator[Path]:
 
 @contextmanager
 def lock_of(path: Path) -> Iterator[None]:
-    """Holds the lock of a file or folder, under whatever name it goes meanwhile."""
+    """Holds the lock of a file or folder, even if it is renamed."""
     handle = _lock(path)
     try:
         yield
@@ -63,7 +63,7 @@ def lock_of(path: Path) -> Iterator[None]:
 class TemporaryFolder(tempfile.TemporaryDirectory[str]):
     """A locked temporary folder that is removed with the object.
 
-    It is in the system's folder for such, or in `folder`. `what` is in small letters.
+    It is in the system's temporary folder, or in `folder`. `what` must be lower case.
     """
 
     def __init__(self, what: str, folder: Path | None = None) -> None:
@@ -81,9 +81,9 @@ def discard(folder: Path) -> None:
 
 
 def sweep(folder: Path, *, again: bool = False) -> None:
-    """Removes what is abandoned in a folder, once a process unless `again`.
+    """Removes abandoned files in a folder, once per process unless `again`.
 
-    What cannot be removed stays.
+    Ignores files that cannot be removed.
     """
     folder = folder.absolute()
     if folder in _swept and not again:
@@ -97,7 +97,7 @@ def sweep(folder: Path, *, again: bool = False) -> None:
 
 
 def sweep_below(folder: Path) -> None:
-    """Removes what is abandoned in a folder and in two levels of folders below it."""
+    """Removes abandoned files in a folder and in two levels of subfolders."""
     if folder.absolute() in _swept:
         return
     sweep(folder)
@@ -123,7 +123,7 @@ def _remove_abandoned(path: Path, name: re.Match[str]) -> None:
 
 
 def _is_abandoned(path: Path, handle: int) -> bool:
-    """Takes the lock if it is free; else, where there are no locks, looks at the age."""
+    """Tries to take the lock; without locks, tests whether all files are older than a day."""
     try:
         import fcntl
 
@@ -141,7 +141,7 @@ def _create(target: Path, make: Callable[[Path], object]) -> tuple[Path, int]:
     while True:
         path = temporary_path(target)
         make(path)
-        # Another process may take it for abandoned before it is locked, and remove it.
+        # Before it is locked, another process may remove it as abandoned.
         with suppress(FileNotFoundError):
             handle = _lock(path)
             if path.exists():
@@ -164,11 +164,11 @@ _DISK_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _DENIED = {errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR}
 _NOT_WRITABLE = _DENIED | {errno.EEXIST}
 OF_THE_DISK = _DISK_FULL | _DENIED | _NO_LOCKS | {errno.EISDIR, errno.ENAMETOOLONG, errno.ELOOP}
-"""Numbers of errors that speak of files and disks, whatever program meets them."""
+"""Numbers of errors that concern files and disks."""
 
 
 def fsync_path(path: Path) -> None:
-    """Force a file or a folder to the disk."""
+    """Flushes a file or a folder to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -178,9 +178,9 @@ def fsync_path(path: Path) -> None:
 
 @contextmanager
 def file_aside(target: Path) -> Iterator[Path]:
-    """Yield a path beside `target`; what the block writes there takes its place, whole.
+    """Yields a temporary path; the file written there atomically replaces `target`.
 
-    On any exception it is removed, and `target` stays as it was.
+    On any exception it is removed, and `target` is unchanged.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     sweep(target.parent)
@@ -196,13 +196,13 @@ def file_aside(target: Path) -> Iterator[Path]:
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Write `data` to `path` so that a reader sees the old file or the new one, never a part."""
+    """Writes `data` to `path` atomically: readers see either the old or the new file."""
     with file_aside(path) as aside:
         aside.write_bytes(data)
 
 
 def write_json(path: Path, value: Any) -> None:
-    """Write `value` as indented JSON with sorted keys and a final newline, atomically."""
+    """Writes `value` as indented JSON with sorted keys and a final newline, atomically."""
     import orjson
 
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
@@ -210,8 +210,8 @@ def write_json(path: Path, value: Any) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """Read a JSON file. Raises UsageError that names the file when it is missing or broken, or
-    cannot be read."""
+    """Reads a JSON file. Raises UsageError, naming the file, if it is missing, invalid or
+    unreadable."""
     import orjson
 
     require_regular(path)
@@ -230,11 +230,11 @@ def read_json(path: Path) -> Any:
 
 
 def doubled_key(data: bytes | memoryview, value: Any) -> str | None:
-    """A key that stands twice in one object of a JSON text, which is valid; None if there is none.
+    """Returns a key that occurs twice in one object of a valid JSON text; None if there is none.
 
-    `value` is what was read of it. It has as many keys as there are colons after quotation marks
-    that are not escaped, unless a key is doubled or a text begins with a colon, or the like; only
-    then the text is looked at closely.
+    `value` is the parsed text. Usually it has as many keys as the text has colons after unescaped
+    quotation marks; the text is parsed again only if the counts differ, as with a repeated key or a
+    text that begins with a colon.
     """
     import json
 
@@ -257,9 +257,9 @@ def doubled_key(data: bytes | memoryview, value: Any) -> str | None:
 
 
 def _count_keys(value: Any) -> int:
-    """How many keys a JSON value has, in all its objects."""
+    """Counts the keys of all objects in a JSON value."""
     keys, left = 0, [value] if type(value) in _NESTED else []
-    while left:  # by hand: a text may be nested deeper than Python calls
+    while left:  # iterative: values may be nested deeper than Python's recursion limit
         one = left.pop()
         inside = one.values() if isinstance(one, dict) else one
         keys += len(one) if isinstance(one, dict) else 0
@@ -268,11 +268,11 @@ def _count_keys(value: Any) -> int:
 
 
 def read_toml(path: Path, option: str = "") -> dict[str, Any]:
-    """Read a TOML file.
+    """Reads a TOML file.
 
-    Raises UsageError that names it, after `option`, when it is missing or broken, or holds what no
-    setting is: integers of more than 64 bits, which TOML does not have, and tables or lists that
-    are nested deeper than `DEEPEST`.
+    Raises UsageError, naming the option and the file, if it is missing or invalid, or has integers
+    of more than 64 bits, which TOML does not allow, numbers that are not finite, or tables or lists
+    nested deeper than `DEEPEST`.
     """
     import tomllib
 
@@ -286,7 +286,7 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
         raise UsageError(f"{where}: cannot be read ({error.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{where}: not valid TOML ({error})") from None
-    except ValueError:  # which int() alone raises, of thousands of digits
+    except ValueError:  # raised only by int(), for thousands of digits
         raise UsageError(f"{where}: {_TOO_LARGE}") from None
     except RecursionError:
         raise UsageError(f"{where}: {_TOO_DEEP}") from None
@@ -298,16 +298,16 @@ def read_toml(path: Path, option: str = "") -> dict[str, Any]:
 
 
 DEEPEST = 50
-"""Tables and lists of a TOML file in each other: whoever reads them calls himself for each."""
+"""Maximum nesting of tables and lists in a TOML file; limits the recursion of its readers."""
 
 _TOO_LARGE = "an integer has more than 64 bits, which TOML does not have; write a smaller one"
 _TOO_DEEP = f"tables or lists are nested deeper than {DEEPEST}; take some out"
 
 
 def _beyond(values: object) -> str:
-    """What of a TOML file's values is larger or deeper than any setting; empty where nothing is."""
+    """Describes a value of a TOML file that is too large or too deep; empty if there is none."""
     left: list[tuple[object, int]] = [(values, 0)]
-    while left:  # by hand: dotted keys nest deeper than Python calls
+    while left:  # iterative: dotted keys may exceed Python's recursion limit
         value, depth = left.pop()
         if isinstance(value, dict | list):
             if depth > DEEPEST:
@@ -320,8 +320,8 @@ def _beyond(values: object) -> str:
 
 
 def not_finite(value: Any, name: str = "") -> str:
-    """`by is nan`, of the first number in a value that is none, or a whole one beyond 64 bits, at
-    any depth; empty without one."""
+    """Describes the first number in a value, at any depth, that is not finite or beyond 64 bits,
+    for example `by is nan`; empty without one."""
     if isinstance(value, float) and not math.isfinite(value):
         return f"{name} is {value}"
     if isinstance(value, int) and value.bit_length() > 63:
@@ -339,11 +339,11 @@ def not_finite(value: Any, name: str = "") -> str:
 def folder_aside(
     target: Path, *, ours: Collection[str] | None = None, keep: Path | None = None
 ) -> Iterator[Path]:
-    """Yield a fresh folder beside `target` that takes its place, whole, when the block succeeds.
+    """Yields a temporary folder that atomically replaces `target` when the block succeeds.
 
-    What stood there is moved to `keep`, or removed. With `ours`, the names of what is made anew,
-    everything else in it is carried over into the new one. On any exception the fresh folder is
-    removed and `target` stays as it was.
+    The old folder is moved to `keep`, or removed. With `ours`, the names of the files that the
+    block writes, all other files of the old folder are copied to the new one. On any exception the
+    temporary folder is removed and `target` is unchanged.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     sweep(target.parent)
@@ -362,7 +362,7 @@ def folder_aside(
 
 
 def _carry_over(old: Path, new: Path, ours: Collection[str]) -> None:
-    """Copy what is not ours; it stays in the old folder until the new one stands whole."""
+    """Copies all files except `ours`; they stay in the old folder until it is replaced."""
     for path in old.iterdir():
         if path.name in ours:
             continue
@@ -373,7 +373,7 @@ def _carry_over(old: Path, new: Path, ours: Collection[str]) -> None:
 
 
 def replace_folder(new: Path, target: Path, *, keep: Path | None = None) -> None:
-    """Rename the folder `new` to `target`; what stood there is moved to `keep`, or removed."""
+    """Renames the folder `new` to `target`; the old folder is moved to `keep`, or removed."""
     if not target.exists():
         os.rename(new, target)
     else:
@@ -388,17 +388,17 @@ def replace_folder(new: Path, target: Path, *, keep: Path | None = None) -> None
 
 
 def digest(path: Path, algorithm: str = "sha256") -> str:
-    """Hexadecimal digest of a file, read in blocks."""
+    """Returns the hexadecimal digest of a file, read in blocks."""
     with open(path, "rb") as file:
         return hashlib.file_digest(file, algorithm).hexdigest()
 
 
 @contextmanager
 def disk_errors(folder: Path, remedy: str) -> Iterator[None]:
-    """Let what the disk refuses in the block, which writes into `folder` alone, be one line.
+    """Converts disk errors in the block, which writes only to `folder`, to UsageError.
 
-    `remedy` says what a person can do where `folder` cannot be written. Raises UsageError for a
-    folder that cannot be written, a full disk, and a file elsewhere that may not be read.
+    `remedy` is the advice if `folder` cannot be written. Raises UsageError for a folder that cannot
+    be written, a full disk, and a file elsewhere that may not be read.
     """
     try:
         yield
@@ -416,8 +416,8 @@ def disk_errors(folder: Path, remedy: str) -> Iterator[None]:
 
 
 def _is_of(folder: Path, error: OSError) -> bool:
-    """True when an error is that of the disk under `folder`."""
-    if error.errno in _DISK_FULL | _NO_LOCKS:  # comes from a write or a lock, which name no file
+    """Tests whether an error concerns the disk of `folder`."""
+    if error.errno in _DISK_FULL | _NO_LOCKS:  # from a write or a lock; has no file name
         return True
     if not isinstance(error.filename, str):
         return False

@@ -1,8 +1,8 @@
-"""Secrets: given by the environment alone, and masked in what is printed and written.
+"""Secrets are only given by environment variables, and masked in printed and written output.
 
-A parameter whose name is that of a secret must be `env:NAME`, and results hold these words. The
-values of such variables are masked in output, and so is what has the form of a known kind of key.
-No input is refused by its form.
+Parameters with the name of a secret must be `env:NAME`, which results record. The values of such
+variables are masked in output, and so are texts with the form of a known kind of key. Inputs are
+never refused because of their form.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 from harness.errors import UsageError
 
 MASK = "***"
-"""What replaces a secret."""
+"""Replacement of a secret."""
 
 _REFERENCE = re.compile(r"env:([A-Za-z_]\w*)")
 _SHORTEST = 8
-"""The length from which on the value of a variable is masked."""
+"""Minimum length of a variable's value that is masked."""
 
 _SECRET_NAME = re.compile(
     r"(?:.*_)?(?:(?:api|secret|private|service|account|master|admin|encryption|signing|shared_access"
@@ -33,10 +33,10 @@ _SECRET_NAME = re.compile(
     r"|hub|id|refresh|secret|session|slack)_?token)|token|.*(?:passwords?|passwd|passphrase)"
     r"|.+_pass"
 )
-"""Names of secrets, in lower case; other tokens, as `pad_token` of a tokenizer, are none."""
+"""Names of secrets, in lower case; does not match other tokens, as a tokenizer's `pad_token`."""
 
 _NO_SECRET = re.compile(r"|\[[A-Z]{1,8}\]|</?[a-z_]{1,8}>|<\|[a-z_]{1,16}\|>")
-"""Nothing, and words of a tokenizer, as `[CLS]` and `</s>`: no secrets under any name."""
+"""Values that are never secrets: empty, and tokens of a tokenizer such as `[CLS]` and `</s>`."""
 
 _KEY_FORMS = (
     r"sk-[A-Za-z0-9]{16,}",  # OpenAI, DeepSeek
@@ -54,7 +54,7 @@ _KEY_FORMS = (
     r"xox[a-z]-(?=\w{0,60}\d)[\w-]{20,}|(?:AKIA|ASIA)[A-Z0-9]{16}\b|AIza[\w-]{30,}|ya29\.[\w-]{20,}",
     r"eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*",  # a JWT
 )
-"""Kinds of keys by their prefixes. They are applied to output alone."""
+"""Forms of keys by their prefixes; applied to output only."""
 
 _FORM = re.compile(
     rf"(?<![\w-])(?:{'|'.join(_KEY_FORMS)})"
@@ -67,24 +67,24 @@ _FORM = re.compile(
 )
 _COMMANDS = ("run", "command", "args", "")  # "": a list of texts
 _OPTION = re.compile(r"""(?:^|\s)['"]?(?:--([\w-]+)(?:=|\s+)|([A-Z_]+)=)(?!['"]?\$|[\s-])""")
-"""An option or a variable before its value, in a command line."""
+"""An option or a variable followed by its value, in a command line."""
 
 
 @lru_cache(4096)
 def secret_name(name: str) -> bool:
-    """Tests whether a parameter of this name holds a secret, as `api_key` and `hf_token` do."""
+    """Tests whether a parameter name is that of a secret, such as `api_key` or `hf_token`."""
     plain = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).replace("-", "_").replace(".", "_").lower()
     return _SECRET_NAME.fullmatch(plain) is not None
 
 
 def refuse_in(where: str, values: Mapping[str, object]) -> None:
-    """Raises UsageError for the first of these settings, at any depth, whose name is a secret's and
-    whose value is a text other than `env:NAME`; an option of a command line is such a name too."""
+    """Raises UsageError for the first setting, at any depth, with a secret's name and a text other
+    than `env:NAME` as its value; names include options of a command line."""
     for path, name, value in _leaves(values):
         if not isinstance(value, str) or _NO_SECRET.fullmatch(value):
             continue
         if found := _REFERENCE.fullmatch(value):
-            from_environment(found[1])  # masked here too, where another process is given it
+            from_environment(found[1])  # also masked here if another process gets it
             continue
         options = [a or b for a, b in _OPTION.findall(value)] if name in _COMMANDS else []
         named = name if secret_name(name) else next(filter(secret_name, options), None)
@@ -113,8 +113,8 @@ def refuse_address(what: str, url: str, remedy: str = "give secrets by the envir
 
 
 def _leaves(value: Any, path: str = "", name: str = "") -> Iterator[tuple[str, str, Any]]:
-    """Yields path, name and value of everything in nested tables; the items of a list have its
-    name, and a list of texts is a command line too."""
+    """Yields path, name and value of all leaves of nested tables; the items of a list have its
+    name, and a list of texts is also yielded as a command line."""
     if isinstance(value, Mapping):
         for key, one in value.items():
             yield from _leaves(one, f"{path}.{key}" if path else str(key), str(key))
@@ -136,7 +136,7 @@ def from_environment(variable: str) -> str | None:
     if value:
         lines = (line.strip() for line in value.splitlines())
         shown = {value, value.strip(), *(line for line in lines if len(line) >= 2 * _SHORTEST)}
-        # A word or number that anybody guesses is no secret, nor is the path of a file of secrets.
+        # Plain words, numbers and the path of a file of secrets are not secrets.
         _taken.update(
             one
             for one in shown
@@ -146,8 +146,8 @@ def from_environment(variable: str) -> str | None:
 
 
 def filled_in(value: Any, what: str) -> Any:
-    """Returns settings with the values of `env:NAME`, at any depth; they must not be stored.
-    Raises UsageError, which begins with `what`, for a variable that is not set."""
+    """Replaces `env:NAME` by its value, at any depth; the result must not be stored.
+    Raises UsageError, beginning with `what`, for a variable that is not set."""
     if isinstance(value, Mapping):
         return {key: filled_in(one, what) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -162,8 +162,8 @@ def filled_in(value: Any, what: str) -> Any:
 
 
 def values_of_others(params: Mapping[str, object]) -> dict[str, str]:
-    """Returns, for variables of parameters without a secret's name, the first digits of the sha256
-    of their values: with another model, say, it is another system."""
+    """Returns 12 digits of the sha256 of each variable's value, except for parameters with a secret's
+    name; the values identify the system, for example by its model."""
     return {
         found[1]: hashlib.sha256(os.environ.get(found[1], "").encode()).hexdigest()[:12]
         for _, name, value in _leaves(params)
@@ -173,14 +173,14 @@ def values_of_others(params: Mapping[str, object]) -> dict[str, str]:
 
 
 def masked(text: str) -> str:
-    """Masks the values of variables, and what has the form of a key, in a text."""
+    """Masks the values of variables, and texts with the form of a key."""
     text = _FORM.sub(lambda found: f"{found['header'] or ''}{MASK}", text)
     return without_known([text])[0]
 
 
 def without_known(texts: Iterable[str], given: Callable[[], Iterable[str]] = tuple) -> list[str]:
-    """Masks the values of variables in texts that a system or a model returns. A value that occurs
-    in what it was `given` stays: masking must not change what is scored."""
+    """Masks the values of variables in texts that a system or a model returns. Keeps values that
+    occur in its input `given`, since masking must not change scored texts."""
     left = [*texts]
     for secret in sorted(_taken, key=len, reverse=True):
         if any(secret in text for text in left) and not any(secret in text for text in given()):
@@ -189,8 +189,8 @@ def without_known(texts: Iterable[str], given: Callable[[], Iterable[str]] = tup
 
 
 def masked_in(value: Any, name: str = "") -> Any:
-    """Masks nested values, as JSON has them: texts as `masked`, and those under a secret's name
-    wholly, unless they are `env:NAME`."""
+    """Masks nested JSON values: texts as `masked` does, and texts under a secret's name entirely,
+    unless they are `env:NAME`."""
     if isinstance(value, Mapping):
         return {masked(str(key)): masked_in(one, str(key)) for key, one in value.items()}
     if isinstance(value, list | tuple):
@@ -201,6 +201,6 @@ def masked_in(value: Any, name: str = "") -> Any:
 
 
 def excerpt(said: str | bytes, most: int = 200) -> str:
-    """Quotes the beginning of a reply, for an error; it is masked before it is cut."""
+    """Quotes the beginning of a reply for an error; masks it before cutting."""
     text = said.decode(errors="replace") if isinstance(said, bytes) else said
     return repr(masked(text[: 100 * most])[:most])

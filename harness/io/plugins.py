@@ -1,7 +1,7 @@
-"""Code of the user's own and of other packages: files loaded once a process, entry points.
+"""Loads plug-in files, once per process, and entry points of other packages.
 
-Our own extensions are entry points too (pyproject.toml): the core imports none of them, and other
-packages add a retriever, a command or a run format exactly as they do.
+The harness's own extensions are entry points too (pyproject.toml): the core imports none of them,
+and other packages add retrievers, commands or run formats in the same way.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from harness.errors import HarnessError, PluginError, UsageError
 from harness.io.masking import masked
 
 PLUGIN_MODULE = "harness_plugin_"
-"""How the names of modules begin that were loaded from a file."""
+"""Name prefix of modules loaded from a file."""
 
 registered: dict[str, Callable[..., Any]] = {}
-registered_in: dict[str, Path] = {}  # the file that registered a name, where a file did
+registered_in: dict[str, Path] = {}  # the file that registered a name, if any
 _loading: list[Path] = []
 
 
 def register_retriever(name: str) -> Callable[[Any], Any]:
-    """Decorator that makes a class or a plain function known under `name` in this process."""
+    """Returns a decorator that registers a class or a function as `name` in this process."""
 
     def register(factory: Any) -> Any:
         registered[name] = factory
@@ -40,11 +40,11 @@ def register_retriever(name: str) -> Callable[[Any], Any]:
 
 
 FAILURES = (Exception, SystemExit, GeneratorExit)
-"""What somebody else's code may raise without ending the run; Ctrl-C still does."""
+"""Exceptions of third-party code that do not end the run, unlike KeyboardInterrupt."""
 
 
 def load_file(path: Path) -> Any:
-    """Import a Python file once a process. Raises UsageError when it is missing or fails."""
+    """Imports a Python file once per process. Raises UsageError if it is missing or fails."""
     path = path.expanduser().absolute()
     if not path.is_file():
         raise PluginError(f"{path}: no such plug-in file")
@@ -55,7 +55,7 @@ def load_file(path: Path) -> Any:
             raise UsageError(f"{path}: not a Python file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
-        if str(path.parent) not in sys.path:  # files that stand beside it can be imported
+        if str(path.parent) not in sys.path:  # it may import files of its folder
             sys.path.append(str(path.parent))
         _loading.append(path)
         try:
@@ -74,13 +74,13 @@ def load_file(path: Path) -> Any:
 
 
 def module_name(path: Path) -> str:
-    """What the module of a file is called in this process."""
+    """Returns the module name of a file in this process."""
     path = path.expanduser().absolute()
     return f"{PLUGIN_MODULE}{path.stem}_{abs(hash(str(path))):x}"
 
 
 def iter_strings(given: Any) -> Iterator[str]:
-    """Every text in a name and its parameters, at any depth; of `a,b` both."""
+    """Yields every text in a name and its parameters, at any depth; splits `a,b`."""
     if isinstance(given, str):
         yield from (one.strip() for one in given.split(","))
     elif isinstance(given, Mapping | Sequence):
@@ -89,7 +89,7 @@ def iter_strings(given: Any) -> Iterator[str]:
 
 
 def public_names(module: Any) -> list[str]:
-    """Classes and functions that a module defines itself."""
+    """Returns the names of classes and functions that a module defines itself."""
     own = (n for n, v in vars(module).items() if getattr(v, "__module__", "") == module.__name__)
     return [name for name in own if not name.startswith("_")]
 
@@ -107,14 +107,13 @@ def preserve_process_state() -> Iterator[None]:
 
 
 def exit_if_forked(own: int) -> None:
-    """End this process if it is not `own`: code under test forked, and the child goes on too."""
+    """Exits the process if it is not `own`, that is, a fork made by code under test."""
     if os.getpid() != own:
         os._exit(1)
 
 
 def raised_at(error: BaseException) -> str:
-    """An error of somebody else's code in one line, with the place where it was raised; a secret in
-    it is masked."""
+    """Formats an error of third-party code as one line with file and line; masks secrets."""
     frames = traceback.extract_tb(error.__traceback__)
     last = [frame for frame in frames if not frame.filename.startswith("<frozen")][-1]
     try:
@@ -125,16 +124,16 @@ def raised_at(error: BaseException) -> str:
 
 
 OURS = "harness."
-"""How the value of an entry point of ours begins."""
+"""Value prefix of the harness's own entry points."""
 
 PROVIDERS = "harness.providers"
-"""The group of functions that the core calls by name, and extensions provide."""
+"""Group of functions that extensions provide and the core calls by name."""
 
 
 def find(group: str, name: str) -> EntryPoint | None:
-    """Return the entry point of that name, ours before another package's; None without one.
+    """Returns the entry point of that name, preferring the harness's own; None if unknown.
 
-    Raises UsageError where two other packages add the same name.
+    Raises UsageError if two other packages add the same name.
     """
     entries = candidates(group, name).get(name, ())
     if len(entries) > 1:
@@ -144,8 +143,8 @@ def find(group: str, name: str) -> EntryPoint | None:
 
 
 def candidates(group: str, name: str = "") -> dict[str, tuple[EntryPoint, ...]]:
-    """Returns the entry points of a group by name: ours if there is one, else those of all
-    packages. `name` selects one."""
+    """Returns the entry points of a group by name: the harness's own if there is one, else those
+    of all packages. `name` selects one."""
     found: dict[str, dict[str, EntryPoint]] = {}
     for entry in entry_points(group=group, name=name) if name else entry_points(group=group):
         found.setdefault(entry.name, {})[entry.value] = entry
@@ -157,15 +156,15 @@ def candidates(group: str, name: str = "") -> dict[str, tuple[EntryPoint, ...]]:
 
 
 def names(group: str) -> list[str]:
-    """Return the names in a group: ours, sorted, then those of other packages, sorted."""
+    """Returns the names in a group: the harness's own, then those of other packages, sorted."""
     entries = {(not is_ours(entry), entry.name) for entry in entry_points(group=group)}
     return list(dict.fromkeys(name for _, name in sorted(entries)))
 
 
 def load(entry: EntryPoint, kind: str) -> Any:
-    """Import what an entry point names; `kind` is what a message calls it.
+    """Imports the object of an entry point; errors call it `kind`.
 
-    Raises PluginError, in one line that names the package, where the import fails.
+    Raises PluginError, naming the package, if the import fails.
     """
     try:
         with preserve_process_state():
@@ -177,18 +176,18 @@ def load(entry: EntryPoint, kind: str) -> Any:
 
 
 def failure(entry: EntryPoint, kind: str, reason: str) -> PluginError:
-    """Return the error of what an entry point names; its line names the package."""
+    """Returns an error about an entry point that names its package."""
     return PluginError(f"{kind} {entry.name!r} of the package {package_of(entry)}: {reason}")
 
 
 def load_all(group: str, kind: str) -> list[Any]:
-    """Import everything in a group, in the order of `names`. Raises what `find` and `load` do."""
+    """Imports all entry points of a group, in the order of `names`. Raises as `find` and `load`."""
     entries = (find(group, name) for name in names(group))
     return [load(entry, kind) for entry in entries if entry is not None]
 
 
 def provided(name: str) -> Any:
-    """Return what an extension provides under a name. Raises UsageError if none is installed."""
+    """Returns the object that an extension provides as `name`. Raises UsageError if none does."""
     found = provided_or_none(name)
     if found is None:
         raise UsageError(f"no installed package provides {name!r} (entry point group {PROVIDERS})")
@@ -196,16 +195,16 @@ def provided(name: str) -> Any:
 
 
 def provided_or_none(name: str) -> Any | None:
-    """Return what an extension provides under a name; None where none is installed."""
+    """Returns the object that an extension provides as `name`; None if none does."""
     entry = find(PROVIDERS, name)
     return None if entry is None else load(entry, "provider")
 
 
 def is_ours(entry: EntryPoint) -> bool:
-    """Return whether an entry point belongs to this distribution."""
+    """Tests whether an entry point belongs to this distribution."""
     return entry.value.startswith(OURS)
 
 
 def package_of(entry: EntryPoint) -> str:
-    """Return the name and version of the package that declares an entry point."""
+    """Returns the name and version of the package that declares an entry point."""
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else entry.value

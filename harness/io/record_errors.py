@@ -1,4 +1,4 @@
-"""Says in one line what is wrong with a record: which field, what was expected, near names."""
+"""Formats errors of records as one line: the field, the expected value, similar names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MISSING = re.compile(r"^Object missing required field `(?P<field>.*)`$", re.DOT
 
 
 def explained(error: msgspec.ValidationError, kind: Any, where: str) -> str:
-    """Turns msgspec's message into one line: `FILE: FIELD: what is wrong`."""
+    """Converts msgspec's message to one line: `FILE: FIELD: what is wrong`."""
     found = _AT.match(str(error))
     what, path = (found["what"], found["path"] or "") if found else (str(error), "")
     field = path.removeprefix(".")
@@ -46,12 +46,12 @@ def explained(error: msgspec.ValidationError, kind: Any, where: str) -> str:
 
 
 def _fields_at(kind: Any, path: str) -> set[str]:
-    """Names of the fields of the records that stand at a path such as `.queries[0].texts`."""
+    """Returns the field names of the records at a path such as `.queries[0].texts`."""
     return {name for one in _kinds_at(kind, path) for name in one.__struct_encode_fields__}
 
 
 def _choices_at(kind: Any, path: str) -> list[str]:
-    """The texts and numbers that a field at a path may be, where it may be few alone."""
+    """Returns the texts and numbers that a `Literal` field at a path allows."""
     parent, _, name = path.rpartition(".")
     hints = [get_type_hints(one).get(name) for one in _kinds_at(kind, parent)]
     return [value for hint in hints for value in _literals_in(hint)]
@@ -65,7 +65,7 @@ def _literals_in(hint: Any) -> Iterator[str]:
 
 
 def _kinds_at(kind: Any, path: str) -> list[type[msgspec.Struct]]:
-    """The record types that stand at a path."""
+    """Returns the record types at a path."""
     kinds = list(_records_in(kind))
     for step in re.findall(r"\.(\w+)|\[", path):
         if step:

@@ -8,7 +8,7 @@ fields; errors are one line that names the file, the field and what was expected
         failed: int = 0
 
     decode(b'{"asked": 3}', RunCounts, "run.json")
-    encode(RunCounts(asked=3))  # b'{"asked":3}': fields with their default are left out
+    encode(RunCounts(asked=3))  # b'{"asked":3}': default values are omitted
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Checksums(Record):
 
 
 class ChecksummedRecord(Record):
-    """A record that can have checksums; None where another program wrote it."""
+    """A record with checksums; None if another program wrote it."""
 
     checksums: Checksums | None = None
 
@@ -63,8 +63,8 @@ T = TypeVar("T")
 def decode(data: bytes | str, kind: type[T], where: str, remedy: str = "") -> T:
     """Decodes JSON as a record.
 
-    `where` names the file or message in errors, `remedy` what to do about a damaged one. Raises
-    UsageError for what is no JSON or not of this kind.
+    `where` names the file or message in errors, `remedy` is the advice for a damaged one. Raises
+    UsageError for invalid JSON and for values of another type.
     """
     try:
         return msgspec.json.decode(data, type=kind)
@@ -83,13 +83,13 @@ def convert(values: Any, kind: type[T], where: str, remedy: str = "") -> T:
 
 
 def encode(record: Any, *, indent: bool = False) -> bytes:
-    """Encodes a record as JSON; keys in the order of the fields, fields with a default left out."""
+    """Encodes a record as JSON with keys in the order of the fields; omits default values."""
     data = msgspec.json.encode(record)
     return msgspec.json.format(data, indent=2) + b"\n" if indent else data
 
 
 def to_plain(record: Any) -> Any:
-    """Converts a record to dictionaries, lists, texts and numbers: what JSON holds of it."""
+    """Converts a record to the dictionaries, lists, texts and numbers of its JSON."""
     return msgspec.to_builtins(record)
 
 
@@ -144,7 +144,7 @@ def _refusal(error: msgspec.ValidationError, kind: Any, where: str, remedy: str)
 
 
 def with_remedy(remedy: str) -> str:
-    """Returns what an error message ends with: what to do, after a semicolon."""
+    """Returns the advice that ends an error message, after a semicolon."""
     return f"; {remedy}" if remedy else ""
 
 
@@ -153,9 +153,9 @@ class OutputPart(Record, forbid_unknown_fields=False, omit_defaults=False):
 
 
 class Output(OutputPart, tag_field="schema"):
-    """What a command prints with `--json`: one object on one line.
+    """Output of a command with `--json`: one object on one line.
 
-    The tag of a kind is its member `schema`, as `harness.runs/1`. Members may be added, so readers
-    ignore those that they do not know; the number at the end is raised when a member is taken away
-    or means something else.
+    The member `schema` names its kind, for example `harness.runs/1`. Members may be added, so
+    readers must ignore unknown ones; the number at the end increases when a member is removed or
+    changes its meaning.
     """

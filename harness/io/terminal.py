@@ -1,4 +1,4 @@
-"""Writes to a terminal: text of others made safe, secrets masked, tables no wider than its lines.
+"""Terminal output: escapes control characters, masks secrets, and fits tables to the width.
 
 Control characters in ids, names and texts cannot move the cursor.
 """
@@ -18,47 +18,47 @@ from harness.io.masking import masked
 _UNSEEN = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
 )
-"""Controls but line feed and tab, line separators, turns of direction, halves of characters."""
+"""Control characters except line feed and tab, line separators, bidi controls, surrogates."""
 _OURS = re.compile(r"\r|(?:\n|\x1b\[A)+\Z")
-"""How tqdm begins to draw a bar again, and how it goes from one bar to another."""
+"""Codes by which tqdm redraws a bar or moves to another one."""
 _GREY = re.compile(r"(\x1b\[[02]m)")
 
 _NUMBER = r"[-+<]?[\d,]*\.?\d+(e-?\d+)?[%*]?"
 _NUMERIC = re.compile(rf"({_NUMBER}(( to |-){_NUMBER})?|-|)")
 _GAP = 2
 _LEAST = 12
-"""A column of text is never wrapped to less than this."""
+"""Minimum width of a wrapped text column."""
 
 CLEARED = "\x1b[H\x1b[J"
-"""What clears a terminal, for `draw`."""
+"""Code that clears the terminal, for `draw`."""
 
 
 def visible(text: str) -> str:
-    """A text with its control characters written out, as `\\u001b`, the way JSON does.
+    """Escapes the control characters of a text as JSON does, for example `\\u001b`.
 
-    Line feeds and tabs stay: see `one_line`.
+    Keeps line feeds and tabs; see `one_line`.
     """
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def one_line(text: object) -> str:
-    """An id, a name or a title of a stranger where it is to be in one line: `visible`, wholly."""
+    """Escapes all control characters of a third-party id, name or title."""
     return visible(str(text)).replace("\n", "\\n").replace("\t", "\\t")
 
 
 class Printed:
-    """A stream that writes `visible` text, in which the secrets of this process are masked.
+    """A stream that writes `visible` text with the secrets of this process masked.
 
-    On a terminal the codes of bars, and those of grey text, go through. Everything else is that of
-    the stream that it stands before.
+    On a terminal, the codes of progress bars and grey text are kept. All other attributes are those
+    of the wrapped stream.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self.stream = stream
 
     def write(self, text: str, mask: Callable[[str], str] = masked) -> int:
-        """Write a text; gives its length, as streams do. Where code under test has closed the
-        stream, nobody is left to read it."""
+        """Writes a text and returns its length. Discards it if code under test has closed the
+        stream."""
         if self.stream.closed:
             return len(text)
         ours = _OURS.match(text) if self.stream.isatty() else None
@@ -80,7 +80,7 @@ class Printed:
         return len(text)
 
     def flush(self) -> None:
-        """What is written goes out."""
+        """Flushes the stream."""
         try:
             if not self.stream.closed:
                 self.stream.flush()
@@ -88,13 +88,13 @@ class Printed:
             self._nobody_reads()
 
     def _nobody_reads(self) -> None:
-        """`harness gate ... | head`: the command goes on, and ends with the status that it has."""
+        """Discards further output (`harness gate ... | head`), keeping the exit status."""
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, self.stream.fileno())  # what is still in the buffer goes there, too
+        os.dup2(nowhere, self.stream.fileno())  # also takes the rest of the buffer
         os.close(nowhere)
 
     def writelines(self, lines: Any) -> None:
-        """Write several texts."""
+        """Writes several texts."""
         for line in lines:
             self.write(line)
 
@@ -103,7 +103,7 @@ class Printed:
 
 
 def draw(code: str) -> None:
-    """Write a code of ours to standard output."""
+    """Writes a terminal code of the harness to standard output."""
     stream = sys.stdout
     try:
         (stream.stream if isinstance(stream, Printed) else stream).write(code)
@@ -112,7 +112,7 @@ def draw(code: str) -> None:
 
 
 def _open_all() -> None:
-    """`harness ... >&-`: what is closed leads nowhere, and is given to no file that is opened."""
+    """Opens closed standard streams on /dev/null, so that no other file gets their numbers."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -129,7 +129,7 @@ def _open_all() -> None:
 
 @contextmanager
 def printed() -> Iterator[None]:
-    """Whatever is printed in here is `Printed`."""
+    """Wraps standard output and standard error in `Printed`."""
     _open_all()
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (
@@ -145,9 +145,9 @@ def printed() -> Iterator[None]:
 
 
 def terminal_width() -> int | None:
-    """How many characters a line may have: COLUMNS, else the terminal's width, where one reads.
+    """Returns the maximum characters of a line: COLUMNS, else the terminal's width.
 
-    None where the output goes to a file or another program, which get every line whole.
+    Returns None if the output goes to a file or another program, so that no line is cut.
     """
     if (said := os.environ.get("COLUMNS", "")).isdecimal() and int(said) > 0:
         return int(said)
@@ -167,13 +167,12 @@ def grid(
     style: str = "simple",
     one_line: bool = False,
 ) -> str:
-    """A table, its columns of numbers to the right.
+    """Formats a table with right-aligned columns of numbers.
 
-    Where it is wider than `width` (default: the terminal), text is wrapped, and if that is not
-    enough the columns stand in several tables below each other, each beginning with the first
-    `keys` columns. `most`: the width from which a column is wrapped in any case. `style` is a
-    format of tabulate's; only `simple` and `plain` are fitted. `one_line`: each line
-    is cut at `width`, and nothing is wrapped.
+    If it is wider than `width` (default: the terminal), text is wrapped; if that is not enough, the
+    columns are split into several tables, each beginning with the first `keys` columns. `most`: the
+    width at which a column is always wrapped. `style` is a tabulate format; only `simple` and
+    `plain` are fitted. `one_line`: cuts each line at `width` instead of wrapping.
     """
     cells = [[_text(cell) for cell in row] for row in rows]
     n = max([len(headers), *(len(row) for row in cells)], default=0)
@@ -186,7 +185,7 @@ def grid(
         return "\n".join(map(partial(_cut, width=width), table.split("\n"))) if one_line else table
     natural = [_width(cells, headers, at, limits[at]) for at in columns]
     wrapped = _wrapped(natural, right, width)
-    if wrapped is None:  # several tables, where only what is too wide for one is wrapped
+    if wrapped is None:  # several tables; only columns too wide for one are wrapped
         room = width - sum(natural[at] + _GAP for at in range(min(keys, n)))
         most_room = [max(_LEAST, room if at >= keys else width) for at in columns]
         limits = [
@@ -221,7 +220,7 @@ def _width(
 
 
 def _wrapped(natural: Sequence[int], right: Sequence[bool], width: int) -> list[int] | None:
-    """Widths that fit, the widest columns of text made narrower; None where none would do."""
+    """Narrows the widest text columns until the table fits; None if that is impossible."""
     now = list(natural)
     too_wide = sum(now) + _GAP * (len(now) - 1) - width
     for _ in range(max(0, too_wide)):
@@ -233,7 +232,7 @@ def _wrapped(natural: Sequence[int], right: Sequence[bool], width: int) -> list[
 
 
 def _parts(widths: Sequence[int], keys: int, width: int) -> list[list[int]]:
-    """Columns in as many tables as it takes, each with the key columns first."""
+    """Splits columns into as many tables as needed, each with the key columns first."""
     first = list(range(min(keys, len(widths))))
     start = sum(widths[at] + _GAP for at in first)
     parts: list[list[int]] = [[]]
@@ -271,7 +270,7 @@ def _drawn(
 
 
 def digits(value: float | None) -> str:
-    """Return a number with four digits after the point; "-" for None."""
+    """Formats a number with four decimals; "-" for None."""
     return "-" if value is None else f"{value:.4f}"
 
 

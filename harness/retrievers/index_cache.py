@@ -105,8 +105,9 @@ def index_of(
 
     Also returns the result of `opened(folder)`, called before another process can remove it.
 
-    `params` are all further dependencies of the index, including versions. A corpus without a fingerprint (see Corpus.fingerprint) gets a temporary folder.
-    Raises UsageError for a full disk and a folder that cannot be written.
+    `params` are all further dependencies of the index, including versions. A corpus without a
+    fingerprint (see Corpus.fingerprint) gets a temporary folder. Raises UsageError for a full disk
+    and a folder that cannot be written.
     """
     fingerprint = corpus.fingerprint()
     if fingerprint is None:

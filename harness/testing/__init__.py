@@ -1,11 +1,11 @@
-"""Retrieval quality in a test suite of one's own: `assert_quality` and `evaluate`.
+"""Tests of retrieval quality in a user's test suite: `assert_quality` and `evaluate`.
 
 `evaluate(retrieve, cases, k)` measures a function on cases; `assert_quality(run, recall_at_10=0.7)`
-holds that, or any scored run, against thresholds. The pytest plug-in (`harness.testing.plugin`)
-adds a fixture and a summary. Not to be taken for `harness.evaluate`, which is trec_eval's job on
-qrels and a run.
+compares the result, or any scored run, with thresholds. The pytest plug-in
+(`harness.testing.plugin`) adds a fixture and a summary. Do not confuse this `evaluate` with
+`harness.evaluate`, which scores a run with qrels, as trec_eval does.
 
-Names are imported when they are first used: pytest loads this package at its start.
+Names are imported on first use, since pytest loads this package at every start.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ __all__ = ["Checked", "Report", "assert_quality", "evaluate"]
 
 
 LISTENING: list[list[dict[str, Any]]] = []
-"""Lists that `assert_quality` appends every check to (`Checked.plain`).
+"""Lists to which `assert_quality` appends every check (`Checked.plain`).
 
-The pytest plug-in puts one here, and imports nothing heavy for it.
+The pytest plug-in adds its list here without importing heavy modules.
 """
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first asked for."""
+    """Imports a public name on first use."""
     if name not in _HOME:
         raise AttributeError(f"module 'harness.testing' has no attribute {name!r}")
     from importlib import import_module

@@ -1,4 +1,4 @@
-"""Cases (a query, and the ids that are relevant to it), and what a function returns for them."""
+"""Parses test cases (a query and its relevant ids) and the results of a retrieve function."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from harness.errors import UsageError, near
 
 _FIELDS = ("query", "relevant", "ability", "id")
 _SHOWN = 40
-"""Characters of a query that messages show."""
+"""Maximum characters of a query in messages."""
 
 
 @dataclass(frozen=True)
 class QueryCase:
-    """One query. `relevant` has a grade for each id; `ability` is "" where none was given."""
+    """A query. `relevant` maps ids to grades; `ability` is "" if not given."""
 
     id: str
     query: Any
@@ -28,7 +28,7 @@ class QueryCase:
 
     @property
     def answerable(self) -> bool:
-        """Whether anything is relevant: grade 1 or more."""
+        """True if any id has grade 1 or more."""
         return any(grade >= 1 for grade in self.relevant.values())
 
     def __str__(self) -> str:
@@ -36,11 +36,11 @@ class QueryCase:
 
 
 def read_cases(cases: Iterable[Any]) -> tuple[QueryCase, ...]:
-    """Cases from (query, relevant) pairs, or mappings with `query`, `relevant`, `ability`, `id`.
+    """Parses (query, relevant) pairs, or mappings with `query`, `relevant`, `ability`, `id`.
 
-    `relevant` is a set or list of ids, or `{id: grade}`; empty where there is no answer. Ids are
-    texts or whole numbers, and `7` is the same as `"7"`. A case without an id gets its place, from
-    1. Raises UsageError, naming the case, for anything else.
+    `relevant` is a set or list of ids, or `{id: grade}`; empty if there is no answer. Ids are texts
+    or whole numbers; `7` equals `"7"`. The default id is the position, from 1. Raises UsageError,
+    naming the case, for anything else.
     """
     if isinstance(cases, Mapping):
         raise UsageError(
@@ -64,7 +64,7 @@ def read_cases(cases: Iterable[Any]) -> tuple[QueryCase, ...]:
 
 
 def id_text(value: Any) -> str | None:
-    """An id as text; None for what is neither a text nor a whole number."""
+    """Converts an id to text; returns None for values other than texts and whole numbers."""
     if isinstance(value, str):
         return value
     if isinstance(value, bool):
@@ -76,7 +76,7 @@ def id_text(value: Any) -> str | None:
 
 
 def quote_query(query: Any) -> str:
-    """A query in quotes, in one line, cut."""
+    """Quotes a query in one line, shortened."""
     text = " ".join(str(query).split())
     return f'"{text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."}"'
 
@@ -138,17 +138,17 @@ def _relevant(place: int, given: Any) -> dict[str, int]:
 # -- What a retrieve function takes and returns ----------------------------------------------------
 
 _K_NAMES = ("k", "top_k", "limit")
-"""Names of an argument, with or without a default, that takes k."""
+"""Argument names, with or without a default, to which k is passed."""
 
 _WANTED = "ids, best first, or (id, score) pairs"
 
 
 @dataclass(frozen=True)
 class CaseResult:
-    """What was returned for one case: ids best first, at most k, each once.
+    """The result of a case: at most k distinct ids, best first.
 
-    `top` is the score of the best, None without scores. `repeated` results had a better rank
-    already, `beyond` were below k; both are left out.
+    `top` is the best score, None without scores. `repeated` and `beyond` count the excluded
+    results: repeated ids and ids ranked below k.
     """
 
     ids: tuple[str, ...]
@@ -158,9 +158,9 @@ class CaseResult:
 
 
 def query_function(retrieve: Callable[..., Any], k: int) -> Callable[[Any], Any]:
-    """The function, of a query alone.
+    """Wraps a retrieve function as a function of the query only.
 
-    k is given to an argument called k, top_k or limit, or to a second one without a default.
+    Passes k to an argument called k, top_k or limit, or to a second one without a default.
     """
     if not callable(retrieve):
         raise UsageError(
@@ -169,7 +169,7 @@ def query_function(retrieve: Callable[..., Any], k: int) -> Callable[[Any], Any]
         )
     try:
         parameters = list(inspect.signature(retrieve).parameters.values())
-    except (TypeError, ValueError):  # a function of C code that does not say
+    except (TypeError, ValueError):  # a C function without a signature
         return lambda query: retrieve(query)
     kinds = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     for one in parameters[1:]:
@@ -184,7 +184,7 @@ def query_function(retrieve: Callable[..., Any], k: int) -> Callable[[Any], Any]
 
 
 def read_answer(case: QueryCase, returned: Any, k: int) -> CaseResult:
-    """Raises UsageError, naming the case, for what is no ranking."""
+    """Parses the result of a case. Raises UsageError, naming the case, for invalid results."""
     if inspect.iscoroutine(returned):
         returned.close()
         raise UsageError(

@@ -1,6 +1,6 @@
-"""Checks of what any retriever must get right before its numbers count.
+"""Conformance checks that any retriever must pass before its scores are meaningful.
 
-A check is a function: it returns what was seen, or raises AnswerError or what it met.
+A check is a function that returns a message, or raises AnswerError or the retriever's error.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PASSED, FAILED, NOTED = "pass", "FAIL", "note"
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of one check: `state` is pass, FAIL or note (worth knowing, and allowed)."""
+    """The result of a check: `state` is pass, FAIL or note (allowed, but worth knowing)."""
 
     name: str
     state: str
@@ -50,11 +50,11 @@ class Outcome:
 
 
 def check(spec: RetrieverSpec) -> Iterator[Outcome]:
-    """Run every check on a retriever; each outcome as soon as it is there.
+    """Runs all checks on a retriever and yields each outcome.
 
-    Where `search` answers easy questions with what is no answer at all, nothing else is tried.
-    Raises UsageError for retrievers that cannot be checked: unknown ones, those that answer with a
-    dataset's own ids, and those that are shown the answer key.
+    Stops after the first check if the results of `search` have no accepted form.
+    Raises UsageError for retrievers that cannot be checked: unknown ones, those that return dataset
+    ids, and the oracle.
     """
     retriever: Any = spec.build()
     refused = f"retriever {spec.name!r} cannot be checked: it"
@@ -72,7 +72,7 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
             outcome, is_answer = _outcome(name, function, retriever, spec)
             yield outcome
             if function is finds_something and not is_answer:
-                break  # every other check would say the same
+                break  # all other checks would fail in the same way
     finally:
         calls.close(retriever)
 
@@ -80,7 +80,7 @@ def check(spec: RetrieverSpec) -> Iterator[Outcome]:
 def _outcome(
     name: str, function: Callable[[Any, RetrieverSpec], str], retriever: Any, spec: RetrieverSpec
 ) -> tuple[Outcome, bool]:
-    """Runs a check; also returns whether `search` returned answers at all."""
+    """Runs a check; also returns whether the results of `search` had an accepted form."""
     start, is_answer = perf_counter(), True
     try:
         said = function(retriever, spec)
@@ -89,7 +89,7 @@ def _outcome(
         state, said = FAILED, str(error)
     except NotAnAnswerError as error:
         state, said, is_answer = FAILED, str(error), False
-    except Exception as error:  # the plug-in's own: it is what the author wants to read
+    except Exception as error:  # an error of the retriever
         place = traceback.extract_tb(error.__traceback__)[-1]
         message = " ".join(str(error).split())
         state = FAILED
@@ -123,17 +123,17 @@ _DAY = 86_400
 
 
 class Note(str):
-    """What a check saw that is no failure and yet worth knowing."""
+    """A message of a check that is worth knowing, but not a failure."""
 
 
 class AnswerError(Exception):
-    """What a retriever returned is against the contract; the message says how."""
+    """Raised if a result violates the contract; the message explains how."""
 
 
 def corpus(texts: Sequence[str], order: npt.NDArray[np.int64] | None = None) -> Corpus:
-    """Texts as a retriever is shown them: dated a day apart, two to a session, spoken in turn.
+    """Builds a corpus of texts: dated a day apart, two per session, with alternating speakers.
 
-    `order`: the place of each shown document in the file, where it is not the same.
+    `order`: the row of each document in the file, if shuffled.
     """
     n = len(texts)
     rows = np.arange(n) if order is None else order
@@ -160,10 +160,10 @@ def index_texts(retriever: Retriever, texts: Sequence[str]) -> Corpus:
 
 
 def ask(retriever: Retriever, notes: Corpus, texts: Sequence[str], k: int) -> list[list[int]]:
-    """Positions that `search` answers each text with, of the corpus that was indexed last.
+    """Returns the positions that `search` returns for each text, in the last indexed corpus.
 
-    Texts of a system's own are resolved as in a run; those without a document are left out.
-    Raises AnswerError, and whatever the retriever raises.
+    Hits are resolved as in a run; those without a document are excluded. Raises AnswerError, and
+    all errors of the retriever.
     """
     size = int(getattr(retriever, "batch_size", 1))
     found: list[Found] = []
@@ -224,7 +224,7 @@ def _place(id_: str | int, place: dict[str, int]) -> int | None:
 
 
 def finds_something(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """It answers at all; which notes it finds is not judged."""
+    """Checks that it returns anything; relevance does not matter."""
     notes = index_texts(retriever, NOTES)
     found = ask(retriever, notes, QUESTIONS, 3)
     if not any(found):
@@ -242,14 +242,14 @@ def finds_something(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 
 def k_respected(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """At most k results, also where k is 1 and where it is more than there are documents."""
+    """Checks that it returns at most k results, also for k = 1 and k above the corpus size."""
     notes = index_texts(retriever, NOTES)
     counts = [max(map(len, ask(retriever, notes, QUESTIONS, k))) for k in (1, 3, 100)]
     return f"k = 1, 3, 100 gave at most {counts[0]}, {counts[1]}, {counts[2]}"
 
 
 def index_replaces(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """A second `index` leaves nothing of the first, and answers do not depend on the past."""
+    """Checks that a second `index` replaces the first, and that results do not depend on it."""
     first, second = corpus(NOTES), corpus(OTHERS)
     calls.index(retriever, first)
     ask(retriever, first, QUESTIONS, 8)
@@ -268,7 +268,7 @@ def index_replaces(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 
 def deterministic(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """The same questions twice, and after indexing again, give the same answers."""
+    """Checks that results are equal when repeated, also after indexing again."""
     notes = index_texts(retriever, NOTES)
     first, again = ask(retriever, notes, QUESTIONS, 8), ask(retriever, notes, QUESTIONS, 8)
     calls.index(retriever, notes)
@@ -278,7 +278,7 @@ def deterministic(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 
 def batches(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """Questions asked together are answered as if asked alone."""
+    """Checks that a batch of questions gets the same results as single questions."""
     size = int(getattr(retriever, "batch_size", 1))
     if size == 1:
         return "takes one question at a time"
@@ -291,7 +291,7 @@ def batches(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 
 def unicode(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """Any text is taken: scripts, emoji, combining marks, control and zero-width characters."""
+    """Checks scripts, emoji, combining marks, control and zero-width characters."""
     texts = [
         "Größe, naïve café, e\u0301te\u0301",
         "北京的天气很好。",
@@ -306,28 +306,28 @@ def unicode(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 
 def empty_corpus(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """A haystack without documents is answered with nothing."""
+    """Checks that an empty haystack gives an empty result."""
     notes = index_texts(retriever, [])
     ask(retriever, notes, QUESTIONS[:1], 5)
     return "answered with nothing"
 
 
 def empty_query(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """An empty question, one of spaces, and one of marks are answered somehow."""
+    """Checks that questions that are empty, blank or only punctuation raise no error."""
     notes = index_texts(retriever, NOTES)
     ask(retriever, notes, ["", "   ", "?!"], 3)
     return "empty, blank and '?!' were answered"
 
 
 def one_document(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """A haystack of one document."""
+    """Checks a haystack of one document."""
     notes = index_texts(retriever, NOTES[:1])
     found = ask(retriever, notes, QUESTIONS[:1], 5)[0]
     return "found" if found == [0] else "answered with nothing"
 
 
 def duplicate_texts(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """Documents of the same text are different documents."""
+    """Checks that documents with equal texts are distinct documents."""
     notes = index_texts(retriever, [NOTES[0], NOTES[1], NOTES[0], NOTES[0]])
     found = set(ask(retriever, notes, [NOTES[0]], 4)[0])
     equal = found & {0, 2, 3}
@@ -337,7 +337,7 @@ def duplicate_texts(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 
 def long_documents(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """Documents of 100 KB."""
+    """Checks documents of 100 KB."""
     filler = " ".join(OTHERS) + " "
     long = filler * (100_000 // len(filler))
     notes = index_texts(retriever, [f"{long} {NOTES[0]}", long, NOTES[1]])
@@ -346,7 +346,7 @@ def long_documents(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 
 def thread_safe(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """Where it claims `thread_safe = True`: searches from several threads answer as one by one."""
+    """Checks that concurrent searches equal sequential ones, if it sets `thread_safe = True`."""
     if not getattr(retriever, "thread_safe", False):
         return "does not claim concurrent searches"
     notes = index_texts(retriever, NOTES)
@@ -361,7 +361,7 @@ def thread_safe(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 
 def supports_sharding(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """Where it claims `supports_sharding = True`: three shards score as one retriever over all."""
+    """Checks that three shards score as one index, if it sets `supports_sharding = True`."""
     no_claim = "does not claim to answer in shards"
     if not getattr(retriever, "supports_sharding", False):
         return no_claim
@@ -369,7 +369,7 @@ def supports_sharding(retriever: Retriever, spec: RetrieverSpec) -> str:
     if check is None:
         return "not checked: no installed package cuts a corpus into shards"
     wrong: str | None = check(retriever, spec)
-    if wrong is None:  # it inherits the claim, and has a `search` of its own
+    if wrong is None:  # it inherits the claim, but overrides `search`
         return no_claim
     if wrong:
         raise AnswerError(wrong)
@@ -377,7 +377,7 @@ def supports_sharding(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 
 def close_twice(retriever: Retriever, spec: RetrieverSpec) -> str:
-    """`close`, where there is one, can be called, and called again."""
+    """Checks that `close`, if present, can be called twice."""
     if not callable(getattr(retriever, "close", None)):
         return "has nothing to close"
     other = spec.build()
@@ -391,16 +391,15 @@ def close_twice(retriever: Retriever, spec: RetrieverSpec) -> str:
 
 _HAYSTACKS, _SIZE = 60, 5
 _RARE = 1e-4
-"""How seldom chance alone may fail an honest retriever."""
+"""Maximum probability that an honest retriever fails by chance."""
 _N_QUESTIONS = 24
 
 
 def equal_texts(retriever: Any, spec: RetrieverSpec) -> str:
     """Checks that among equal texts the relevant one is found no more often than by chance.
 
-    The relevant document is the first in the file, and the documents come shuffled under random
-    handles, as in a run. A retriever that is right at rank 1 more often than chance reads something
-    else.
+    The relevant document is the first in the file; documents are shuffled and have random handles,
+    as in a run. A retriever that beats chance at rank 1 reads something other than the texts.
     """
     rng = np.random.default_rng(0)
     right = 0
@@ -422,7 +421,7 @@ def equal_texts(retriever: Any, spec: RetrieverSpec) -> str:
 
 
 def same_scores(retriever: Any, spec: RetrieverSpec) -> str:
-    """Other handles, and another order of what is not dated, must not change what is found."""
+    """Checks that handles and the order of undated documents do not affect results."""
     first, other, again = (_recall_at_10(retriever, seed) for seed in (1, 2, 2))
     apart, anyhow = (int((~np.isclose(a, again)).sum()) for a in (first, other))
     if apart > anyhow:
@@ -435,7 +434,7 @@ def same_scores(retriever: Any, spec: RetrieverSpec) -> str:
 
 
 def _recall_at_10(retriever: Any, seed: int) -> npt.NDArray[np.float64]:
-    """Of questions of `sample`, each haystack shown as in a run with this seed."""
+    """Returns recall@10 of questions of `sample`, shown as in a run with this seed."""
     dataset = open_dataset("sample")
     judged = dataset.qrels()
     with_gold = np.unique(judged.query[(judged.grade >= 1) & (judged.document >= 0)])

@@ -1,7 +1,6 @@
-"""The pytest plug-in: a fixture, a summary of what was measured, and values in JUnit XML.
+"""pytest plug-in: a fixture, a summary of the checks, and values in JUnit XML.
 
-pytest loads this file at its every start, so it imports nothing that is heavy; numbers are loaded
-when a test first asks for them.
+pytest loads this file at every start, so heavy modules are imported on first use.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from harness.testing import LISTENING
 
 @pytest.fixture
 def assert_quality() -> Callable[..., Any]:
-    """`harness.testing.assert_quality`: fails the test where a run misses a threshold."""
+    """Returns `harness.testing.assert_quality`, which fails if a run misses a threshold."""
     from harness.testing import assert_quality
 
     return assert_quality
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Listen to what tests measure, until pytest ends."""
+    """Collects the checks of tests until pytest ends."""
     measured = _SessionChecks()
     LISTENING.append(measured.heard)
     config.add_cleanup(lambda: LISTENING.remove(measured.heard))
@@ -31,17 +30,17 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _SessionChecks:
-    """What the tests of one session measured."""
+    """Checks made by the tests of one session."""
 
     def __init__(self) -> None:
-        self.heard: list[dict[str, Any]] = []  # by the test that runs now
+        self.heard: list[dict[str, Any]] = []  # by the current test
         self._by_test: dict[str, list[dict[str, Any]]] = {}
 
-    # Not the newer `wrapper=True`: the user's pytest may be older than that.
+    # Not the newer `wrapper=True`, for older versions of pytest.
     @pytest.hookimpl(hookwrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item) -> Generator[None, Any, None]:
-        """Give it to the test's properties, which JUnit XML shows, and to its report, which comes
-        to the summary from the processes of pytest-xdist too."""
+        """Adds the checks to the test's properties, for JUnit XML, and to its report, which
+        pytest-xdist sends to the main process."""
         checks = list(self.heard)
         self.heard.clear()
         for check in checks:
@@ -50,12 +49,12 @@ class _SessionChecks:
         outcome.get_result().harness_quality = checks
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Keep it for the summary."""
+        """Stores the checks for the summary."""
         if checks := getattr(report, "harness_quality", []):
             self._by_test.setdefault(report.nodeid, []).extend(checks)
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Every number and its threshold, of tests that passed too; not with -qq."""
+        """Prints every value and threshold, also of passed tests; not with -qq."""
         if not self._by_test or terminalreporter.verbosity < -1:
             return
         terminalreporter.section("retrieval quality")
@@ -69,7 +68,7 @@ class _SessionChecks:
 
 
 def _properties(check: dict[str, Any]) -> list[tuple[str, object]]:
-    """A check as properties of its test: the value, and what it is to be read with."""
+    """Returns a check as test properties: value, threshold, n and interval."""
     name = f"quality.{check['name']}"
     sign = ">=" if check["above"] else "<="
     properties: list[tuple[str, object]] = [

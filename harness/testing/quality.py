@@ -41,7 +41,7 @@ from harness.testing.thresholds import (
 )
 
 ALPHA = 0.05
-"""Of the drops against a baseline, together."""
+"""Significance level of all drops against a baseline together."""
 
 
 def assert_quality(
@@ -54,24 +54,23 @@ def assert_quality(
     level: str = "",
     **thresholds: float,
 ) -> tuple[Checked, ...]:
-    """Fail unless a run reaches every threshold: `assert_quality(run, recall_at_10=0.7, mrr=0.5)`.
+    """Fails unless a run reaches all thresholds: `assert_quality(run, recall_at_10=0.7, mrr=0.5)`.
 
-    `run` is a scored run folder, a report of `harness.testing.evaluate`, what `score_run`, `score`
-    or `harness.evaluate` return, or `{query: {id: score}}`, a run file or a frame with `qrels`. A
-    keyword is a metric with `_at_` for `@`, and the least that it must be; `max_p50_ms`,
-    `max_p95_ms`, `max_p99_ms` and `max_false_positive_rate` are bounds from above. `ability` takes
-    one slice.
-    Of a run folder the number is the one that `harness gate` takes: by the first protocol that has
-    the metric, at the run's granularity, unless `protocol` or `level` name another.
+    `run` is a scored run folder, a report of `harness.testing.evaluate`, the result of `score_run`,
+    `score` or `harness.evaluate`, or, with `qrels`, `{query: {id: score}}`, a run file or a frame.
+    Keywords are metrics, with `_at_` for `@`, and their minimum; `max_p50_ms`, `max_p95_ms`,
+    `max_p99_ms` and `max_false_positive_rate` are maxima. `ability` selects a slice.
+    For a run folder, values are those of `harness gate`: of the first protocol with the metric, at
+    the run's granularity, unless `protocol` or `level` select another.
 
-    With `baseline`, another folder or report, the metrics that are named must not have fallen below
-    it by more than `max_drop` (0 by default) and significantly (one-sided test, 5% for all
-    together); a threshold of 0 asks for that alone. Where so few cases or haystacks could not have
-    shown any drop, one of more than `max_drop` fails. More than `max_failed` failed queries (0 by
-    default) fail the test, and so does a number that cannot be measured.
+    With `baseline`, another folder or report, the given metrics must not drop by more than
+    `max_drop` (default 0) and significantly (one-sided test, 5% for all together); a threshold of 0
+    checks only this. If there are too few cases or haystacks for a significant drop, any drop of
+    more than `max_drop` fails. More than `max_failed` failed queries (default 0), and values that
+    cannot be measured, fail too.
 
-    Returns every check. Raises AssertionError that says what was missed, by how much, and whether
-    that is within noise; UsageError for unknown keywords, values that are no threshold, and numbers
+    Returns every check. Raises AssertionError with the failed checks, their differences, and
+    whether these are within noise; UsageError for unknown keywords, invalid thresholds, and metrics
     that the run does not have.
     """
     __tracebackhide__ = True
@@ -87,7 +86,7 @@ def assert_quality(
         if baseline is not None:
             found += _no_drops(source, run, baseline, wanted, max_drop)
     except HarnessError as error:
-        # The trace would show our code alone, and the message says everything.
+        # The traceback would only show code of the harness.
         raise error.with_traceback(None) from None
     for heard in LISTENING:
         heard += [one.plain() for one in found]
@@ -116,7 +115,7 @@ def _failed(source: QualitySource, allowed: int) -> Checked:
 def _no_drops(
     source: QualitySource, run: Any, baseline: Any, wanted: list[Limit], allowed: float
 ) -> list[Checked]:
-    """A check for each metric that is named, of the drop against the baseline."""
+    """Checks the drop of each given metric against the baseline."""
     metrics = [limit.name for limit in wanted if limit.above]
     if not metrics:
         raise UsageError("a baseline needs a metric to compare: recall_at_10=0 asks for no drop")
@@ -151,11 +150,11 @@ def _no_drops(
 def _report_drops(
     report: Report, before: Report, metrics: list[str], ability: str | None, allowed: float
 ) -> list[Checked]:
-    """A check for each metric of two reports on the same cases, by the rule of `harness gate`.
+    """Checks the drop of each metric between two reports, by the rule of `harness gate`.
 
-    It fails where the mean fell by more than `allowed` and significantly (one-sided test, the
-    metrics as one family), or where so few cases could show nothing. Cases that failed
-    count 0. Raises UsageError for reports on other cases.
+    A check fails if the mean drops by more than `allowed` and significantly (one-sided test, the
+    metrics as one family), or if there are too few cases for significance. Failed cases count 0.
+    Raises UsageError for reports on other cases.
     """
     ours, theirs = ({case.id: case.relevant for case in one.cases} for one in (report, before))
     if ours != theirs:
@@ -180,7 +179,7 @@ def _report_drops(
 
 
 def _message(about: str, found: list[Checked], missed: list[Checked]) -> str:
-    """Everything that was missed, with what helps to read it, and the rest in a line each."""
+    """Formats the failed checks with details, and the others in one line each."""
     lines = [f"retrieval quality of {about}: {len(missed)} of {len(found)} checks missed"]
     for one in missed:
         first, *more = one.lines
@@ -195,7 +194,7 @@ def _message(about: str, found: list[Checked], missed: list[Checked]) -> str:
 def source_of(
     run: Any, qrels: Any, wanted: list[Limit], ability: str | None, protocol: str, level: str
 ) -> QualitySource:
-    """Raises UsageError for what is no run, and for arguments that do not go with its kind."""
+    """Wraps a run. Raises UsageError for other objects, and arguments that its kind lacks."""
     scored = isinstance(run, Scores) or (isinstance(run, str | Path) and qrels is None)
     if not scored and (protocol or level):
         raise UsageError("protocol and level are of scored run folders; this is none")
@@ -238,7 +237,7 @@ def _scored(run: Any, ability: str | None, protocol: str, level: str) -> OfScore
 
 @dataclass(frozen=True)
 class OfScoredRun:
-    """A run that was scored by the harness; numbers and rule are those of `harness gate`."""
+    """A run scored by the harness; its values and rule are those of `harness gate`."""
 
     run: ScoredRun
     about: str
@@ -247,12 +246,12 @@ class OfScoredRun:
     level: str
 
     def failed(self) -> tuple[int, int]:
-        """As scores.json says."""
+        """Returns the numbers of failed and of all queries in scores.json."""
         queries = self.run.scores.queries
         return queries.failed, queries.asked
 
     def check_limit(self, limit: Limit) -> Checked:
-        """By the first protocol at the run's granularity that has it, unless one is named."""
+        """Checks a limit, by default with the first protocol at the run's granularity."""
         if limit.name in TIMES or limit.name == FALSE_POSITIVE_RATE:
             if self.slice != "all":
                 raise UsageError(f"max_{limit.name} is of a whole run, not of an ability")
@@ -287,7 +286,7 @@ class OfScoredRun:
         return _checked(limit, name, found, passed=threshold_check(self.run, rule).passed)
 
     def _beside(self, limit: Limit) -> Measurement:
-        """Measures what no protocol has: the false positive rate, and times of search."""
+        """Measures values outside of protocols: false positive rate and search times."""
         if limit.name == FALSE_POSITIVE_RATE:
             found = self.run.scores.abstention
             if found is None:
@@ -316,15 +315,15 @@ class OfReport:
 
     @property
     def about(self) -> str:
-        """How many cases."""
+        """Description: number of cases, and k."""
         return f"{len(self.report.cases)} cases, k = {self.report.k}"
 
     def failed(self) -> tuple[int, int]:
-        """Cases for which the function raised."""
+        """Returns the numbers of failed and of all cases."""
         return len(self.report.failed), len(self.report.cases)
 
     def check_limit(self, limit: Limit) -> Checked:
-        """The metric over the cases of the ability, or all."""
+        """Checks a limit over the cases of the ability, or all cases."""
         report = self.report
         if limit.name in TIMES:
             value = report.latency[limit.name]
@@ -349,13 +348,13 @@ class OfReport:
 
 @dataclass(frozen=True)
 class OfEvaluation:
-    """What `harness.evaluate` returns."""
+    """A result of `harness.evaluate`."""
 
     evaluation: Evaluation
 
     @property
     def about(self) -> str:
-        """How many queries, and what is odd about them."""
+        """Description: numbers of judged, missing and unjudged queries."""
         e = self.evaluation
         said = [f"{e.n} judged queries"]
         if e.missing_queries:
@@ -365,11 +364,11 @@ class OfEvaluation:
         return ", ".join(said)
 
     def failed(self) -> tuple[int, int]:
-        """Returns no failure: a query without a ranking counts as `evaluate` was asked to."""
+        """Returns no failures: `evaluate` has handled queries without a ranking."""
         return 0, self.evaluation.n
 
     def check_limit(self, limit: Limit) -> Checked:
-        """One of the metrics that were computed."""
+        """Checks a limit of a computed metric."""
         per_query = self.evaluation.per_query
         if limit.name not in per_query:
             if not limit.above:
@@ -386,7 +385,7 @@ class OfEvaluation:
 
 
 QualitySource = OfScoredRun | OfReport | OfEvaluation
-"""What has `about`, `failed` queries, and a check (`check_limit`) of each limit."""
+"""Sources of values with `about`, `failed` and `check_limit`."""
 
 
 def _found(interval: MeanInterval, how: str, why: str, worst: Any, as_low: int) -> Measurement:
@@ -407,7 +406,7 @@ def _found(interval: MeanInterval, how: str, why: str, worst: Any, as_low: int) 
 def _checked(
     limit: Limit, slice_: str, found: Measurement, *, passed: bool | None = None
 ) -> Checked:
-    """The check of a limit; `passed` where somebody else has decided."""
+    """Returns the check of a limit; `passed` overrides the comparison."""
     if passed is None:
         value = found.value
         passed = value is not None and (

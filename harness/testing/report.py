@@ -1,4 +1,4 @@
-"""`evaluate`: a retrieve function called once a case, timed and scored; and the report of it."""
+"""`evaluate` calls a retrieve function once per case, times and scores it, and returns a Report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from harness.testing.cases import (
 from harness.testing.thresholds import FALSE_POSITIVE_RATE, TIMES, metric_of
 
 CaseRow = dict[str, str | float | None]
-"""One case in `Report.per_query`: its values by column."""
+"""A case in `Report.per_query`: its values by column."""
 
 _DEFAULT = ("recall@{k}", "ndcg@{k}", "mrr@{k}")
 
@@ -37,24 +37,24 @@ def evaluate(
     k: int = 10,
     metrics: str | Sequence[str] | None = None,
 ) -> Report:
-    """Ask `retrieve` every case, and score what it returns; `print(report)` is one line.
+    """Calls `retrieve` for every case and scores the results; `print(report)` is one line.
 
     `retrieve(query)` or `retrieve(query, k)` returns ids, best first, or (id, score) pairs.
     `cases` are (query, relevant) pairs, or mappings with `query`, `relevant`, `ability`, `id`;
-    `relevant` is a set or list of ids, or `{id: grade}`, and empty for a question that has no
-    answer: those are in no mean, and what is returned for them is a false positive. `metrics` are
-    those that the report prints (recall, nDCG and MRR at k); it can be asked for any other up to k.
-    Values are `harness.evaluate`'s, so trec_eval's, with the ranking in the order as returned.
+    `relevant` is a set or list of ids, or `{id: grade}`, and empty for an unanswerable question:
+    these are excluded from means, and any result for them is a false positive. `metrics` are the
+    printed ones (default: recall, nDCG and MRR at k); the report computes any other up to k.
+    Values are those of `harness.evaluate` and trec_eval, with rankings in the returned order.
 
     A case for which `retrieve` raises is failed: it counts 0, is counted in the report, and
-    makes `assert_quality` fail. Results that repeat an id, and those beyond k, are left out and
-    counted. Raises UsageError, naming the case, for cases and results of another shape.
+    makes `assert_quality` fail. Repeated ids and results beyond k are excluded and counted.
+    Raises UsageError, naming the case, for cases and results of another shape.
     """
     __tracebackhide__ = True
     try:
         return _evaluate(retrieve, cases, k, metrics)
     except HarnessError as error:
-        # The trace would show our code alone, and the message says everything.
+        # The traceback would only show code of the harness.
         raise error.with_traceback(None) from None
 
 
@@ -81,9 +81,9 @@ def _evaluate(
         try:
             returned = ask(case.query)
             if not isinstance(returned, str | list | tuple) and hasattr(returned, "__next__"):
-                returned = list(returned)  # a generator does its work, and fails, only here
+                returned = list(returned)  # a generator runs, and fails, only here
             seconds.append(perf_counter() - began)
-        except Exception as error:  # whatever the caller's code raises: it is shown and counted
+        except Exception as error:  # any error of the caller's code is reported and counted
             seconds.append(perf_counter() - began)
             failed[case.id] = " ".join(f"{type(error).__name__}: {error}".split())
             answers.append(None)
@@ -94,13 +94,13 @@ def _evaluate(
 
 @dataclass(frozen=True, repr=False)
 class Report:
-    """Rankings of cases, and what they are worth. `print(report)` is one line.
+    """Rankings of cases and their scores. `print(report)` is one line.
 
-    `report["recall@10"]` is a mean, None where no case has a value; any metric up to k deep may be
-    asked for, and `false_positive_rate`. `per_query` is a list of dicts, one a case in the order of
-    the cases (`pandas.DataFrame(report.per_query)`), `by_ability` the means of each ability.
-    `failed` holds what `retrieve` raised, by case id; `answers` is None there; `seconds` is what
-    each call took.
+    `report["recall@10"]` is a mean, None if no case has a value; it accepts any metric up to depth
+    k, and `false_positive_rate`. `per_query` is a list of dicts, one per case in order
+    (`pandas.DataFrame(report.per_query)`), `by_ability` has the means of each ability. `failed`
+    maps case ids to the errors of `retrieve`; the `answers` of these cases are None. `seconds` is
+    the duration of each call.
     """
 
     cases: tuple[QueryCase, ...]
@@ -117,15 +117,15 @@ class Report:
 
     @property
     def n(self) -> int:
-        """Cases that the means are over: those with an answer; failed ones count 0."""
+        """Number of answerable cases, over which means are computed; failed ones count 0."""
         return sum(c.answerable for c in self.cases)
 
     @property
     def per_query(self) -> list[CaseRow]:
-        """One record a case: id, query, ability, metrics, ids returned, milliseconds, error.
+        """One dict per case: id, query, ability, metrics, number of ids returned, ms, error.
 
-        The metrics are the printed ones, None where the case has no value; a failed case counts 0
-        and has an error.
+        The metrics are the printed ones, None if the case has no value; a failed case counts 0 and
+        has an error.
         """
         columns = {name: self.values(name).tolist() for name in self.metrics}
         records: list[CaseRow] = []
@@ -157,7 +157,7 @@ class Report:
 
     @property
     def latency(self) -> dict[str, float | None]:
-        """p50_ms, p95_ms and p99_ms of the calls that did not fail; None where there is none."""
+        """p50_ms, p95_ms and p99_ms of the successful calls; None if there are none."""
         times = [
             s for c, s in zip(self.cases, self.seconds, strict=True) if c.id not in self.failed
         ]
@@ -167,9 +167,9 @@ class Report:
         return {name: 1000 * float(value) for name, value in zip(TIMES, at, strict=True)}
 
     def worst(self, n: int = 5, metric: str | None = None) -> list[CaseRow]:
-        """Records of the n lowest cases in a metric (the first one), lowest first.
+        """Returns the n lowest cases in a metric (default: the first one), lowest first.
 
-        Raises UsageError for an n that is no number of cases, and as `values`.
+        Raises UsageError for an invalid n, and as `values` does.
         """
         if isinstance(n, bool) or not isinstance(n, int) or n < 0:
             raise UsageError(f"worst takes a number of cases, not {n!r}")
@@ -181,27 +181,27 @@ class Report:
         return [{**records[at], name: float(values[at])} for at in order.tolist()]
 
     def values(self, metric: str) -> Values:
-        """A metric of each case, shape (cases,), NaN where it has none.
+        """Returns the metric of each case, shape (cases,), NaN if undefined.
 
-        Raises UsageError for an unknown metric, and for one that is deeper than k.
+        Raises UsageError for an unknown metric, and for one deeper than k.
         """
         name = FALSE_POSITIVE_RATE if metric == FALSE_POSITIVE_RATE else metric_of(metric)
         if name not in self._known:
-            # A frozen record may remember what it has computed.
+            # A cache does not change the frozen record.
             self._known[name] = (
                 self._false_positives() if name == FALSE_POSITIVE_RATE else self._of(name)
             )
         return self._known[name]
 
     def upper_bound(self, metric: str, ability: str | None = None) -> float | None:
-        """The mean that the best ranking would have: relevant ids alone, highest grade first."""
+        """Returns the mean of the best ranking: only relevant ids, highest grade first."""
         best = tuple(CaseResult(_best(case)[: self.k], None, 0, 0) for case in self.cases)
         ideal = Report(self.cases, best, self.seconds, {}, self.k, self.metrics)
         interval = ideal.interval(metric, ability)
         return interval.value if interval.n else None
 
     def interval(self, metric: str, ability: str | None = None) -> MeanInterval:
-        """Mean, 95% interval and n; n is 0, and the mean NaN, where no case has a value.
+        """Returns mean, 95% interval and n; n is 0, and the mean NaN, if no case has a value.
 
         Raises UsageError for an ability that no case has.
         """
@@ -214,7 +214,7 @@ class Report:
         return mean_intervals(values[~np.isnan(values)], bounds=(0, 1))[0]
 
     def answered_only(self, metric: str) -> tuple[float | None, int]:
-        """Returns the mean over the cases that did not fail, None for none, and their number."""
+        """Returns the mean over the cases that did not fail, or None, and their number."""
         values = self.values(metric)
         answered = np.array([case.id not in self.failed for case in self.cases], bool)
         values = values[answered & ~np.isnan(values)]
@@ -257,7 +257,7 @@ class Report:
         return f"<Report {self}>"
 
     def _of(self, name: str) -> Values:
-        """harness.evaluate's values of the cases with an answer; a failed case found nothing."""
+        """Computes `harness.evaluate` on answerable cases; failed cases have empty rankings."""
         if (Metric.parse(name).k or 1) > self.k:
             raise UsageError(f"{name} needs rankings that are deeper than k = {self.k}")
         asked = [
@@ -269,7 +269,7 @@ class Report:
         if asked:
             found = evaluate_rankings(
                 {case.id: case.relevant for _, case, _ in asked},
-                # Scores that fall with the place: the order as returned, without a tie.
+                # Scores descend by rank: the returned order, without ties.
                 {
                     case.id: {id_: -float(at) for at, id_ in enumerate(answer.ids)}
                     for _, case, answer in asked
@@ -282,8 +282,8 @@ class Report:
         return values
 
     def _false_positives(self) -> Values:
-        """Returns for each case without an answer 0 where nothing was returned, else 1, also where
-        it failed: an error is no abstention."""
+        """Returns for each unanswerable case 0 if nothing was returned, else 1; a failure counts 1,
+        since an error is not an abstention."""
         return np.array(
             [
                 np.nan if case.answerable else float(answer is None or bool(answer.ids))
@@ -293,7 +293,7 @@ class Report:
 
 
 def case_label(case: QueryCase) -> str:
-    """A case in a list of the worst."""
+    """Returns the label of a case in lists of the worst."""
     return f"{case.id} {quote_query(case.query)}"
 
 
@@ -303,7 +303,7 @@ def _best(case: QueryCase) -> tuple[str, ...]:
 
 
 def _short(interval: MeanInterval) -> str:
-    """`0.700 [.61, .79]`, or `-` where there is no value."""
+    """Formats as `0.700 [.61, .79]`, or `-` without a value."""
     if not interval.n:
         return "-"
     if interval.method == "none":

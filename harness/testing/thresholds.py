@@ -1,4 +1,4 @@
-"""Thresholds as keywords (`recall_at_10=0.7`), checks of them, and the lines that report these."""
+"""Thresholds as keywords (`recall_at_10=0.7`), their checks, and the reported lines."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from harness.scoring.metrics import ALIASES, METRICS, Metric, find_metric
 from harness.scoring.protocols import ANSWERS
 
 WORST = 3
-"""Queries that a message names."""
+"""Maximum number of queries named in a message."""
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """One number of a run: mean over `n` queries with its 95% interval.
+    """A value of a run: mean over `n` queries with its 95% interval.
 
-    `value` is None where it cannot be measured, `why` says why. `how` names the protocol, `unit`
-    what n counts. `worst` are the lowest queries, each as a person may find it and its value, and
-    `as_low` how many have the lowest value. `upper_bound` is what the best ranking would get.
+    `value` is None if it is not measurable, for the reason `why`. `how` names the protocol.
+    `approximate`: why the interval is. `worst`: labels and values of the lowest queries, `as_low`:
+    how many queries have the lowest value. `upper_bound`: the value of the best ranking.
     """
 
     value: float | None
@@ -39,10 +39,10 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Checked:
-    """One check of a number. `name` has the metric and, in brackets, the ability.
+    """The check of a threshold. `name` is the metric and, in brackets, the ability.
 
-    `above`: the number must reach the threshold; else it must not exceed it. `said` is what there
-    is to say instead, where the check is not of one number (failed queries, a drop).
+    `above`: the value must reach the threshold; else it must not exceed it. `said` is the message
+    of checks that do not compare one value (failed queries, a drop).
     """
 
     name: str
@@ -60,7 +60,7 @@ class Checked:
 
     @property
     def line(self) -> str:
-        """Value, threshold, interval and n, in one line."""
+        """Value, threshold, interval and n in one line."""
         if self.said:
             return f"{self.name}: {self.said}"
         sign = ">=" if self.above else "<="
@@ -79,7 +79,7 @@ class Checked:
 
     @property
     def lines(self) -> list[str]:
-        """The line, and for one that was missed what helps to read it."""
+        """The line and, if the check failed, details such as the worst queries."""
         lines = [self.line]
         if self.passed or self.said:
             return lines
@@ -112,7 +112,7 @@ class Checked:
         return lines
 
     def plain(self) -> dict[str, Any]:
-        """Returns what the summary of pytest shows, as values that pytest-xdist can send."""
+        """Returns the values of pytest's summary in a form that pytest-xdist can send."""
         own = {name: getattr(self, name) for name in ("name", "threshold", "above", "passed")}
         return {
             **own,
@@ -122,9 +122,9 @@ class Checked:
 
 
 def worst_first(names: Sequence[str], values: Any) -> tuple[tuple[tuple[str, float], ...], int]:
-    """The lowest queries, and how many are as low as the lowest.
+    """Returns the lowest queries, and the number of queries with the lowest value.
 
-    `values` have shape (n,), NaN for queries that are not scored.
+    `values` has shape (n,), with NaN for unscored queries.
     """
     import numpy as np
 
@@ -136,7 +136,7 @@ def worst_first(names: Sequence[str], values: Any) -> tuple[tuple[tuple[str, flo
 
 
 def _number(value: float) -> str:
-    """Four decimals, or fewer for what is no share."""
+    """Formats with four decimals; values above 1 with six significant digits."""
     return f"{value:.4f}" if abs(value) <= 1 else f"{value:.6g}"
 
 
@@ -145,14 +145,14 @@ def _number(value: float) -> str:
 FALSE_POSITIVE_RATE = "false_positive_rate"
 TIMES = ("p50_ms", "p95_ms", "p99_ms")
 AT_MOST = {f"max_{name}": name for name in (FALSE_POSITIVE_RATE, *TIMES)}
-"""Keywords of what must not be exceeded; every other one is a metric that must be reached."""
+"""Keywords of maxima; every other keyword is a metric with a minimum."""
 
 _AT = re.compile(r"(.+)_at_(\d+)")
 
 
 @dataclass(frozen=True)
 class Limit:
-    """What one number must reach (`above`) or must not exceed."""
+    """The minimum (`above`) or maximum of a value."""
 
     name: str
     value: float
@@ -160,12 +160,12 @@ class Limit:
 
     @property
     def sign(self) -> str:
-        """As it is written before the threshold."""
+        """The comparison sign before the threshold."""
         return ">=" if self.above else "<="
 
 
 def metric_of(name: str, protocol: str = "") -> str:
-    """`recall_at_10` or `recall@10` as the harness names it. Raises UsageError with near names."""
+    """Converts `recall_at_10` to `recall@10`. Raises UsageError with similar names."""
     found = _AT.fullmatch(name.strip())
     text = f"{found[1]}@{found[2]}" if found else name
     if protocol == ANSWERS.name:
@@ -177,7 +177,7 @@ def metric_of(name: str, protocol: str = "") -> str:
 
 
 def parse_limits(thresholds: Mapping[str, object], protocol: str = "") -> list[Limit]:
-    """Limits from keywords. Raises UsageError for unknown names, and for values that are none."""
+    """Parses keywords as limits. Raises UsageError for unknown names and invalid values."""
     if not thresholds:
         raise UsageError("assert_quality asks for nothing; name a threshold: recall_at_10=0.7")
     found = []
@@ -193,6 +193,6 @@ def parse_limits(thresholds: Mapping[str, object], protocol: str = "") -> list[L
 
 
 def _known(text: str) -> bool:
-    """Whether the name before the cut-off is one."""
+    """Tests whether the name before the cut-off is a metric."""
     name = re.split(r"[@(]", text, maxsplit=1)[0].strip().lower()
     return find_metric(name) is not None
