@@ -162,8 +162,8 @@ def filled_in(value: Any, what: str) -> Any:
 
 
 def values_of_others(params: Mapping[str, object]) -> dict[str, str]:
-    """Returns 12 digits of the sha256 of each variable's value, except for parameters with a secret's
-    name; the values identify the system, for example by its model."""
+    """Returns 12 digits of the sha256 of each variable's value, except for parameters with a
+    secret's name; the values identify the system, for example by its model."""
     return {
         found[1]: hashlib.sha256(os.environ.get(found[1], "").encode()).hexdigest()[:12]
         for _, name, value in _leaves(params)
