@@ -50,8 +50,7 @@ def _flat(table: Mapping[str, object]) -> dict[str, str]:
 
 
 def short_text(value: object) -> str:
-    """Formats a setting as short text: files without their folders, digests by their first
-    digits."""
+    """Formats a setting as short text: files without folders, digests by their first digits."""
     text = "-" if value is None else str(value)
     file, colon, name = text.rpartition(":")
     if colon and file.endswith(".py"):

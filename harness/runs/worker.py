@@ -89,7 +89,7 @@ class Worker:
     def __call__(self, item: WorkItem) -> Iterator[WorkResult]:
         """Indexes the item's haystack unless it is indexed already, then searches.
 
-        Yields partial results at short intervals; `begun` holds what is not yielded yet.
+        Yields partial results at short intervals; an interrupted item keeps the rest in `begun`.
         """
         result = self.begun = WorkResult(item.number, item.haystack, [])
         bench = self._bench

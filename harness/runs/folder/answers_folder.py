@@ -1,4 +1,4 @@
-"""The folder of answers: who answered which questions, every answer, and its judgements.
+"""The folder of answers: their dataset and system, every answer, and its judgements.
 
 | file | contents |
 |---|---|
@@ -34,7 +34,7 @@ from harness.runfiles.arrow import read_parquet
 ANSWERS_VERSION = 1
 RECORD = "answers.json"
 HUMAN = "human"
-"""The protocol of human labels, beside those of judges."""
+"""The protocol of human labels, in addition to those of judges."""
 
 FILES_OF_RECORD = ("answers.parquet",)
 """The files whose checksums answers.json holds."""
@@ -167,14 +167,14 @@ def is_answers(folder: Path) -> bool:
 
 
 def dataset_of_answers(folder: AnswersFolder, source: str | None = None) -> Dataset:
-    """Opens the dataset whose questions were answered. Raises UsageError as `dataset_of_run`."""
+    """Opens the dataset of the answered questions. Raises UsageError as `dataset_of_record`."""
     from harness.runs.folder.run_folder import dataset_of_record
 
     return dataset_of_record(folder.path, folder.record.dataset, source=source)
 
 
 def dataset_of_all(folders: Sequence[AnswersFolder], source: str | None = None) -> Dataset:
-    """Opens the dataset of several folders. Raises UsageError if they have several."""
+    """Opens the dataset of several folders. Raises UsageError if their datasets differ."""
     if len({one.record.dataset.fingerprint for one in folders}) > 1:
         raise UsageError("these answers are of several datasets; name those of one at a time")
     return dataset_of_answers(folders[0], source)

@@ -1,8 +1,8 @@
-"""The checkpoint of a run: its plan and its results so far, in the hidden folder beside its own.
+"""The checkpoint of a run: its plan and its results so far, in a hidden folder next to the run's.
 
-Each result of a work item is a line of JSON, only ever appended; `crc32` is the CRC-32 of the rest
-of the line. A last line that was cut off (kill -9, power) is dropped; a damaged line is skipped,
-with a note. Their queries are asked again.
+Each result of a work item is a line of JSON, which is only ever appended; `crc32` is the CRC-32 of
+the rest of the line. An incomplete last line (kill -9, power failure) is removed; a damaged line is
+skipped, with a note. Their queries are retried.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ _CRC = b'{"crc32":"'
 
 
 class CheckpointWriter:
-    """Appends results to the file of a checkpoint; they are on the disk within a second."""
+    """Appends results to a checkpoint file; syncs it to disk at most once per second."""
 
     def __init__(self, path: Path) -> None:
         self._file = open(path, "ab")  # noqa: SIM115 - closed by __exit__
         self._process = os.getpid()
         self._synced = monotonic()
-        self._bytes = 0  # since a report
-        self._reports: dict[int, tuple[WorkResult, bool]] = {}  # the last of each process; written?
+        self._bytes = 0  # since the last report
+        self._reports: dict[int, tuple[WorkResult, bool]] = {}  # last of each process; written?
 
     def __enter__(self) -> CheckpointWriter:
         return self
 
     def add(self, result: WorkResult) -> None:
-        """Append a result; with its report, of which the last counts, only where that is no longer
-        than what was written since one."""
+        """Appends a result. Its report is included only if it is no longer than the lines since the
+        last one; otherwise the last report is written on exit."""
         exit_if_forked(self._process)
         line = _line(msgspec.structs.replace(result, reported=None))
         self._bytes += len(line)
@@ -75,25 +75,24 @@ class CheckpointWriter:
 
 
 class Checkpoint:
-    """The results of a run so far, `done`: in memory and in a file."""
+    """The results of a run so far, `done`, in memory and in a file."""
 
     def __init__(self, store: RunStore) -> None:
         self._store = store
         self.path = store.checkpoint
         self.done: list[WorkResult] = []
         self._cut_off = store.temporary / "cut_off"
-        self._replaces = store.temporary / "replaces"  # is there: the finished run is not kept
+        self._replaces = store.temporary / "replaces"  # exists if the finished run is not kept
 
     @classmethod
     @contextmanager
     def opened(
         cls, store: RunStore, plan: RunPlan, mode: Mode, *, quiet: bool
     ) -> Iterator[Checkpoint]:
-        """Lock a run and begin or continue it; its hidden folder is removed when the block
-        succeeds.
+        """Locks a run and starts or continues it; removes its hidden folder if the block succeeds.
 
-        Raises UsageError where another process is at it, for an interrupted run in Mode.NEW, and
-        for one that belongs to another plan.
+        Raises UsageError if another process works on it, for an interrupted run in Mode.NEW, and
+        for one with another plan.
         """
         checkpoint = cls(store)
         with store.lock():
@@ -108,12 +107,12 @@ class Checkpoint:
 
     @property
     def cut_off(self) -> bytes:
-        """How many steps, whose cost nobody has reported, each attempt was in the midst of."""
+        """Number of steps with unreported cost that each attempt had under way at its end."""
         return self._cut_off.read_bytes().rstrip(b"\0") if self._cut_off.is_file() else b""
 
     @contextmanager
     def attempt(self, usage: RunUsage) -> Iterator[None]:
-        """Count this attempt as cut off, unless it ends, or fails where no step is under way."""
+        """Counts this attempt as cut off, unless it ends, or fails with no step under way."""
         before = self.cut_off
         write_bytes(self._cut_off, before + bytes([usage.steps]))
         try:
@@ -125,7 +124,7 @@ class Checkpoint:
 
     @property
     def keeps_previous(self) -> bool:
-        """Whether the finished run that this one takes the place of is kept."""
+        """Whether the finished run that this one replaces is kept."""
         return not self._replaces.is_file()
 
     @property
@@ -134,7 +133,7 @@ class Checkpoint:
         return {one.query for one in self._queries() if one.error is None}
 
     def remaining(self, planned: Sequence[WorkItem]) -> list[WorkItem]:
-        """Return the items that are to be run, without the queries that are answered."""
+        """Returns the items to run, without the answered queries."""
         answered = self.answered
         left = (
             replace(item, queries=[query for query in item.queries if query not in answered])
@@ -143,7 +142,7 @@ class Checkpoint:
         return [item for item in left if item.queries]
 
     def last_results(self) -> tuple[list[QueryResult], list[QueryResult]]:
-        """Return the last result of each query, in their order, and the failures before it."""
+        """Returns the last result of each query, in their order, and the failures before it."""
         last: dict[int, QueryResult] = {}
         before: list[QueryResult] = []
         for one in self._queries():
@@ -154,7 +153,7 @@ class Checkpoint:
 
     @contextmanager
     def discard_mismatched(self) -> Iterator[None]:
-        """Discard the answers, but not what they cost, where they may belong to other queries."""
+        """Discards the answers, but not their cost, if they may belong to other queries."""
         try:
             yield
         except ResponseMismatchError:
@@ -167,7 +166,7 @@ class Checkpoint:
         return (one for result in self.done for one in result.queries)
 
     def _require_empty(self) -> None:
-        """Raise UsageError where an interrupted run has answered queries, or used what costs."""
+        """Raises UsageError if an interrupted run has answered queries or reported usage."""
         self.done = self._read()
         answered = len(self.answered)
         if answered or any(one.ingestion_usage or one.usage for one in self.done):
@@ -178,7 +177,7 @@ class Checkpoint:
             )
 
     def _create(self, plan: RunPlan, *, replaces: bool) -> None:
-        """Start without results."""
+        """Starts without results."""
         self.done = []
         self.path.unlink(missing_ok=True)
         self._cut_off.unlink(missing_ok=True)
@@ -189,8 +188,8 @@ class Checkpoint:
         write_json_record(self._store.plan, plan)
 
     def _resume(self, plan: RunPlan, *, quiet: bool) -> None:
-        """Load the results so far, failures included, or those of a finished run whose failed
-        queries are repeated; without any, start."""
+        """Loads the results so far, failures included, or those of a finished run to retry its
+        failed queries; without any, starts."""
         store = self._store
         if store.is_interrupted:
             if read_json_record(store.plan, RunPlan) != plan:
@@ -219,7 +218,7 @@ class Checkpoint:
         self.done = self._read()
 
     def _read(self) -> list[WorkResult]:
-        """Read the results; removes a last line that was cut off."""
+        """Reads the results; removes an incomplete last line."""
         if not self.path.is_file():
             return []
         data = self.path.read_bytes()
@@ -240,7 +239,8 @@ class Checkpoint:
         return results
 
     def _changed_code(self, plan: RunPlan) -> str:
-        """Name an interrupted run of the same settings whose code was another; else ""."""
+        """Describes an interrupted run of the same settings with other code; empty if there is
+        none."""
         from harness.runs.folder.listing import unfinished_runs
 
         for store in unfinished_runs(self._store.results):
@@ -263,7 +263,7 @@ def _line(result: WorkResult) -> bytes:
 
 
 def _checked(line: bytes) -> bytes:
-    """Return the JSON of a line. Raises ValueError where its CRC-32 is another."""
+    """Returns the JSON of a line. Raises ValueError if its CRC-32 differs."""
     start = len(_CRC) + len('12345678",')
     if line[:start] != b'%s%08x",' % (_CRC, zlib.crc32(line[start:])):
         raise ValueError("the CRC-32 is another")

@@ -1,8 +1,8 @@
 """Checks that the files of a run folder do not contradict each other.
 
-Checksums show that files are those that were written together. They do not show that what was
-written is true: whoever alters a file can compute them again. These checks need no dataset. All
-raise UsageError, with the numbers that contradict each other.
+Checksums show that files were written together, not that their content is true: an altered file can
+get new checksums. These checks need no dataset. All raise UsageError, with the numbers that
+contradict each other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CATEGORY = "category:"
 
 
 def count_queries(table: pa.Table) -> QueryCounts:
-    """Counts the rows of queries.parquet by what became of them."""
+    """Counts the rows of queries.parquet by their outcome."""
     n = len(table)
     failed, abstained = (pc.sum(table[name]).as_py() or 0 for name in ("failed", "abstained"))
     return QueryCounts(asked=n, answered=n - failed, failed=failed, abstained=abstained)
@@ -45,7 +45,7 @@ def check_counts(folder: Path, record: RunRecord, table: pa.Table) -> None:
 
 
 def check_report(folder: Path, record: RunRecord | None, report: ScoreReport) -> None:
-    """Checks that scores.json is of the queries of run.json, and each mean in its interval."""
+    """Checks that scores.json has the counts of run.json, and that means are in their intervals."""
     path, queries = folder / "scores.json", report.queries
     if record is not None:
         published = report.dataset.published_files and not record.dataset.published_files
@@ -91,7 +91,7 @@ def check_means(folder: Path, report: ScoreReport, table: pa.Table) -> None:
 
 
 def _means(rows: pa.Table, slices: list[str], metrics: list[str]) -> tuple[Floats, Floats]:
-    """Returns the mean of each metric over each slice, and of how many queries; NaN of none."""
+    """Returns the mean of each metric over each slice (NaN for no queries), and its query count."""
     masks = np.array([_mask(rows, name) for name in slices], float)
     values = np.full((len(rows), len(metrics)), np.nan)
     for at, metric in enumerate(metrics):
@@ -103,7 +103,7 @@ def _means(rows: pa.Table, slices: list[str], metrics: list[str]) -> tuple[Float
 
 
 def _mask(rows: pa.Table, slice_: str) -> npt.NDArray[np.bool_]:
-    """Finds the queries of a slice."""
+    """Returns the mask of the queries of a slice."""
     found: npt.NDArray[np.bool_] = np.ones(len(rows), bool)
     if slice_.startswith(_CATEGORY):
         found = pc.equal(rows["category"], slice_.removeprefix(_CATEGORY)).to_numpy()

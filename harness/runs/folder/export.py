@@ -1,9 +1,9 @@
-"""Writes the rankings of a run as one file for other tools, in memory that does not grow with them.
+"""Writes the rankings of a run as one file for other tools.
 
-The log of LongMemEval's official scripts, which their generation reads, has a line a question: the
-dataset's own record with `retrieval_results`, so it is made from the raw file, which the prepared
-dataset knows. Ids are changed as the script changes them: evidence of a session that is no gold
-there has `noans` for `answer`. `metrics` are those of print_retrieval_metrics.
+The retrieval log of LongMemEval's official scripts, an input of their generation, has a line per
+question: the record of the raw file, found through the prepared dataset, with `retrieval_results`.
+Ids are changed as in the script: `answer` becomes `noans` in ids of sessions with `answer` that are
+not gold. `metrics` are those of print_retrieval_metrics.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ from harness.runs.folder.run_folder import RunFolder, dataset_of_run, read_score
 from harness.scoring.resolve import resolve
 
 FLAT = ("trec", "parquet", "jsonl")
-"""Forms of rankings alone, of a run on any dataset."""
+"""Formats of rankings only, for runs on any dataset."""
 
 FORMATS = (*FLAT, "longmemeval")
 
 
 def export_run(folder: Path, out: Path, format: str, source: str | None = None) -> int:
-    """Write the rankings of a run to `out`: `trec`, `parquet` (query, document, rank, score),
-    `jsonl`, a line a query, or `longmemeval`, the retrieval log of the official scripts.
+    """Writes the rankings of a run to `out`: `trec`, `parquet` (query, document, rank, score),
+    `jsonl` (a line per query), or `longmemeval`, the retrieval log of the official scripts.
 
-    Returns how many places of rankings are left out, which only a log does: of texts that are no
-    document. `source` are the raw files of the dataset, where a log needs them and they are not
-    where they were. The file appears whole or not at all.
+    Returns the number of excluded ranks: a log excludes texts that match no document. `source` is
+    the path of the dataset's raw files, which a log needs if they have moved. The file is written
+    completely or not at all.
 
-    Raises UsageError for what is no run folder, an unknown format, a file that is there already,
-    one that cannot be written, ids that TREC's format cannot carry, and a log of another dataset.
+    Raises UsageError if the folder is not a run's, for an unknown format, an existing file, one
+    that cannot be written, ids that TREC's format cannot hold, and a log of another dataset.
     """
     if format not in FORMATS:
         raise UsageError(f"unknown export format {format!r}{near(format, list(FORMATS))}")
@@ -63,17 +63,17 @@ def export_run(folder: Path, out: Path, format: str, source: str | None = None) 
     return left_out
 
 
-_PROTOCOL = "longmemeval-470"  # the questions that the official printing script takes
+_PROTOCOL = "longmemeval-470"  # the questions that the official printing script uses
 _KEY = "longmemeval-official"
 _NAMES = {"hit": "recall_any", "recall_all": "recall_all", "ndcg_b2": "ndcg_any"}
 _LEVELS = {"session": "session", "turn": "turn", "turn>session": "session"}
 
 
 def write_log(folder: Path, out: Path, source: str | None = None) -> int:
-    """Write the log of a run; returns how many places are left out that name no document.
+    """Writes the log of a run; returns the number of excluded ranks without a document.
 
-    Raises UsageError for a run on anything but LongMemEval with its texts, and where the raw file
-    that it was run on is not there (or not at `source`).
+    Raises UsageError for a dataset other than LongMemEval with its texts, and if the raw file of
+    the run is missing (or is not at `source`).
     """
     import orjson
 
@@ -107,7 +107,8 @@ def write_log(folder: Path, out: Path, source: str | None = None) -> int:
 
 
 def _ranked(run: RunFolder, dataset: Dataset) -> tuple[dict[str, list[tuple[str, str]]], int]:
-    """Return, of each question that was asked, ids as the script writes them, with the texts."""
+    """Returns the ids, as the script writes them, and texts of each ranking; counts excluded
+    ranks."""
     rankings = read_run_rankings(run.rankings)
     resolved = resolve(rankings, dataset)
     texts = dataset.documents.contents(np.maximum(resolved.row, 0))
@@ -132,8 +133,7 @@ def _ranked(run: RunFolder, dataset: Dataset) -> tuple[dict[str, list[tuple[str,
 
 
 def original_id(id_: str, session: str) -> str:
-    """Return the id of a session's copy (`ID#2`, or its turn `ID#2_7`) as the dataset's file has
-    it."""
+    """Returns the raw file's id for a copy of a session (`ID#2`) or for its turn (`ID#2_7`)."""
     copy = id_.removeprefix(f"{session}#")
     return id_ if copy == id_ else session + copy.lstrip("0123456789")
 
@@ -141,8 +141,7 @@ def original_id(id_: str, session: str) -> str:
 def _items(
     ranked: list[tuple[str, str]], sessions: list[str], said_at: list[str]
 ) -> Iterator[dict[str, str]]:
-    """Yield ranked_items; the second place of a session's id has the second date of that
-    session."""
+    """Yields ranked_items; the n-th item of a session's id has the n-th date of that session."""
     dates: dict[str, list[str]] = {}
     for session, date in zip(sessions, said_at, strict=True):
         dates.setdefault(session, []).append(date)
@@ -156,7 +155,7 @@ def _items(
 
 
 def _metrics(folder: Path) -> dict[str, dict[str, dict[str, float]]]:
-    """Return metrics by question and level, as the official script calls them; empty for a run
+    """Returns metrics by question and level, with the official script's names; empty for a run
     without scores."""
     if not (folder / "scores.json").is_file():
         return {}

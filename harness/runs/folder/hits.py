@@ -43,7 +43,7 @@ def write_resolved_hits(
     k: int,
     matching: Matching | None = None,
 ) -> tuple[dict[int, Ranking], HitsRecord]:
-    """Resolve hits to documents and write hits.parquet.
+    """Resolves hits to documents and writes hits.parquet.
 
     Returns each query's ranking, cut at k documents, and the `hits` of run.json.
     """
@@ -69,9 +69,9 @@ def write_resolved_hits(
 
 
 def copy_with_matching(folder: Path, dataset: Dataset, matching: Matching) -> Path:
-    """Copy a run, with its hits resolved by other settings, to a folder beside it.
+    """Copies a run, with its hits resolved by other settings, to a folder next to it.
 
-    Raises UsageError for a run whose system returned documents instead of texts.
+    Raises UsageError if the system of the run returned documents instead of texts.
     """
     run = RunFolder(folder)
     if not run.hits.is_file():
@@ -96,7 +96,7 @@ def copy_with_matching(folder: Path, dataset: Dataset, matching: Matching) -> Pa
 def write_hit_rankings(
     folder: Path, dataset: Dataset, ranked: dict[int, Ranking], queries: Sequence[str], system: str
 ) -> None:
-    """Write the rankings that hits make; a query without a hit gets an empty ranking."""
+    """Writes the rankings of resolved hits; a query without a hit gets an empty ranking."""
     row = {name: i for i, name in enumerate(dataset.query_ids)}
     nothing = np.zeros(0, np.int32)
     all_ = [ranked.get(row[q], Ranking(row[q], nothing, np.zeros(0))) for q in queries]
@@ -110,7 +110,7 @@ def resolve_results(
     k: int,
     matching: Matching | None = None,
 ) -> HitsRecord:
-    """Resolve the texts of results and write hits.parquet; the documents become their rankings."""
+    """Resolves the texts of results and writes hits.parquet; sets the rankings of the results."""
     hits = [hit for one in results for hit in _text_hits(one)]
     ranked, resolved = write_resolved_hits(folder, dataset, hits, k, matching)
     for one in results:
@@ -120,7 +120,7 @@ def resolve_results(
 
 
 def _text_hits(result: QueryResult) -> list[TextHit]:
-    """Convert a result to hits; each document of one without texts becomes a hit without a text."""
+    """Converts a result to hits; without texts, each document becomes a hit without a text."""
     if result.hits is None:
         scores = [None] * len(result.rows) if result.scores is None else result.scores.tolist()
         rows = enumerate(zip(result.rows.tolist(), scores, strict=True), 1)

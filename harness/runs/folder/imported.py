@@ -1,4 +1,4 @@
-"""Makes run folders of rankings or hits that another system wrote."""
+"""Makes run folders from rankings or hits of other systems."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ REPEATS = ("latest", "first", "refuse")
 """Which of several records of a query counts."""
 
 _ALL_EVIDENCE = 1.5
-"""Documents a query, from which on it is no chance that all of them are evidence."""
+"""Documents per query above which it is no coincidence that all are evidence."""
 
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Where rankings of another system go (`out`), what it is called, and how they are taken.
+    """Where imported rankings go (`out`), the system's `name`, and how they are read.
 
-    `k` None: as deep as they are. `strict`: what is odd about them is an error. `matching`: how
-    texts of the system's own are resolved to documents. `quiet`: what is odd is not said.
-    `score_column`: the file's name for the scores, if no usual one.
+    `k` None: the depth of the rankings. `strict`: irregularities are errors. `matching`: how
+    returned texts are resolved to documents. `quiet`: irregularities are not reported.
+    `score_column`: the name of the score column, if not a usual one.
     """
 
     out: Path
@@ -66,12 +66,12 @@ class ImportOptions:
     score_column: str = ""
 
     def folder(self, dataset: Dataset, identity: object) -> Path:
-        """Return the run folder of rankings that `identity` tells from others."""
+        """Returns the run folder of rankings with this identity."""
         return self.out / folder_name(dataset, self.name or "run", identity)
 
     @contextmanager
     def written(self, folder: Path) -> Iterator[Path]:
-        """Yield a folder that takes the place of the run folder, whole or not at all."""
+        """Yields a folder that replaces the run folder, completely or not at all."""
         with (
             disk_errors(self.out, "name another folder with --out"),
             folder_aside(folder, ours=OURS) as aside,
@@ -82,14 +82,14 @@ class ImportOptions:
 def import_rankings(
     source: Path, dataset: Dataset, options: ImportOptions, *, unasked: bool = True
 ) -> Path:
-    """Make a run folder of rankings that another system wrote; says what is odd about them.
+    """Makes a run folder from another system's rankings; warns of irregularities.
 
-    Texts of its own (see HitsFile) are resolved to documents. Without `unasked`, in a
-    file that is one object of queries, those that it does not name were not asked: it could name
-    them with an empty list, as files with a row a document cannot.
+    Returned texts (see HitsFile) are resolved to documents. Without `unasked`, queries that a file
+    with one JSON object of queries does not name were not asked: it could name them with an empty
+    list, unlike a file with a row per document.
 
-    Raises UsageError for a file that cannot be read, one without any query of the dataset, and,
-    when `strict`, for repeated documents and unknown queries.
+    Raises UsageError for a file that cannot be read, one without any query of the dataset, and, if
+    `strict`, for repeated documents and unknown queries.
     """
     if is_hits_file(source) and not options.score_column:
         return _import_hits(source, dataset, options)
@@ -126,9 +126,9 @@ def import_rankings(
 
 
 def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[Rankings, list[str]]:
-    """Return the rankings as they are scored, and what is odd about them.
+    """Returns the rankings as they are scored, and notes on irregularities.
 
-    Raises UsageError where none of the queries, or none of the documents, is the dataset's.
+    Raises UsageError if none of the queries, or none of the documents, is in the dataset.
     """
     notes: list[str] = []
     known = set(dataset.query_ids)
@@ -167,7 +167,7 @@ def known_queries(rankings: Rankings, dataset: Dataset, source: Path) -> tuple[R
 
 
 def say(source: Path, notes: list[str], strict: bool, *, quiet: bool = False) -> None:
-    """Warn of what is odd about a file; raises UsageError instead when `strict`."""
+    """Warns of irregularities of a file; raises UsageError instead if `strict`."""
     if strict and notes:
         raise UsageError(f"{source}: {'; '.join(notes)} (--strict)")
     for note in () if quiet else notes:
@@ -177,7 +177,7 @@ def say(source: Path, notes: list[str], strict: bool, *, quiet: bool = False) ->
 def import_record(
     dataset: Dataset, name: str, k: int, source: ImportSource, asked: int | None = None
 ) -> RunRecord:
-    """Creates run.json of rankings from elsewhere; `asked` None: every query of the dataset."""
+    """Creates run.json for imported rankings; `asked` None: every query of the dataset."""
     n = dataset.n_queries if asked is None else asked
     return RunRecord(
         run_version=1,
@@ -205,14 +205,14 @@ class HitsFile:
 
 
 def is_hits_file(path: Path) -> bool:
-    """Return whether a file holds hits, by its name and its first line."""
+    """Tests whether a file holds hits, by its name and its first line."""
     if not path.name.endswith((".jsonl", ".jsonl.gz")):
         return False
     return b'"hits"' in read_bytes(path, 1 << 16).partition(b"\n")[0]
 
 
 def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
-    """Read hits. Raises UsageError, naming file and line, for a line that is not as it must be."""
+    """Reads hits. Raises UsageError with file and line number for an invalid line."""
     import orjson
 
     known = {name: row for row, name in enumerate(dataset.query_ids)}
@@ -245,7 +245,7 @@ def read_hits_file(path: Path, dataset: Dataset) -> HitsFile:
 
 def _hit(query: int, place: int, one: dict[str, Any], rows: dict[str, int]) -> TextHit:
     named, score, text = one.get("sources", []), one.get("score"), one.get("text", "")
-    if not isinstance(named, list):  # of a text the letters would be taken
+    if not isinstance(named, list):  # the letters of a text would count as ids
         raise TypeError("sources must be a list of ids")
     if not isinstance(text, str):
         raise TypeError("a text must be a text")
@@ -284,9 +284,9 @@ def _import_hits(source: Path, dataset: Dataset, options: ImportOptions) -> Path
 
 
 def unasked_rows(asked: Container[int], dataset: Dataset) -> list[int]:
-    """Return queries that nobody asked, for those who count them as answered with nothing.
+    """Returns queries that were not asked, to count them as empty rankings.
 
-    Those without an answer are left out: for them silence would be right.
+    Unanswerable queries are excluded: an empty ranking would be right for them.
     """
     without = dataset.abilities == str(Ability.ABSTENTION)
     return [row for row in range(dataset.n_queries) if row not in asked and not without[row]]

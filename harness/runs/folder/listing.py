@@ -1,4 +1,4 @@
-"""The runs below a results folder, finished or not, and which of them a name stands for."""
+"""Lists the runs below a results folder, finished or not, and finds runs by name."""
 
 from __future__ import annotations
 
@@ -36,17 +36,16 @@ from harness.scoring.scores import main_metrics, main_protocol
 
 
 def unfinished_runs(results: Path) -> list[RunStore]:
-    """Return the unfinished runs below `results`, active or not, sorted by name."""
+    """Returns the unfinished runs below `results`, active or not, sorted by name."""
     found = (RunStore.of(path) for path in sorted(results.glob(f".*{TEMPORARY}")))
     return [store for store in found if store.is_interrupted]
 
 
 def leftovers(results: Path) -> Iterator[Path]:
-    """Yield what processes that are gone left below `results`: unfinished runs and half-made
-    folders.
+    """Yields what ended processes left below `results`: unfinished runs and incomplete folders.
 
-    A half-made folder (`.NAME.new`, `.old`) that does not say whose it is counts where it is a day
-    old: one that is younger may be in the making. The others are removed by any command.
+    Incomplete folders (`.NAME.new`, `.old`) count if they are a day old: younger ones may be in
+    use. Commands that write remove those that no process has locked.
     """
     for path in sorted(results.glob(f".*{TEMPORARY}")):
         if not RunStore.of(path).is_running():
@@ -58,7 +57,7 @@ def leftovers(results: Path) -> Iterator[Path]:
 
 
 def clear(leftover: Path) -> None:
-    """Remove one of `leftovers`. Raises UsageError where a process is at it again."""
+    """Removes one of `leftovers`. Raises UsageError if a process works on it again."""
     if leftover.suffix == TEMPORARY and RunStore.of(leftover).is_running():
         raise UsageError(f"{leftover}: a process is at this run; it is kept")
     shutil.rmtree(leftover)
@@ -68,12 +67,12 @@ def clear(leftover: Path) -> None:
 class ListedRun:
     """A run in a list.
 
-    `name` is what it is called, `id` the digest at the end of its folder's name. `state` is done,
-    running, stopped, failed (no query was answered) or broken (its files cannot be read, finished
-    or not, and `reason` says why). `when` is when it was finished, or begun where it is not.
-    `metric` is its main one, over everything, with value and interval; empty where it was not
-    scored. Where queries failed, `answered_only` is its mean over the `answered` ones. `commit` is
-    that of the folder it was run in, with a + where that had changes.
+    `name` is its display name, `id` the digest at the end of its folder's name. `state` is done,
+    running, stopped, failed (no query was answered) or broken (files of a finished or unfinished
+    run cannot be read; `reason` is the error). `when` is the time it finished, or started if it is
+    not finished. `metric` is its main metric over all queries, with value and interval; empty if it
+    is not scored. If queries failed, `answered_only` is the mean over the `answered` ones. `commit`
+    is that of the folder it was run in, with a + if that had changes.
     """
 
     folder: Path
@@ -102,26 +101,26 @@ class ListedRun:
 
     @property
     def folder_name(self) -> str:
-        """The folder's name; of an unfinished run the one that it will have."""
+        """The folder's name; for an unfinished run the name of its future folder."""
         return RunStore.of(self.folder).name
 
     @property
     def at_its_end(self) -> bool:
-        """Whether it is finished, going by its folder's name; it may be broken all the same."""
+        """Whether it is finished, by its folder's name; it may still be broken."""
         return not self.folder.name.startswith(".")
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Everything that it may be called by, or by the beginning of."""
+        """All names that identify it; a unique prefix of one does too."""
         return (self.name, f"{self.name}@{self.dataset}", self.folder_name, self.id)
 
 
 def list_runs(results: Path, *, archived: bool = False, numbers: bool = True) -> list[ListedRun]:
-    """Runs below `results`, the newest first; with `archived` those in the archive.
+    """Returns the runs below `results`, newest first; with `archived` those in the archive.
 
-    Without `numbers` no scores are read, which are most of what there is to read.
+    Without `numbers` scores are not read, which are most of the data.
 
-    Raises UsageError where there is no such folder.
+    Raises UsageError if the folder does not exist.
     """
     if not results.is_dir():
         raise UsageError(f"{results}: no such folder; name the one with the runs with --results")
@@ -135,9 +134,9 @@ def list_runs(results: Path, *, archived: bool = False, numbers: bool = True) ->
 def list_unfinished(
     results: Path, readers: dict[Path, CheckpointReader] | None = None
 ) -> list[ListedRun]:
-    """Lists unfinished runs below `results`, whether a process is at them or not.
+    """Lists unfinished runs below `results`, active or not.
 
-    `readers` of an earlier call read only what is new.
+    `readers` of an earlier call read new lines only.
     """
     readers = {} if readers is None else readers
     stores = unfinished_runs(results)
@@ -148,7 +147,7 @@ def list_unfinished(
         try:
             reader = readers.setdefault(store.temporary, CheckpointReader())
             found.append(_unfinished(store, reader))
-        except FileNotFoundError:  # it has just been finished
+        except FileNotFoundError:  # it has just finished
             continue
         except UsageError as error:
             if store.is_interrupted:
@@ -157,12 +156,11 @@ def list_unfinished(
 
 
 def find_run(given: str, results: Path, what: str = "run folder") -> Path:
-    """Return the run folder that `given` stands for: a path, or a name or a unique beginning of
-    one.
+    """Returns the run folder that `given` names: a path, a name or a unique prefix of a name.
 
-    A name is looked for below `results`: what a run is called (`mine`, `mine@locomo`), its folder's
-    name, or its id. A path that there is not is given back as it is. Raises UsageError for a name
-    that is nothing of it, or of several runs.
+    Names are looked up below `results`: a run's name (`mine`, `mine@locomo`), its folder's name, or
+    its id. A path that does not exist is returned unchanged. Raises UsageError for a name of no
+    finished run, or of several.
     """
     if Path(given).exists():
         return Path(given)
@@ -181,7 +179,7 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
             f"of its folder: {'; '.join(told)}{more}"
         )
     _refuse_unfinished(given, results)
-    if "/" in given:  # meant as a path, of which whoever reads it says more
+    if "/" in given:  # a path: its reader raises a better error
         return Path(given)
     close = near(given, sorted({name for run in runs for name in (run.name, run.folder_name)}))
     if not close.startswith("; did"):
@@ -193,7 +191,7 @@ def find_run(given: str, results: Path, what: str = "run folder") -> Path:
 
 
 def _refuse_unfinished(given: str, results: Path) -> None:
-    """Raises UsageError where a run of that name is not finished, or is archived."""
+    """Raises UsageError if a run of that name is unfinished or archived."""
     if not results.is_dir():
         return
     for run in list_unfinished(results):
@@ -220,8 +218,8 @@ def _refuse_unfinished(given: str, results: Path) -> None:
 
 
 def describe_run(folder: Path, *, numbers: bool = True, verify: bool = False) -> ListedRun:
-    """Return a finished run as it stands in a list; `broken` where its files cannot be read, or,
-    with `verify`, are not as they were written or contradict each other."""
+    """Returns the list entry of a finished run; `broken` if its files cannot be read or, with
+    `verify`, were changed or contradict each other."""
     try:
         record = read_with_checksums(folder / RUN_RECORD, RunRecord)
         scores = folder / "scores.json"
@@ -252,11 +250,11 @@ def describe_run(folder: Path, *, numbers: bool = True, verify: bool = False) ->
 
 
 _BROKEN = (UsageError, LookupError, TypeError, ValueError, AttributeError)
-"""What reading a record of another shape raises."""
+"""Exceptions raised by reading a record of another shape."""
 
 
 def _broken(folder: Path, record: Path, error: Exception) -> ListedRun:
-    """Return a run of which `record` cannot be read, or what lies beside it."""
+    """Returns the entry of a run with an `error`; `record` is the file that has it."""
     when = datetime.fromtimestamp(folder.stat().st_mtime, UTC).isoformat(timespec="seconds")
     name = RunStore.of(folder).name
     why = str(error) if isinstance(error, UsageError) else _not_ours(record, error)
@@ -268,7 +266,7 @@ def _not_ours(path: Path, error: Exception) -> str:
 
 
 def _with_numbers(run: ListedRun, report: ScoreReport) -> ListedRun:
-    """Returns a run with its main number, and its interval."""
+    """Adds the main metric and its interval to a run."""
     protocol = main_protocol(report.protocols)
     results = protocol.overall if protocol else {}
     metric = next(iter(main_metrics(results)), None)
@@ -308,8 +306,8 @@ def _unfinished(store: RunStore, reader: CheckpointReader) -> ListedRun:
 
 
 def find_damage(folder: Path) -> list[str]:
-    """Return what is wrong with a run's files, a line each; empty where all are as they were
-    written and do not contradict each other: rankings, queries, hits, answers, and scores."""
+    """Returns the faults of a run's files (rankings, queries, hits, answers, scores), a line each;
+    empty if all are unchanged and do not contradict each other."""
     told = []
 
     def held(check: Callable[[], Any]) -> Any:
@@ -334,32 +332,32 @@ def find_damage(folder: Path) -> list[str]:
 
 
 class _QueryLine(Record, forbid_unknown_fields=False):
-    """What a list needs of a query's result."""
+    """The fields of a query's result that lists need."""
 
     query: int
     error: str | None = None
 
 
 class _ResultLine(Record, forbid_unknown_fields=False):
-    """What a list needs of a line of a checkpoint."""
+    """The fields of a line of a checkpoint that lists need."""
 
     queries: list[_QueryLine]
 
 
 @dataclass
 class CheckpointReader:
-    """Reads a checkpoint incrementally: of each query whether it failed, the last result counts."""
+    """Reads a checkpoint incrementally: whether each query failed, by its last result."""
 
     offset: int = 0
     queries: dict[int, bool] = field(default_factory=dict)
 
     def read(self, path: Path) -> list[bool]:
-        """Return of each query whether it failed; half a line is left for later.
+        """Returns whether each query failed; an incomplete line is left for the next call.
 
-        Raises UsageError for a line that is JSON and no result.
+        Raises UsageError for a JSON line that is not a result.
         """
         size = path.stat().st_size if path.is_file() else 0
-        if size < self.offset:  # the run was started again
+        if size < self.offset:  # the run was restarted
             self.offset, self.queries = 0, {}
         if size > self.offset:
             with open(path, "rb") as file:

@@ -1,8 +1,8 @@
-"""A file of published rankings as a run folder: what was asked is what is scored.
+"""Makes a run folder from a file of published rankings.
 
-Its readers are run formats (runfiles/run_formats.py). A question that has no record was not asked;
-records that are doubled, broken, silent, or of no question of the dataset are counted and named. A
-record names its question by id, or by haystack with the text or the place of the question.
+Run formats (runfiles/run_formats.py) read the files. A question without a record was not asked;
+records that are duplicate, broken, empty, or of an unknown question are counted and named. A record
+identifies its question by id, or by haystack with the text or the position of the question.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from harness.scoring.resolve import resolve
 
 @dataclass(frozen=True)
 class Published:
-    """A published file, and how it is taken.
+    """A published file, and how it is read.
 
-    `ranking`: which of a record's rankings. `repeats`: which record of a question counts that has
-    several. `unasked`: questions without a record count 0 instead of being left out. `cut`: so many
-    documents of each ranking are taken; None: all.
+    `ranking`: which of a record's rankings. `repeats`: which of several records of a question
+    counts. `unasked`: questions without a record count 0 instead of being excluded. `cut`: number
+    of documents to use of each ranking; None: all.
     """
 
     path: Path
@@ -64,17 +64,17 @@ class Published:
 
     @property
     def form(self) -> RunFormat:
-        """Its reader."""
+        """The run format that reads it."""
         return run_format(self.format)
 
     @property
     def granularities(self) -> tuple[str, ...]:
-        """What the ids of its ranking may be."""
+        """The granularities that the ids of its ranking may have."""
         return tuple(self.form.rankings[self.ranking])
 
     @cached_property
     def records(self) -> Records:
-        """What it says. Raises UsageError as `read_records`."""
+        """The records of the file. Raises UsageError as `read_records`."""
         return read_records(self.path, self.format, self.form, self.ranking)
 
 
@@ -88,10 +88,9 @@ def open_published(
     unasked: bool = False,
     cut: int | None = None,
 ) -> Published:
-    """Return the file, and which of its rankings is meant: by name, or the first of the
-    granularity.
+    """Returns the file with one of its rankings: the named one, or the first of the granularity.
 
-    Raises UsageError for an unknown name or rule, and where no ranking is of the granularity.
+    Raises UsageError for an unknown name or rule, and if no ranking is of the granularity.
     """
     known = run_format(format).rankings
     if cut is not None and cut < 1:
@@ -112,10 +111,10 @@ def open_published(
 
 
 def import_published(file: Published, dataset: Dataset, options: ImportOptions) -> Path:
-    """Make a run folder of what a project published; warns of what is odd about it.
+    """Makes a run folder from a published file; warns of irregularities.
 
     Raises UsageError for a file that cannot be read, one without any question of the dataset, and,
-    where that is `strict`, for whatever is odd.
+    if `strict`, for irregularities.
     """
     records, texts = file.records, file.form.texts
     joined = join(records.answers, dataset, file.repeats, file.path)
@@ -185,22 +184,22 @@ def import_published(file: Published, dataset: Dataset, options: ImportOptions) 
 
 
 def fits(file: Published, dataset: Dataset) -> bool:
-    """Return whether any document that the file names is in the haystack of its question."""
+    """Tests whether any document that the file names is in the haystack of its question."""
     if file.form.texts:
-        return True  # texts are held against documents of any granularity
+        return True  # texts are matched to documents of any granularity
     joined = join(file.records.answers, dataset, "latest", file.path)
     answers = {row: answer.found or [] for row, answer in joined.answers.items()}
     return bool((resolve(_rankings(answers, dataset), dataset).row >= 0).any())
 
 
 def _first_of(found: list[str], texts: bool, cut: int) -> list[str]:
-    """Return the first so many texts, or different documents."""
+    """Returns the first `cut` texts, or distinct documents."""
     return found[:cut] if texts else [*dict.fromkeys(found)][:cut]
 
 
 def _rankings(answers: Mapping[int, list[str]], dataset: Dataset) -> Rankings:
     each = [*answers.values()]
-    # By order alone: what one project rounds to equal scores is still the order that it returned.
+    # Without scores: rounding may have made ties, but the order is still the returned one.
     return Rankings(
         [dataset.query_ids[row] for row in answers],
         np.repeat(np.arange(len(each), dtype=np.int32), [len(one) for one in each]),
@@ -248,7 +247,7 @@ def _nothing_joined(records: Records, dataset: Dataset) -> str:
 
 @dataclass
 class Joined:
-    """The answer of each question of the dataset that has one, by row; and what else there was."""
+    """The ranking of each answered question by row, and the names of irregular records by kind."""
 
     answers: dict[int, PublishedRanking] = field(default_factory=dict)
     unknown: list[str] = field(default_factory=list)
@@ -260,9 +259,9 @@ class Joined:
 
 
 def join(answers: Sequence[PublishedRanking], dataset: Dataset, repeats: str, path: Path) -> Joined:
-    """Find the question of each answer. Raises UsageError for doubled ones under `refuse`.
+    """Assigns each record to its question. Raises UsageError for duplicates under `refuse`.
 
-    Of a question that has several records one that cannot be read counts only if none can.
+    Of several records of a question, one that cannot be read counts only if none can.
     """
     joined, known = Joined(), _Questions(dataset, answers)
     for answer in answers:
@@ -284,7 +283,7 @@ def join(answers: Sequence[PublishedRanking], dataset: Dataset, repeats: str, pa
             "with --repeats latest or first"
         )
     for row, answer in joined.answers.items():
-        # Asked, and what came names no document: left out, it would be in no mean.
+        # It was asked and names no document: it must count in the means.
         if answer.broken:
             joined.broken.append(answer.broken)
         elif answer.found is None:
@@ -294,7 +293,7 @@ def join(answers: Sequence[PublishedRanking], dataset: Dataset, repeats: str, pa
 
 
 def counted_notes(counts: Iterable[tuple[Sequence[str], str]], shown: int = 3) -> list[str]:
-    """Return a note for each kind of oddity that there is: how many, what, and the first names."""
+    """Returns a note for each kind of irregularity: how many, what, and the first names."""
     return [
         f"{len(names)} {what} ({', '.join(names[:shown])}{', ...' if len(names) > shown else ''})"
         for names, what in counts
@@ -303,7 +302,7 @@ def counted_notes(counts: Iterable[tuple[Sequence[str], str]], shown: int = 3) -
 
 
 class _Questions:
-    """The questions of a dataset, to be found by what a record says of them."""
+    """Finds the questions of a dataset by what records contain of them."""
 
     def __init__(self, dataset: Dataset, answers: Sequence[PublishedRanking]) -> None:
         self._by_id = {id_: row for row, id_ in enumerate(dataset.query_ids)}
@@ -313,13 +312,12 @@ class _Questions:
         for row, haystack in enumerate(dataset.query_haystack.tolist()):
             self._of[bases[haystack]].append(row)
         self._texts: list[str] = dataset.query_table["text"].to_pylist()
-        # Of questions with the same words in one haystack the n-th record is the n-th question.
+        # Of equal questions in one haystack, the n-th record is the n-th question.
         self._asked = Counter(self._words(a.question) for a in answers if a.question.id is None)
         self._met = Counter[tuple[str, str]]()
 
     def find(self, question: QuestionRef) -> int | None:
-        """Return the row of a question; None where there is none, -1 where it may be one of
-        several."""
+        """Returns the row of a question; None if there is none, -1 if it may be one of several."""
         if question.id is not None:
             return self._by_id.get(question.id)
         haystack, text = self._words(question)

@@ -24,7 +24,7 @@ from harness.runfiles.write import blocks, parquet_schema, write_parquet, write_
 class Ranking:
     """One query's ranking as rows of the document table, best first.
 
-    A row of -1 is a place whose document is not known.
+    A row of -1 is a rank with an unknown document.
     """
 
     query: int
@@ -33,9 +33,9 @@ class Ranking:
 
 
 def as_rankings(dataset: Dataset, ranked: Sequence[Ranking]) -> Rankings:
-    """Return the rankings as columns, with the dataset's ids.
+    """Returns the rankings as columns, with the dataset's ids.
 
-    Where some came with scores and others without, all are kept by order alone.
+    If some have scores and others have none, all scores are dropped.
     """
     sizes = [len(one.rows) for one in ranked]
     rows = np.concatenate([np.zeros(0, np.int32), *(one.rows for one in ranked)])
@@ -52,7 +52,7 @@ def as_rankings(dataset: Dataset, ranked: Sequence[Ranking]) -> Rankings:
 
 
 def read_run_rankings(path: Path) -> Rankings:
-    """Read the rankings.parquet of a run folder.
+    """Reads the rankings.parquet of a run folder.
 
     A file with other columns, which another program wrote, is read as `read_rankings` reads any run
     file. Raises UsageError as that does.
@@ -74,15 +74,15 @@ def read_run_rankings(path: Path) -> Rankings:
 
 
 def write_rankings(rankings: Rankings, folder: Path, system: str) -> None:
-    """Write rankings.parquet and rankings.trec."""
+    """Writes rankings.parquet and rankings.trec."""
     write_parquet(rankings, folder / "rankings.parquet")
-    # Some ids cannot stand in TREC's format; the Parquet file has everything.
+    # TREC's format cannot hold some ids; the Parquet file has everything.
     with suppress(UsageError):
         write_trec(blocks(rankings), folder / "rankings.trec", trec_tag(system))
 
 
 def trec_tag(system: str) -> str:
-    """Return what a system is called at the end of the lines of a TREC run file."""
+    """Returns the run tag of a system, the last field of the lines of a TREC run file."""
     return "_".join(system.split())
 
 
@@ -112,7 +112,7 @@ def write_asked(
     abstained: Sequence[bool] | None = None,
     failed: Sequence[bool] | None = None,
 ) -> None:
-    """Write queries.parquet, as a run of the harness leaves it; what nobody says is null, or
+    """Writes queries.parquet in the form of a run of the harness; unknown values are null or
     false."""
     import pyarrow.parquet as pq
 
@@ -129,7 +129,7 @@ def write_asked(
 
 
 def percentiles(values: np.ndarray[Any, np.dtype[np.float64]]) -> Percentiles | None:
-    """Summarises durations; None for none."""
+    """Returns mean and percentiles of durations; None if there are none."""
     if len(values) == 0:
         return None
     p50, p95, p99 = np.percentile(values, [50, 95, 99])

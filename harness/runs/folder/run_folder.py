@@ -1,21 +1,21 @@
-"""The folder of a run, whoever made its rankings, and the dataset that it was made on.
+"""The folder of a run, also of an imported one, and the dataset of a run.
 
-Scoring, boards and pages need nothing else.
+Scoring, boards and pages need no other files.
 
 | file | what |
 |---|---|
 | rankings.parquet | query, document, rank, score: the dataset's ids, best first |
-| rankings.trec | the same as a TREC run file (left out when an id holds white space) |
+| rankings.trec | the same as a TREC run file (missing if an id has white space) |
 | run.json | dataset, system, settings, times, machine, versions, git state |
 | queries.parquet | query, seconds, returned, confidence, abstained, failed (own runs only) |
-| hits.parquet | texts of the system's own, and the documents they were resolved to |
-| answers.jsonl | question_id and hypothesis, where the system answers questions itself |
-| errors.jsonl | query and trace, one line a failed query; only when there are any |
+| hits.parquet | texts that the system returned, and the documents they were resolved to |
+| answers.jsonl | question_id and hypothesis, if the system answers questions itself |
+| errors.jsonl | query and trace, one line per failed query; only if there are any |
 | scores.json | protocols x slices x metrics, with n, random baseline, upper bound |
-| scores.parquet | one row a query and protocol |
-| semantic.parquet | one row a query: by similarity of texts, and by ids; only where asked for |
+| scores.parquet | one row per query and protocol |
+| semantic.parquet | one row per query: by text similarity, and by ids; only if requested |
 | excluded.json | ids that a protocol did not score, by reason |
-| feedback.json | clicks and ratings, with what they cannot tell (runs from a log that has any) |
+| feedback.json | clicks and ratings, with their limits (runs from a log that has any) |
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from harness.runfiles.arrow import read_parquet
 from harness.runs.folder.run_state import OWN_ANSWERS, RUN_AGAIN, RUN_RECORD, require_run
 
 BESIDE_RUN = ("rankings.parquet", "queries.parquet", "hits.parquet", OWN_ANSWERS)
-"""What run.json is written with: all that numbers come from."""
+"""The files with checksums in run.json, from which all scores are computed."""
 
 BESIDE_SCORES = ("scores.parquet", "semantic.parquet", "excluded.json")
 """The files with checksums in scores.json."""
@@ -68,9 +68,9 @@ class RunFolder:
 
     @cached_property
     def record(self) -> RunRecord:
-        """run.json, read once, with secrets masked that another program wrote into it.
+        """run.json, read once; secrets that another program wrote into it are masked.
 
-        Raises UsageError where the folder is not a run's.
+        Raises UsageError if the folder is not a run's.
         """
         require_run(self.path)
         path = self.path / RUN_RECORD
@@ -81,20 +81,20 @@ class RunFolder:
 
     @property
     def rankings(self) -> Path:
-        """The rankings, all that scoring needs. Raises UsageError where they are not those that the
-        run was written with."""
+        """The rankings, the only file that scoring needs. Raises UsageError if they were changed
+        since the run was written."""
         return check_file(self.path / "rankings.parquet", self.record, RUN_AGAIN)
 
     @property
     def hits(self) -> Path:
-        """Texts that the system returned, with the documents they stand for; often not there.
-        Raises UsageError as `rankings`."""
+        """Returned texts and the documents they were resolved to; may not exist. Raises UsageError
+        as `rankings`."""
         return check_file(self.path / "hits.parquet", self.record, RUN_AGAIN)
 
     @property
     def queries(self) -> pa.Table | None:
-        """queries.parquet; runs from elsewhere have none. Raises UsageError as `rankings`, and for
-        other queries than run.json counts."""
+        """queries.parquet; None for an imported run without it. Raises UsageError as `rankings`,
+        and if run.json has other counts."""
         from harness.runs.folder.consistency import check_counts
 
         path = check_file(self.path / "queries.parquet", self.record, RUN_AGAIN)
@@ -106,18 +106,18 @@ class RunFolder:
 
     @property
     def said(self) -> Path:
-        """What the system answered itself; often not there. Raises UsageError as `rankings`."""
+        """The system's own answers; may not exist. Raises UsageError as `rankings`."""
         return check_file(self.path / OWN_ANSWERS, self.record, RUN_AGAIN)
 
 
 def write_record(folder: Path, record: RunRecord) -> None:
-    """Write run.json with the checksums of the files in the folder."""
+    """Writes run.json with the checksums of the files in the folder."""
     write_with_checksums(folder / RUN_RECORD, record, BESIDE_RUN)
 
 
 def write_scores(folder: Path, report: ScoreReport) -> None:
-    """Writes scores.json with the checksums of the scores by query that are there by then, and of
-    the rankings (or answers) that were scored."""
+    """Writes scores.json with checksums of the existing scores by query, and of the rankings (or
+    answers) that were scored."""
     record = _record_of(folder)
     if record is None or record.checksums is None:
         inputs = digests(folder / name for name in BESIDE_RUN)
@@ -147,7 +147,7 @@ def read_scores(folder: Path, *, check_inputs: bool = True) -> ScoreReport:
 
 
 def read_scores_by_query(folder: Path) -> tuple[ScoreReport, pa.Table]:
-    """Reads scores.json and scores.parquet. Raises UsageError as `read_scores`, and where a mean is
+    """Reads scores.json and scores.parquet. Raises UsageError as `read_scores`, and if a mean is
     not that of its queries."""
     from harness.runs.folder.consistency import check_means
 
@@ -160,13 +160,13 @@ def read_scores_by_query(folder: Path) -> tuple[ScoreReport, pa.Table]:
 def _check_inputs(
     folder: Path, record: ChecksummedRecord | None, report: ScoreReport, again: str
 ) -> None:
-    """Checks that the scores are of the files in the folder, and these as they were written."""
+    """Checks that the scores are of the folder's files, and that these are unchanged."""
     checksums = None if record is None else record.checksums
     if record is not None and checksums is not None:
         same = report.inputs == checksums.files
         for name in checksums.files:
             check_file(folder / name, record, RUN_AGAIN)
-    else:  # another program's record, which has no checksums of the files beside it
+    else:  # another program's record, without checksums
         inputs = report.inputs.items()
         same = bool(inputs) and all(has_digest(folder / name, sha) for name, sha in inputs)
     if not same:
@@ -182,15 +182,15 @@ def _record_of(folder: Path) -> ChecksummedRecord | None:
 
 
 def scores_by_query(folder: Path, scores: ScoreReport, name: str = "scores.parquet") -> Path:
-    """Return scores.parquet, or another of BESIDE_SCORES. Raises UsageError where it is not that of
-    these scores."""
+    """Returns the path of scores.parquet, or of another of BESIDE_SCORES. Raises UsageError if it
+    does not belong to these scores."""
     again = f"`harness score {folder}` makes it again"
     return check_file(folder / name, scores, again)
 
 
 def run_name(text: str) -> str:
-    """Return what a run may be called: a line that no path and no option looks like. Raises
-    UsageError."""
+    """Returns a valid name of a run: printable, and unlike a path or an option. Raises UsageError
+    for any other."""
     plain = text.isprintable() and text == text.strip() and 0 < len(text) <= 80
     if not plain or text[0] in "-." or "/" in text or "\\" in text:
         raise UsageError(
@@ -201,7 +201,7 @@ def run_name(text: str) -> str:
 
 
 def empty_haystacks(found: EmptyHaystacks | None) -> str:
-    """Describes haystacks of which every query was answered with nothing; empty for None."""
+    """Describes haystacks in which every query returned nothing; empty for None."""
     if found is None:
         return ""
     named = ", ".join(map(repr, found.examples)) + (
@@ -215,14 +215,14 @@ def empty_haystacks(found: EmptyHaystacks | None) -> str:
 
 
 def rename(folder: Path, name: str) -> None:
-    """Call a run `name` from now on; its folder stays where it is. Raises UsageError."""
+    """Changes the name of a run; its folder stays where it is. Raises UsageError."""
     run_name(name)
     require_run(folder)
     note_in(folder, name=name)
 
 
 def note_in(folder: Path, *, name: str = "", submitted_by: str = "") -> None:
-    """Changes the name of a finished run, and who submits it; empty texts change nothing."""
+    """Sets the name and the submitter of a finished run; empty texts change nothing."""
     record = RunFolder(folder).record
     changed = msgspec.structs.replace(
         record, name=name or record.name, submitted_by=submitted_by or record.submitted_by
@@ -232,7 +232,7 @@ def note_in(folder: Path, *, name: str = "", submitted_by: str = "") -> None:
 
 
 def folder_name(dataset: Dataset, system: str, identity: object) -> str:
-    """Names the folder of a run: dataset, granularity, system, and a digest of all settings."""
+    """Returns the name of a run's folder: dataset, granularity, system, digest of all settings."""
     settings = {**to_plain(identity), "dataset": dataset.fingerprint}
     key = hashlib.sha256(msgspec.json.encode(settings, order="sorted")).hexdigest()[:8]
     name = re.sub(r"[^\w.\-]+", "-", Path(system).name)
@@ -240,7 +240,7 @@ def folder_name(dataset: Dataset, system: str, identity: object) -> str:
 
 
 def dataset_ref(dataset: Dataset) -> DatasetRef:
-    """Return the reference to a dataset in a record."""
+    """Returns the reference to a dataset in a record."""
     manifest = dataset.manifest
     return DatasetRef(
         name=manifest.name,
@@ -255,7 +255,7 @@ def dataset_ref(dataset: Dataset) -> DatasetRef:
 
 
 class DatasetView(TypedDict, total=False):
-    """How a dataset is opened, where it is not as a record says; see `open_dataset`."""
+    """Arguments of `open_dataset` that override those of a record."""
 
     granularity: str
     text: str
@@ -268,20 +268,20 @@ class DatasetView(TypedDict, total=False):
 def dataset_of_run(
     folder: Path, *, name: str | None = None, **view: Unpack[DatasetView]
 ) -> Dataset:
-    """Open the dataset that a run folder names; raises as `dataset_of_record`, and UsageError for
-    what is no run folder."""
+    """Opens the dataset that a run folder names; raises as `dataset_of_record`, and UsageError if
+    the folder is not a run's."""
     return dataset_of_record(folder, RunFolder(folder).record.dataset, name=name, **view)
 
 
 def dataset_of_record(
     folder: Path, made: DatasetRef, *, name: str | None = None, **view: Unpack[DatasetView]
 ) -> Dataset:
-    """Open the dataset that a folder was `made` of: prepared already, from `source`, or downloaded.
+    """Opens the dataset that a folder was `made` from: prepared, from `source`, or downloaded.
 
-    It is the one with the content that the folder was made on.
+    Its content is the one that the folder was made from.
 
-    Raises UsageError for a `name` that is another dataset's, raw files that are not the published
-    ones and not named, and content that is not what the folder was made on.
+    Raises UsageError for the `name` of another dataset, unpublished raw files without `source`, and
+    content other than the folder was made from.
     """
     known = made.name
     if name and find(name)[2] != known:

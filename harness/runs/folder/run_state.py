@@ -1,10 +1,10 @@
-"""The paths and the states of a run below a results folder. Nothing else decides about them.
+"""Paths and states of a run below a results folder; no other module defines them.
 
 | path | what |
 |---|---|
 | NAME/run.json | the run is finished |
-| .NAME.tmp/plan.json | the run was begun; checkpoint.jsonl beside it holds its results so far |
-| NAME.previous/TIME/ | what was finished before, and was run again |
+| .NAME.tmp/plan.json | the run has started; checkpoint.jsonl holds its results so far |
+| NAME.previous/TIME/ | an earlier finished run that was run again |
 | archive/NAME/ | an archived run, which no list shows |
 """
 
@@ -25,16 +25,16 @@ from harness.io.files import discard, folder_aside
 from harness.records.run import RunRecord
 
 RUN_RECORD = "run.json"
-"""The record of a finished run; a folder is a run's when it is there."""
+"""The record of a finished run; a folder that contains it is a run folder."""
 
 CHECKPOINT = "checkpoint.jsonl"
-"""Results of a run so far; kept in its folder where queries failed, to repeat those."""
+"""Results of a run so far; kept in the run folder if queries failed, to retry those."""
 
 RETRIED = "retried.jsonl"
-"""The failures of queries that were asked again."""
+"""The failures of queries that were retried."""
 
 OWN_ANSWERS = "answers.jsonl"
-"""What the system answered itself, as LongMemEval's hypotheses."""
+"""The system's own answers, in the format of LongMemEval's hypotheses."""
 
 OURS = frozenset(
     {
@@ -43,24 +43,24 @@ OURS = frozenset(
         *("feedback.json", CHECKPOINT, RETRIED, OWN_ANSWERS),
     }
 )
-"""What a run folder is made of; whatever else lies in it is the user's and is left to them."""
+"""The files of a run folder; all others in it belong to the user and are kept."""
 
 RUN_AGAIN = "get the folder again from where it is whole, or run it again"
-"""What to do about a damaged one."""
+"""The remedy for a damaged run folder."""
 
 _ARCHIVE = "archive"
 TEMPORARY = ".tmp"
 _NAMED = 8  # runs that an error lists
-_JUST_BEGUN = 60.0  # seconds in which a run that has nothing yet may not hold its folder either
+_JUST_BEGUN = 60.0  # seconds in which a run without results may not hold its lock yet
 _LOCK_SECONDS = 0.5  # a process that checks whether a run is active holds the lock for a moment
 
 
 class Mode(StrEnum):
-    """What to do about an earlier run of the same settings.
+    """Selects what happens to an earlier run of the same settings.
 
     NEW: a finished one is returned unchanged, if its retriever was given by name, and an
     interrupted one is an error. RESUME: an interrupted one is continued, and failed queries of a
-    finished one are asked again. OVERWRITE: both are made anew. REPLACE: the same, and the finished
+    finished one are retried. OVERWRITE: both are run again. REPLACE: the same, and the finished
     folder is kept in NAME.previous.
     """
 
@@ -71,7 +71,7 @@ class Mode(StrEnum):
 
 
 class RunState(StrEnum):
-    """What there is of a run; INTERRUPTED counts first, where a finished run is made anew."""
+    """The state of a run on disk; INTERRUPTED also if a finished run is being run again."""
 
     NEW = "new"
     INTERRUPTED = "interrupted"
@@ -81,14 +81,14 @@ class RunState(StrEnum):
 
 @dataclass(frozen=True)
 class RunStore:
-    """Everything of one run on disk: `results` is the folder with all runs, `name` its own."""
+    """Everything of one run on disk: `results` is the folder of all runs, `name` the run's own."""
 
     results: Path
     name: str
 
     @classmethod
     def of(cls, path: Path) -> RunStore:
-        """Return the store of a run folder, or of the hidden folder of an unfinished run."""
+        """Returns the store of a run folder, or of the hidden folder of an unfinished run."""
         name = path.name.removesuffix(TEMPORARY) if path.name[:1] == "." else path.name
         return cls(path.parent, name.removeprefix("."))
 
@@ -109,7 +109,7 @@ class RunStore:
 
     @property
     def start(self) -> Path:
-        """What lists show of the unfinished run."""
+        """The details of the unfinished run that lists show."""
         return self.temporary / "started.json"
 
     @property
@@ -128,7 +128,7 @@ class RunStore:
         return self.plan.is_file()
 
     def state(self) -> RunState:
-        """Return what there is of this run. Raises UsageError for a damaged run.json."""
+        """Returns the state of this run. Raises UsageError for a damaged run.json."""
         if self.is_interrupted:
             return RunState.INTERRUPTED
         if not self.is_finished:
@@ -136,16 +136,16 @@ class RunStore:
         return RunState.FINISHED_WITH_FAILURES if self.failed_queries() else RunState.FINISHED
 
     def failed_queries(self) -> int:
-        """Return the number of queries of the finished run that failed."""
+        """Returns the number of queries of the finished run that failed."""
         return self.record().queries.failed
 
     def can_retry(self) -> bool:
-        """Test whether the finished run has failed queries, and the results to keep."""
+        """Tests whether the finished run has failed queries and a checkpoint to retry."""
         return (self.folder / CHECKPOINT).is_file() and self.failed_queries() > 0
 
     def is_reusable(self, mode: Mode, *, named: bool) -> bool:
-        """Test whether the finished run is to be returned; `named`: the retriever has a name, and
-        so a stable identity."""
+        """Tests whether to return the finished run; `named`: the retriever has a name, and so a
+        stable identity."""
         if mode is Mode.NEW:
             return named and self.is_finished
         return (
@@ -155,8 +155,8 @@ class RunStore:
         )
 
     def is_running(self) -> bool:
-        """Test whether a process is at the unfinished run."""
-        if not self._lock_file.is_file():  # to take it would make it, and its folder
+        """Tests whether a process works on the unfinished run."""
+        if not self._lock_file.is_file():  # locking would create it, and its folder
             return False
         from filelock import FileLock, Timeout
 
@@ -168,7 +168,7 @@ class RunStore:
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """Lock the run against a second process with the same settings. Raises UsageError."""
+        """Locks the run against a second process with the same settings. Raises UsageError."""
         from filelock import FileLock, Timeout
 
         self.temporary.mkdir(parents=True, exist_ok=True)
@@ -186,8 +186,8 @@ class RunStore:
             lock.release()
 
     def remove_if_empty(self) -> None:
-        """Remove what is left of a run that was killed before anything was answered, or when all
-        was written; nobody is at it."""
+        """Removes the hidden folder of a run that was killed before its first result or after its
+        last file, if no process works on it."""
         from filelock import FileLock, Timeout
 
         begun = self.checkpoint.is_file() and self.checkpoint.stat().st_size
@@ -199,34 +199,34 @@ class RunStore:
 
     @contextmanager
     def replaced(self, *, keep_previous: bool) -> Iterator[Path]:
-        """Yield a folder that becomes the finished run, whole or not at all.
+        """Yields a folder that becomes the finished run, completely or not at all.
 
-        A run that is finished already moves to NAME.previous, or else is replaced but for the
-        user's own files.
+        A run that is already finished moves to NAME.previous, or is replaced except for the user's
+        files.
         """
         previous = self._previous() if self.is_finished and keep_previous else None
         with folder_aside(self.folder, ours=None if previous else OURS, keep=previous) as aside:
             yield aside
 
     def discard_temporary(self) -> None:
-        """Remove the hidden folder of the unfinished run."""
+        """Removes the hidden folder of the unfinished run."""
         discard(self.temporary)
 
     def archive(self, results: Path) -> Path:
-        """Move the run where no list, board or page looks; returns the place. Raises UsageError."""
+        """Moves the run to the archive, which lists and boards skip. Raises UsageError."""
         return self._move(archive_of(results) / self.name)
 
     def restore(self, results: Path) -> Path:
-        """Move an archived run back below `results`. Raises UsageError where it was made anew."""
+        """Moves an archived run back below `results`. Raises UsageError if it exists there."""
         return self._move(results / self.name)
 
     def remove(self) -> None:
-        """Remove the finished run and everything in it. Raises UsageError for what is no run."""
+        """Removes the finished run and all its files. Raises UsageError if it is not a run."""
         require_run(self.folder)
         discard(self.folder)
 
     def user_files(self) -> list[str]:
-        """Return names of what lies in the folder and is no part of the run."""
+        """Returns the names of files in the folder that are not part of the run."""
         return sorted(path.name for path in self.folder.iterdir() if path.name not in OURS)
 
     @property
@@ -234,11 +234,11 @@ class RunStore:
         return self.temporary / "lock"
 
     def record(self) -> RunRecord:
-        """Return the record of the finished run. Raises UsageError for a damaged one."""
+        """Returns the record of the finished run. Raises UsageError for a damaged one."""
         return read_with_checksums(self.folder / RUN_RECORD, RunRecord, RUN_AGAIN)
 
     def _previous(self) -> Path:
-        """Return where the finished run is kept when it is made anew; not there yet."""
+        """Returns a path, not in use yet, that keeps the finished run in NAME.previous."""
         moment = self.record().finished.partition("+")[0].replace(":", "")
         kept = self.results / f"{self.name}.previous"
         places = (kept / one for one in chain([moment], (f"{moment}-{n}" for n in count(2))))
@@ -256,19 +256,19 @@ class RunStore:
 
 
 def archive_of(results: Path) -> Path:
-    """Return the folder below the results that holds archived runs; no list looks into it."""
+    """Returns the folder of archived runs below `results`; no list shows it."""
     return results / _ARCHIVE
 
 
 def is_run(folder: Path) -> bool:
-    """Test whether a folder is that of a finished run."""
+    """Tests whether a folder holds a finished run."""
     return (folder / RUN_RECORD).is_file()
 
 
 def finished_runs(results: Path) -> list[Path]:
-    """Return the folders of finished runs below `results`, sorted by name.
+    """Returns the folders of finished runs below `results`, sorted by name.
 
-    One that may not be read is among them. Raises UsageError where `results` may not.
+    Includes runs without read permission. Raises UsageError if `results` has none.
     """
     try:
         names = sorted(os.listdir(results)) if results.is_dir() else []
@@ -285,14 +285,14 @@ def _may_be_run(folder: Path) -> bool:
 
 
 def remove_empty(results: Path) -> None:
-    """Remove what `RunStore.remove_if_empty` removes, of all runs below `results`."""
+    """Calls `RunStore.remove_if_empty` for every unfinished run below `results`."""
     for path in results.glob(f".*{TEMPORARY}"):
         with suppress(OSError):
             RunStore.of(path).remove_if_empty()
 
 
 def require_run(folder: Path) -> None:
-    """Raise UsageError for what is no run folder, with the runs that are in it, if any."""
+    """Raises UsageError if a folder is not a run's; the message names the runs in it, if any."""
     if is_run(folder):
         return
     if not folder.is_dir():

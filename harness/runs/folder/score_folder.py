@@ -1,4 +1,4 @@
-"""Scores a run folder: from its rankings, into the same folder."""
+"""Scores a run folder from its rankings and writes the scores into it."""
 
 from __future__ import annotations
 
@@ -39,14 +39,13 @@ def score_run(
     *,
     semantic: float | None = None,
 ) -> Scores:
-    """Score a run folder from its rankings, and write the scores into it.
+    """Scores a run folder from its rankings and writes the scores into it.
 
-    `semantic` is the cosine from which on texts are similar: given, accuracy by similarity of texts
-    is measured too (see harness/extensions/answers/semantic). Raises UsageError for what is no run
-    folder, protocols that do not fit, a folder that cannot be written, and `semantic` without its
-    model.
+    `semantic` is the minimum cosine of similar texts; if given, accuracy by text similarity is
+    measured too (see harness/extensions/answers/semantic). Raises UsageError if the folder is not a
+    run's, protocols do not fit, the folder cannot be written, or `semantic` lacks its model.
 
-    What the folder was scored by before is scored again: nothing is taken away.
+    Protocols, metrics and cut-offs of earlier scores are scored again, so none is lost.
     """
     folder = Path(folder)
     run = RunFolder(folder)
@@ -82,7 +81,7 @@ def score_run(
 
 
 def rescore(folder: Path, dataset: Dataset) -> ScoreReport:
-    """Scores a run folder as it was scored before, and writes nothing.
+    """Scores a run folder with the choices of its scores.json; writes nothing.
 
     Raises UsageError as `score_run`.
     """
@@ -105,10 +104,10 @@ def rescore(folder: Path, dataset: Dataset) -> ScoreReport:
 
 
 def _earlier(folder: Path) -> ScoreReport | None:
-    """Returns the scores in the folder; None where there are none that can be read."""
+    """Returns the scores in the folder; None if there are none that can be read."""
     try:
         return read_scores(folder, check_inputs=False)
-    except UsageError:  # scoring makes them anew in any case
+    except UsageError:  # scoring replaces them
         return None
 
 
@@ -127,8 +126,8 @@ def _parquet(table: pa.Table) -> bytes:
 
 
 def query_outcomes(run: RunFolder, dataset: Dataset) -> QueryStatus:
-    """Return what became of each query of a run, and what is known of texts that its system
-    returned."""
+    """Returns the status of each query of a run, with the costs and the matching of returned
+    texts."""
     known = asked_in(run, dataset)
     if not run.hits.is_file():
         return known
@@ -153,8 +152,7 @@ def query_outcomes(run: RunFolder, dataset: Dataset) -> QueryStatus:
 
 
 def _texts(hits: list[TextHit], dataset: Dataset) -> list[list[str]]:
-    """Return what each query was answered with; a hit without a text is the text of its
-    documents."""
+    """Returns the texts that each query returned; a hit without a text has its documents' text."""
     from harness.scoring.matching.matcher import by_query
 
     texts: list[list[str]] = [[] for _ in range(dataset.n_queries)]
@@ -170,15 +168,16 @@ def _texts(hits: list[TextHit], dataset: Dataset) -> list[list[str]]:
 
 
 def _said(matching: MatchingRecord) -> str:
-    """Return how texts were resolved, for signatures; sources and containment always come first."""
+    """Returns how texts were resolved, for signatures; sources and containment always apply
+    first."""
     said = f"token-f1>={matching.f1:g}"
     return said if matching.semantic is None else f"{said},semantic>={matching.semantic:g}"
 
 
 def asked_in(run: RunFolder, dataset: Dataset) -> QueryStatus:
-    """Return what queries.parquet says; a run from elsewhere was asked everything.
+    """Reads the status of each query from queries.parquet; without it, all count as asked.
 
-    Raises UsageError where queries are missing that the run was to ask.
+    Raises UsageError if queries of the run are missing in it.
     """
     table = run.queries
     n = dataset.n_queries
