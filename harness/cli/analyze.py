@@ -38,7 +38,7 @@ class AnalyzeOutput(Output, tag="harness.analyze/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("run", nargs="?", metavar="RUN", help="a run: its folder or name")
     add_results(parser)
     parser.add_argument("--k", type=int, default=10, help="where evidence counts as missed (10)")
@@ -56,7 +56,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Analyze and print."""
+    """Analyzes a run and prints the result."""
     if options.rules:
         if options.run is not None:
             raise UsageError("--rules prints the rules alone; leave the run out")

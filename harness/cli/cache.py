@@ -55,7 +55,7 @@ class CacheOutput(Output, tag="harness.cache/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     add_output(parser)
 
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -76,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print what is kept."""
+    """Prints what is cached."""
     from harness.retrievers import index_cache
 
     vectors = provided_or_none("vector_cache")
@@ -91,14 +91,14 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _replies() -> dict[str, int]:
-    """How many replies of each model are kept."""
+    """Returns the number of cached replies of each model."""
     with _open_replies() as replies:
         return {} if replies is None else replies.count()
 
 
 @contextmanager
 def _open_replies() -> Iterator[Any]:
-    """The replies that are kept; None where none ever were."""
+    """Yields the cached replies; None if there never were any."""
     from harness.datasets.registry import home
 
     replies_of = provided_or_none("replies")
@@ -124,8 +124,8 @@ def _clear_replies(options: argparse.Namespace) -> int:
 
 
 def call_verify(options: argparse.Namespace) -> int:
-    """Status 1 where something is damaged. The next run that wants an index builds it anew, what
-    damaged vectors are in is told, and a damaged reply is asked again."""
+    """Verifies the cache; returns 1 if something is damaged. A damaged index is built again when a
+    run needs it, damaged vectors are named, and a damaged reply is requested again."""
     from harness.retrievers import index_cache
 
     cache = provided_or_none("vector_cache")
@@ -142,7 +142,7 @@ def call_verify(options: argparse.Namespace) -> int:
 
 
 def call_clear(options: argparse.Namespace) -> int:
-    """Forget, and print what was kept."""
+    """Clears entries, and prints what was cached."""
     from harness.retrievers import index_cache
 
     if "" in (options.model, options.index):

@@ -31,7 +31,7 @@ class CheckOutput(Output, tag="harness.check/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("retriever", metavar="RETRIEVER", help="as for `harness run --retriever`")
     parser.add_argument(
         "--param", action="append", default=[], metavar="KEY=VALUE", help="for its constructor"
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Check and print, a line a check."""
+    """Checks a retriever and prints a line for each check."""
     from harness.testing.conformance import CHECKS, FAILED, NOTED, PASSED, check
 
     spec = retriever_spec(options, options.retriever, parameters(options.param))

@@ -44,7 +44,7 @@ class CompareUnpairedOutput(Output, tag="harness.compare-unpaired/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("runs", nargs="+", metavar="RUN", help="runs, two or more: OLD NEW")
     parser.add_argument("--protocol", action="append", metavar="NAME", help="(those in common)")
     parser.add_argument("--metrics", metavar="M,M,...", help="metrics to test and show")
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Compare and print."""
+    """Compares runs and prints the result."""
     from harness.analysis.compare.compare import compare
     from harness.analysis.compare.render import render, shown_of, shown_of_answers
     from harness.runs.folder.answers_folder import is_answers
@@ -74,7 +74,7 @@ def main(options: argparse.Namespace) -> int:
 
     folders = [run_folder(options, run) for run in options.runs]
     of_answers = [*map(is_answers, folders)]
-    if not any(of_answers):  # those of answers are their judges, which only their scores know
+    if not any(of_answers):  # the protocols of answers are their judges
         options.protocol = [protocol(name).name for name in options.protocol or ()]
     for folder, answers in zip(folders, of_answers, strict=True):
         if not answers:
@@ -128,7 +128,7 @@ def _check(options: argparse.Namespace, folders: list[Path]) -> None:
 
 
 def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[str, ...]) -> int:
-    """Groups of different queries against each other."""
+    """Compares two groups of different queries."""
     from harness.analysis.compare.compare import WHY, compare_split, render_split
     from harness.analysis.compare.render import SHOWN
 
@@ -159,7 +159,7 @@ def _unpaired(options: argparse.Namespace, folders: list[Path], metrics: tuple[s
 
 @dataclass(frozen=True)
 class _Queries:
-    """The queries that tell two runs apart most, and the numbers of all."""
+    """The largest wins and losses between two runs, and the counts of all queries."""
 
     metric: str
     protocol: str
@@ -170,7 +170,7 @@ class _Queries:
 
 
 def _queries(options: argparse.Namespace, folders: list[Path]) -> _Queries:
-    """The queries that tell two runs apart most, with evidence and both rankings."""
+    """Returns the queries with the largest differences, with evidence and both rankings."""
     from harness.analysis.compare.side_by_side import side_by_side, win_tie_loss
     from harness.runs.folder.run_folder import dataset_of_run, read_scores
     from harness.scoring.scores import main_protocol

@@ -26,13 +26,13 @@ class CompletionOutput(Output, tag="harness.completion/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("shell", choices=_SHELLS)
     add_output(parser)
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the script."""
+    """Prints the script."""
     from harness.retrievers.registry import need
 
     need("harness completion", "argcomplete")
@@ -44,7 +44,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def complete(parser: argparse.ArgumentParser) -> None:
-    """Answer the shell, which has asked by an environment variable; does not return."""
+    """Answers the shell's request in environment variables; does not return."""
     import argcomplete
 
     for action in _actions(parser):
@@ -55,7 +55,7 @@ def complete(parser: argparse.ArgumentParser) -> None:
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
-    """Every argument of every command."""
+    """Yields every argument of every command."""
     for action in parser._actions:
         yield action
         if isinstance(action, argparse._SubParsersAction):
@@ -64,7 +64,7 @@ def _actions(parser: argparse.ArgumentParser) -> Iterator[argparse.Action]:
 
 
 def _runs(parsed_args: argparse.Namespace, **_: Any) -> list[str]:
-    """Names of runs, and folders."""
+    """Returns the names and the folders of runs."""
     from harness.runs.folder.listing import list_runs
 
     results = Path(getattr(parsed_args, "results", None) or "results")

@@ -16,7 +16,7 @@ from harness.records.settings import Setting, settings_of
 
 
 def keys_of(*groups: type) -> dict[str, Setting]:
-    """Return the settings of these dataclasses that a TOML file may hold, by name."""
+    """Returns the settings of these dataclasses that a TOML file may hold, by name."""
     return {name: one for name, one in settings_of(*groups).items() if one.in_file}
 
 
@@ -26,12 +26,12 @@ def apply_table(
     values: Mapping[str, object],
     keys: Mapping[str, Setting],
 ) -> None:
-    """Fill options that are open yet from one table of a TOML file.
+    """Sets options that are not set yet from a table of a TOML file.
 
     Keys are the long options (`batch-size` or `batch_size`); `params` is a table. Relative paths
-    are taken from the file's folder; `$NAME` in them is a variable of the environment, and what it
-    holds is taken from where the command is given. Raises UsageError for unknown keys, an option
-    that stands in both spellings, and values of the wrong kind.
+    are relative to the file's folder; `$NAME` in them is an environment variable, and a path that
+    starts with one is relative to the working folder. Raises UsageError for unknown keys, an option
+    in both spellings, and values of the wrong kind.
     """
     spelled: dict[str, str] = {}
     for key, value in values.items():
@@ -58,7 +58,7 @@ def apply_table(
 
 
 def _value(file: Path, one: Setting, value: Any) -> Any:
-    """Return what the command line would have made of the value of a key."""
+    """Returns the value of a key as the command line would parse it."""
 
     def check(fits: bool, wanted: str) -> None:
         if not fits:
@@ -96,7 +96,8 @@ def _value(file: Path, one: Setting, value: Any) -> Any:
 
 
 def _nested(file: Path, value: Any) -> Any:
-    """Parameters with the paths of `file.py:name` taken from the file's folder, at any depth."""
+    """Returns parameters with paths of `file.py:name` relative to the file's folder, at any
+    depth."""
     if isinstance(value, dict):
         return {key: _nested(file, one) for key, one in value.items()}
     if isinstance(value, list):
@@ -105,10 +106,9 @@ def _nested(file: Path, value: Any) -> Any:
 
 
 def _path(file: Path, value: str) -> str:
-    """A path as the file means it: from its own folder, variables of the environment filled in.
+    """Resolves a path relative to the file's folder, with environment variables filled in.
 
-    What a variable at its beginning holds was written where the command is given, and is meant
-    from there.
+    A path that starts with a variable is relative to the working folder instead.
     """
     filled = os.path.expandvars(value)
     if "$" in filled:
@@ -132,7 +132,7 @@ _TYPES_OF_TOML = {
 
 
 def reference(keys: Mapping[str, Setting]) -> str:
-    """Return the Markdown table of the keys of a TOML file."""
+    """Returns the Markdown table of the keys of a TOML file."""
     rows = ["| key | value | what |", "|---|---|---|"]
     for one in keys.values():
         kind = " or ".join(f"`{choice}`" for choice in one.choices)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     add_output(parser)
 
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -82,7 +82,7 @@ class DatasetsExportOutput(Output, tag="harness.datasets-export/1"):
 
 
 def main(options: argparse.Namespace) -> int:
-    """Every dataset that can be listed."""
+    """Lists every dataset with its prepared configurations."""
     from harness.datasets.registry import listing, own_names, prepared_folders
 
     listed = dict(listing())
@@ -126,14 +126,14 @@ _FORUMS = "beir/cqadupstack/"
 
 
 def _here(folders: list[str]) -> str:
-    """Whether the published dataset is prepared, or other files (their folders have an @)."""
+    """Returns whether the published files are prepared, or others (their folders have an @)."""
     if any("@" not in folder for folder in folders):
         return "yes"
     return "other files" if folders else "-"
 
 
 def call_prepare(options: argparse.Namespace) -> int:
-    """Prepare one view of a dataset."""
+    """Prepares one view of a dataset."""
     from harness.datasets.registry import open_dataset
 
     name = options.name
@@ -146,7 +146,7 @@ def call_prepare(options: argparse.Namespace) -> int:
 
 
 def call_info(options: argparse.Namespace) -> int:
-    """Describe a dataset: the prepared view, or what is known before it is prepared."""
+    """Describes a dataset: the prepared configuration, or what is known before preparation."""
     if not options.source:
         refuse(options, "without --source: to describe a dataset prepares nothing", "rebuild")
     from harness.datasets.registry import find, open_dataset
@@ -178,9 +178,9 @@ def call_info(options: argparse.Namespace) -> int:
 
 
 def _prepared(options: argparse.Namespace, arguments: DatasetArguments) -> Dataset | None:
-    """The prepared view that was asked for, or any of the dataset's where it does not say.
+    """Returns the prepared dataset that the options select; any configuration if they select none.
 
-    What comes with its adapter needs no download, so it is prepared on the spot.
+    A dataset that comes with its adapter needs no download, so it is prepared if it is not yet.
     """
     from harness.datasets.registry import find, open_dataset, open_folder, prepared_folders
 
@@ -199,7 +199,7 @@ def _prepared(options: argparse.Namespace, arguments: DatasetArguments) -> Datas
 
 
 def call_verify(options: argparse.Namespace) -> int:
-    """Status 1 when something does not match."""
+    """Verifies a prepared dataset; returns 1 if something does not match."""
     refuse(options, "here: what is prepared is verified as it is", "rebuild", "source")
     from harness.datasets.verify import verify
     from harness.io.records import to_plain
@@ -218,7 +218,7 @@ def call_verify(options: argparse.Namespace) -> int:
 
 
 def call_export(options: argparse.Namespace) -> int:
-    """Write the dataset in another format."""
+    """Writes the dataset in another format."""
     from harness.datasets.export import export
     from harness.datasets.registry import open_dataset
 
@@ -244,7 +244,7 @@ def _print_values(values: Mapping[str, object], options: argparse.Namespace) -> 
 
 
 def _described(key: str, value: Any) -> Iterator[str]:
-    """The lines of one value of a manifest."""
+    """Yields the lines of one value of a manifest."""
     if key == "repairs" and isinstance(value, list):
         yield "repaired or left out:" + ("" if value else " nothing")
         for repair in value:

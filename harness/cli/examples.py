@@ -29,14 +29,14 @@ class ExamplesOutput(Output, tag="harness.examples/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.epilog = 'A copy to change: cp "$(harness examples command.py)" .'
     parser.add_argument("name", nargs="?", metavar="NAME", help="print the path of this one")
     add_output(parser)
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the list, or one path alone."""
+    """Prints the list, or the path of one example."""
     examples = files("examples")
     if options.name is not None:
         if options.name not in examples:
@@ -59,28 +59,28 @@ def main(options: argparse.Namespace) -> int:
 
 
 def folder(kind: str) -> Path:
-    """Where the `configs` or the `examples` are: in `cli/data`, or at the top of a checkout."""
+    """Returns the folder of `configs` or `examples`: in `cli/data`, or at the top of a checkout."""
     installed = Path(__file__).parent / "data" / kind
     return installed if installed.is_dir() else Path(__file__).parents[2] / kind
 
 
 def files(kind: str) -> dict[str, Path]:
-    """Every file by its name below the folder, without what Python leaves there."""
+    """Returns every file by its path in the folder, without compiled Python files."""
     top = folder(kind)
     found = (path for path in sorted(top.rglob("*")) if path.is_file() and path.suffix != ".pyc")
     return {path.relative_to(top).as_posix(): path for path in found}
 
 
 def about(path: Path) -> str:
-    """What a file says of itself in its first line."""
+    """Returns a file's description, which is its first line."""
     return path.read_text(encoding="utf-8").partition("\n")[0].strip('#"/ ')
 
 
 def config_file(name: str, quiet: bool = False) -> Path:
-    """The file of that name, with or without `.toml`, else the config of that name that is shipped.
+    """Returns the file of that name, with or without `.toml`, else the bundled config of that name.
 
-    A line on stderr says which it is, where that is not the very name. Raises UsageError, with the
-    near names of files and of shipped configs, where there is neither.
+    Prints the path on stderr if it is not the given one. Raises UsageError, with similar names of
+    files and of bundled configs, if there is neither.
     """
     given = Path(name)
     shipped = {path.stem: path for path in files("configs").values()}
@@ -90,7 +90,7 @@ def config_file(name: str, quiet: bool = False) -> Path:
     found = own if own.is_file() else shipped.get(name.removesuffix(".toml"))
     if found is None:
         if given.exists():
-            return given  # a pipe can be read; a folder is refused by who reads it
+            return given  # a pipe can be read; reading refuses a folder
         raise UsageError(f"--config {name}: no such file{_near(given, list(shipped))}")
     if not quiet:
         print(f"config: {found}", file=sys.stderr)
@@ -109,7 +109,7 @@ def _near(given: Path, shipped: list[str]) -> str:
 
 
 def table(named: dict[str, Path], title: str) -> str:
-    """Names, and what each file is."""
+    """Formats file names with descriptions."""
     from harness.io.terminal import grid
 
     rows = [[name, about(path)] for name, path in named.items()]

@@ -37,13 +37,13 @@ class ExplainOutput(Output, tag="harness.explain/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("signature", metavar="SIGNATURE", help="the whole string, in quotes")
     add_output(parser)
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print part by part, then the metric's formula and the protocol's rules."""
+    """Prints the parts of a signature, then the metric's formula and the protocol's rules."""
     from harness.scoring.protocols import PROTOCOLS
     from harness.scoring.signature_meaning import explain, formula_of, parse_signature, rules_of
 

@@ -24,7 +24,7 @@ class ExportOutput(Output, tag="harness.export/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument(
         "run", metavar="RUN", help="its folder or its name; for hypotheses a folder of answers"
     )
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Write the file, and say where it is."""
+    """Writes the file and prints its path."""
     from harness.runs.folder.answers_folder import export_hypotheses
     from harness.runs.folder.export import export_run
 

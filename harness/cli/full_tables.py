@@ -33,7 +33,7 @@ from harness.schema import Ability
 from harness.scoring.scores import main_protocol
 
 Line = tuple[str, str]
-"""A title, and what is said."""
+"""A title and its text."""
 
 _COLUMNS = {
     "memory": ("recall@5", "recall@10", "hit@10", "recall_all@10", "ndcg@10", "mrr@10"),
@@ -97,7 +97,7 @@ def _ability_table(protocol: ProtocolResult, columns: list[str]) -> str:
         rows.append(["  95% interval", "", *(interval_range(results[m].interval) for m in shown)])
     macros = [results[m].macro_haystack for m in shown]
     if some_macro := next(filter(None, macros), None):
-        # Other than `all` where large haystacks and small ones differ.
+        # Differs from `all` if large haystacks and small ones differ.
         once = ["-" if one is None else digits(one.value) for one in macros]
         rows.append(["  mean of haystacks", some_macro.groups, *once])
     macros = [results[m].macro_category for m in shown]
@@ -114,15 +114,15 @@ def _ability_table(protocol: ProtocolResult, columns: list[str]) -> str:
         text += f"\n{said}"
     tied = next((m for m in shown if results[m].ties), None)
     if tied is not None:
-        # Less is invisible at the precision of the table.
+        # Smaller effects are below the precision of the table.
         text += ties_line(tied, results[tied], 0.0005)
     return text + excluded_line(protocol)
 
 
 def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]:
-    """At most eight metrics to show: those asked for (`@5`: at this cut-off), then the protocol's
-    headline ones; where the rankings are too short for those, its metrics at the deepest cut-off.
-    """
+    """Returns at most eight metrics: requested ones (`@5`: at this cut-off), then the headline ones
+    of the protocol; if the rankings are too short for those, its metrics at k = 10 or the deepest
+    k."""
     names = list(known)
     headline = _COLUMNS.get(protocol, ())
     kinds = dict.fromkeys(name.partition("@")[0] for name in headline or names)
@@ -135,7 +135,7 @@ def _columns(protocol: str, known: Iterable[str], asked: list[str]) -> list[str]
 
 
 def _how(interval: Interval | None) -> str:
-    """How the intervals were computed."""
+    """Describes how the intervals were computed."""
     if interval is None:
         return ""
     from harness.stats.intervals import METHOD_NAMES
@@ -152,7 +152,7 @@ def _value(result: MetricResult | None) -> str:
 
 
 def _below(report: ScoreReport, record: RunRecord) -> list[Line]:
-    """Titles and texts of all that there is something to say of."""
+    """Returns titles and texts of the results that a run has."""
     of_scores = (hits, _updates, _changes, _abstention, _tokens)
     of_run = (_times, usage, _embeddings)
     found = [*(line(report) for line in of_scores), *(line(record) for line in of_run)]
@@ -199,7 +199,7 @@ def _with_random(found: KnowledgeUpdateResult | ChangesResult, names: Iterable[s
 
 
 def _cut_off(names: Iterable[str]) -> int | None:
-    """10 of the cut-offs in the names of metrics, or what is next to it."""
+    """Returns the largest cut-off up to 10 in the names of metrics, else the smallest."""
     ks = [int(k) for _, at, k in (name.partition("@") for name in names) if at]
     return max((k for k in ks if k <= 10), default=min(ks, default=None))
 
@@ -223,7 +223,7 @@ def _abstention(report: ScoreReport) -> Line | None:
 
 
 def _prf(found: PrecisionRecallF1) -> str:
-    """Precision, recall and F1 of abstaining."""
+    """Formats precision, recall and F1 of abstaining."""
     return f"P {digits(found.precision)} R {digits(found.recall)} F1 {digits(found.f1)}"
 
 
@@ -259,7 +259,7 @@ def _times(record: RunRecord) -> Line | None:
 
 
 def _embeddings(record: RunRecord) -> Line | None:
-    """How many texts came from the cache of vectors, and its size."""
+    """Describes how many texts were in the vector cache, and its size."""
     reported = embedder_reports(record.reported)
     asked = sum(one.texts_asked for one in reported)
     if not asked:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class GateCheck(OutputPart):
-    """A rule of a gate; `message` is what was found, `signature` that of the number."""
+    """A rule of a gate; `message` is the finding, `signature` that of the number."""
 
     rule: str
     passed: bool
@@ -42,7 +42,7 @@ class GateOutput(Output, tag="harness.gate/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("run", metavar="RUN", help="a scored run: its folder or name")
     parser.add_argument("--config", metavar="FILE.toml", required=True, help="the thresholds")
     parser.add_argument("--baseline", metavar="RUN", help="the run that it must not fall below")
@@ -55,7 +55,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Check, print, write. Status 1 when a check failed, 2 when an open one has not passed."""
+    """Checks, prints and writes. Returns 1 if a check failed, 2 if an open one has not passed."""
     from harness.analysis.gate import GateRules, gate, status, write_junit
 
     rules = GateRules.read(Path(options.config))
@@ -81,7 +81,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _show(run: str, checks: Sequence[GateResult], *, quiet: bool) -> None:
-    """The table, what failed first."""
+    """Prints the table, failed checks first."""
     from harness.io.terminal import grid
 
     opened = [check for check in checks if check.outcome == "open"]

@@ -30,7 +30,7 @@ class LeaderboardOutput(Output, tag="harness.leaderboard/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("verb", nargs="?", choices=("add",), help="take in a run from elsewhere")
     parser.add_argument(
         "path", nargs="*", metavar="FOLDER", help="its folder: rankings and run.json"
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Build, write, print."""
+    """Builds, writes and prints the leaderboard."""
     from harness.analysis.board.summary import table
     from harness.io.records import read_json_record
     from harness.io.terminal import counted
@@ -89,14 +89,14 @@ def main(options: argparse.Namespace) -> int:
 
 
 def say_broken(broken: Mapping[str, str]) -> int:
-    """Say which runs are on no board, as they cannot be read; gives the status, 1 where any is."""
+    """Prints the errors of runs that cannot be read; returns the status, 1 if there are any."""
     for why in broken.values():
         print(f"harness: left out: {why}", file=sys.stderr)
     return 1 if broken else 0
 
 
 def say_unscored(options: argparse.Namespace, results: Path) -> list[str]:
-    """The runs that are on no board, having no scores; they are said."""
+    """Returns the runs without scores, which are on no board, and prints a note on them."""
     from harness.analysis.board.leaderboard import unscored
     from harness.io.terminal import counted
 
@@ -111,7 +111,7 @@ def say_unscored(options: argparse.Namespace, results: Path) -> list[str]:
 
 
 def claims_of(path: str | None) -> Claims | None:
-    """What stands beside each board of a registry of claims. Raises UsageError."""
+    """Returns a function from a board to its claims of a registry. Raises UsageError."""
     if path is None:
         return None
     from harness.analysis.claims import claims_for, read_claims

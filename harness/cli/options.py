@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 
 Server = TypeVar("Server")
 Verbs = Any
-"""What argparse's add_subparsers returns; its class is private."""
+"""The return type of argparse's add_subparsers, which is private."""
 
 
 def number(text: str) -> float:
-    """A finite number, as an option's value: argparse tells of any other."""
+    """Parses a finite number; argparse reports any other value."""
     value = float(text)
     if not math.isfinite(value):
         raise ValueError(text)
@@ -42,7 +42,7 @@ def add_options(
     only: Container[str] = (),
     defaults: bool = False,
 ) -> None:
-    """Add an option for each setting of these dataclasses, or for `only` some of them.
+    """Adds an option for each setting of these dataclasses, or for `only` some of them.
 
     An option that is not given is None, or with `defaults` the default of its setting.
     """
@@ -64,7 +64,7 @@ def add_options(
 
 
 def values_of(options: argparse.Namespace, group: type) -> dict[str, Any]:
-    """Return the values of a dataclass's settings that `add_options` added with their defaults."""
+    """Returns the values of a dataclass's settings that `add_options` added with their defaults."""
     values = {name: getattr(options, name) for name in settings_of(group)}
     for name, one in settings_of(group).items():
         if one.kind == "names":
@@ -74,7 +74,7 @@ def values_of(options: argparse.Namespace, group: type) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class DatasetOptions:
-    """Which documents of a dataset: granularity, text, split, and where its raw files are."""
+    """Options of a dataset: granularity, text, split, and the path of its raw files."""
 
     plugin: list[str] | None = setting(
         None,
@@ -100,7 +100,7 @@ class DatasetOptions:
 
 @dataclass(frozen=True)
 class MatchingOptions:
-    """How texts of a system's own are resolved to documents: see `Matching`."""
+    """Options for resolving returned texts to documents: see `Matching`."""
 
     match_f1: float | None = setting(
         None, "token F1 from which a text is a document (0.3)", metavar="F1"
@@ -114,7 +114,7 @@ class MatchingOptions:
 
 @dataclass(frozen=True)
 class ScoringOptions:
-    """How rankings are scored, and what of it is shown: see `Choices`."""
+    """Options for scoring rankings and showing scores: see `Choices`."""
 
     protocol: list[str] | None = setting(None, "show this one only; repeatable", metavar="NAME")
     ks: str | None = setting(
@@ -136,12 +136,12 @@ class ScoringOptions:
 
 
 def add_view(parser: argparse.ArgumentParser) -> None:
-    """Add the options of a dataset."""
+    """Adds the options of a dataset."""
     add_options(parser, DatasetOptions)
 
 
 def matching(options: argparse.Namespace) -> Any:
-    """`Matching` from `MatchingOptions`; None where none is given."""
+    """Returns `Matching` from `MatchingOptions`; None if none is given."""
     if options.match_f1 is None and options.match_semantic is None:
         return None
     if options.match_semantic is not None:
@@ -154,7 +154,7 @@ def matching(options: argparse.Namespace) -> Any:
 
 
 def require_provider(option: str, name: str) -> None:
-    """Raise UsageError if no installed package provides what an option needs; imports nothing."""
+    """Raises UsageError if no installed package provides what an option needs; imports nothing."""
     from harness.io.plugins import PROVIDERS, find
 
     if find(PROVIDERS, name) is None:
@@ -176,11 +176,11 @@ class _PyProject(Record, forbid_unknown_fields=False):
 
 
 def project_plugins() -> list[str]:
-    """Return the files that register retrievers and datasets for every command in a project.
+    """Returns the files that register retrievers and datasets for every command in a project.
 
-    They are `plugins = ["mine.py"]` in the nearest harness.toml, or below [tool.harness] of
-    the nearest pyproject.toml that has one, looked for from this folder upwards; their paths are
-    taken from that file's folder. Raises UsageError for a broken file and an unknown key.
+    They are `plugins = ["mine.py"]` in the nearest harness.toml, or below [tool.harness] of the
+    nearest pyproject.toml that has one, from this folder upwards; paths are relative to that file's
+    folder. Raises UsageError for a broken file and an unknown key.
     """
     for folder in (Path.cwd(), *Path.cwd().parents):
         for file in (folder / "harness.toml", folder / "pyproject.toml"):
@@ -193,18 +193,18 @@ def project_plugins() -> list[str]:
 
 
 def _settings(file: Path) -> ProjectFile | None:
-    """Returns the file's settings; None where there are none."""
+    """Returns the file's settings; None if there are none."""
     if not file.is_file():
         return None
     if file.name == "harness.toml":
         return convert(read_toml(file), ProjectFile, str(file))
-    if b"harness" not in file.read_bytes():  # others' files need not be read, nor be right
+    if b"harness" not in file.read_bytes():  # other projects' files may be invalid
         return None
     return convert(read_toml(file), _PyProject, str(file)).tool.harness
 
 
 def load_plugins(options: argparse.Namespace) -> None:
-    """Import the user's own files, of the project and of `--plugin`, which register things."""
+    """Imports the plug-in files of the project and of `--plugin`, which register things."""
     from harness.io.plugins import load_file
 
     for plugin in (*project_plugins(), *(options.plugin or ())):
@@ -212,11 +212,10 @@ def load_plugins(options: argparse.Namespace) -> None:
 
 
 def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> RetrieverSpec:
-    """What builds the retriever `name`, in this process or another.
+    """Returns the spec of the retriever `name`, for this process or another.
 
-    A name that stands for a file of the user's own is taken as what it stands for there, and a
-    line says so. With `--isolate` nothing of theirs is imported here, so that such a name is
-    refused.
+    A name that a user's file defines is replaced by its full form, and a note shows that. With
+    `--isolate` no user code is imported here, so such a name is an error.
     """
     from harness.io.plugins import iter_strings, registered_in
     from harness.retrievers.registry import RetrieverSpec, is_ours, named, sibling_file
@@ -236,7 +235,7 @@ def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> Re
     taken = named(name)
     if taken != name and not getattr(options, "quiet", False):
         print(f"note: --retriever {name} is {taken}", file=sys.stderr)
-    # What the project registers is registered in other processes too, and where this is repeated.
+    # Other processes and repeated runs load the project's plug-ins too.
     theirs = (registered_in[one] for one in iter_strings([taken, params]) if one in registered_in)
     here = {Path(plugin).expanduser().absolute() for plugin in given}
     more = [os.path.relpath(file) for file in dict.fromkeys(theirs) if file not in here]
@@ -244,7 +243,7 @@ def retriever_spec(options: argparse.Namespace, name: str, params: Params) -> Re
 
 
 def prices(given: str | Mapping[str, object] | None) -> Prices:
-    """Prices of a file that an option names, or as they stand in a config."""
+    """Returns the prices of a file that an option names, or those of a config."""
     from harness.runs.usage import checked_prices
 
     if not isinstance(given, str):
@@ -254,7 +253,7 @@ def prices(given: str | Mapping[str, object] | None) -> Prices:
 
 
 def add_inner(commands: Verbs, name: str, about: str) -> argparse.ArgumentParser:
-    """The parser of a command's own command."""
+    """Adds the parser of a sub-command."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name, help=about, description=about.capitalize() + ".", allow_abbrev=False
     )
@@ -262,27 +261,27 @@ def add_inner(commands: Verbs, name: str, about: str) -> argparse.ArgumentParser
 
 
 def add_results(parser: argparse.ArgumentParser) -> None:
-    """Where runs are looked for by name."""
+    """Adds the option for the folder in which runs are found by name."""
     parser.add_argument(
         "--results", metavar="FOLDER", default="results", help="where the runs are (results)"
     )
 
 
 def run_folder(options: argparse.Namespace, given: str, what: str = "run folder") -> Path:
-    """Find a run folder by path, name or unique prefix. Raises UsageError if there is none."""
+    """Finds a run folder by path, name or unique prefix. Raises UsageError if there is none."""
     from harness.runs.folder.listing import find_run
 
     return find_run(given, Path(options.results), what)
 
 
 def check_port(port: int | None) -> None:
-    """Raises UsageError for a `--port` that cannot be; None, where none was named, can."""
+    """Raises UsageError for an invalid `--port`; None is valid."""
     if port is not None and not 0 <= port < 1 << 16:
         raise UsageError(f"--port must be from 0 to 65535, not {port}")
 
 
 def listening(serve: Callable[[int], Server], *ports: int) -> Server:
-    """What `serve` gives for the first of these ports that can be had. Raises UsageError."""
+    """Returns the result of `serve` for the first port that is free. Raises UsageError."""
     for port in ports:
         try:
             return serve(port)
@@ -303,9 +302,9 @@ class DatasetArguments(TypedDict):
 
 
 def view_arguments(options: argparse.Namespace) -> DatasetArguments:
-    """Arguments for `open_dataset` from `DatasetOptions`; imports the plug-ins.
+    """Returns arguments for `open_dataset` from `DatasetOptions`; imports the plug-ins.
 
-    With `--isolate` it does not: their code is the retriever's, and stays in its sandbox.
+    Not with `--isolate`: plug-in code then belongs to the retriever and stays in its sandbox.
     """
     if not getattr(options, "isolate", False):
         load_plugins(options)
@@ -322,7 +321,7 @@ def view_arguments(options: argparse.Namespace) -> DatasetArguments:
 
 
 def fitting_dataset(options: argparse.Namespace) -> Any:
-    """The dataset that `--dataset` and `DatasetOptions` name, which the protocols fit."""
+    """Opens the dataset of `--dataset` and `DatasetOptions`; checks that the protocols fit it."""
     from harness.datasets.registry import open_dataset
     from harness.scoring.protocols import fitting
 
@@ -332,7 +331,7 @@ def fitting_dataset(options: argparse.Namespace) -> Any:
 
 
 def scoring_choices(options: argparse.Namespace) -> Any:
-    """Return `Choices` from `ScoringOptions`; every fitting protocol is scored, shown or not."""
+    """Returns `Choices` from `ScoringOptions`; every fitting protocol is scored, shown or not."""
     from harness.scoring.metrics import parse_metrics
     from harness.scoring.protocols import Choices, protocol
     from harness.scoring.ranks import Ties
@@ -357,19 +356,19 @@ def scoring_choices(options: argparse.Namespace) -> Any:
 
 
 def shown_first(choices: Any) -> list[str]:
-    """Metrics that were asked for, and `@5` for a cut-off that was."""
+    """Returns the requested metrics, and `@5` for a requested cut-off."""
     return [*map(str, choices.metrics), *(f"@{k}" for k in choices.ks)]
 
 
 def of_kinds(asked: Iterable[str], kinds: Iterable[str]) -> list[str]:
-    """Names of metrics that `shown_first` gives: `@5` is each of `kinds` at that cut-off."""
+    """Expands the names of `shown_first`: `@5` is each of `kinds` at that cut-off."""
     known = list(dict.fromkeys(kinds))
     parts = ([kind + one for kind in known] if one.startswith("@") else [one] for one in asked)
     return [name for part in parts for name in part]
 
 
 def cut_offs(text: str | None) -> tuple[int, ...]:
-    """`"1,5,10"` as numbers, ascending. Raises UsageError for anything else."""
+    """Parses `"1,5,10"` to numbers, ascending. Raises UsageError for anything else."""
     if not text:
         return ()
     try:
@@ -382,7 +381,7 @@ def cut_offs(text: str | None) -> tuple[int, ...]:
 
 
 def parameters(pairs: list[str], option: str = "--param") -> Params:
-    """`key=value` pairs; values are read as JSON where they are (3, 0.5, true), else as text."""
+    """Parses `key=value` pairs; values are JSON where valid (3, 0.5, true), else text."""
     import orjson
 
     found: Params = {}

@@ -19,11 +19,11 @@ _MODULES = (
     "harness.extensions.online.monitor.records",
     "harness.extensions.site.nightly.summary",
 )
-"""Modules with kinds of output beside the commands, those of extensions where these are there."""
+"""Modules with output types, in addition to the commands; those of extensions if installed."""
 
 
 class PerformedCheck(OutputPart):
-    """One check, and what it found; `ok` is null where it was not made."""
+    """A check and its finding; `ok` is null if it was not made."""
 
     what: str
     ok: bool | None
@@ -31,7 +31,7 @@ class PerformedCheck(OutputPart):
 
 
 def add_output(parser: argparse._ActionsContainer) -> None:
-    """`--json` and `--quiet`, which every command has."""
+    """Adds `--json` and `--quiet`, which every command has."""
     parser.add_argument("--json", action="store_true", help="print one JSON object on one line")
     parser.add_argument(
         "--quiet", action="store_true", help="print errors alone: no tables, notes or bars"
@@ -41,16 +41,16 @@ def add_output(parser: argparse._ActionsContainer) -> None:
 def print_json(output: Output) -> None:
     """Prints an output as one line of JSON, with secrets masked; NaN is null in it."""
     line = encode(masked_in(to_plain(output))).decode()
-    if isinstance(sys.stdout, Printed):  # it would mask the line once more, quotes and all
+    if isinstance(sys.stdout, Printed):  # it would mask the line again, with its quotes
         sys.stdout.write(line, str)
         line = ""
     print(line, flush=True)
 
 
 def emit(options: argparse.Namespace, output: Output, text: str | Callable[[], str]) -> int:
-    """Print an output with `--json`, nothing with `--quiet`, and else a text, or what makes it.
+    """Prints an output: JSON with `--json`, nothing with `--quiet`, else the text or its result.
 
-    Returns the exit status of a command that did what it was asked for.
+    Returns 0, the exit status of success.
     """
     if options.json:
         print_json(output)
@@ -73,7 +73,7 @@ def plain(value: Any) -> Any:
 
 
 def output_schema() -> dict[str, Any]:
-    """Generates the JSON Schema of what `--json` prints, of any command."""
+    """Generates the JSON Schema of the `--json` output of all commands."""
     import inspect
     from functools import reduce
     from importlib import import_module
@@ -93,7 +93,7 @@ def output_schema() -> dict[str, Any]:
 
 @contextmanager
 def until_ctrl_c(options: argparse.Namespace) -> Iterator[None]:
-    """Whatever serves in here ends with Ctrl-C as it should, from its first line on: status 0."""
+    """Ends the block at Ctrl-C without an error, so that a server's command has status 0."""
     try:
         yield
     except KeyboardInterrupt:
@@ -102,10 +102,10 @@ def until_ctrl_c(options: argparse.Namespace) -> Iterator[None]:
 
 
 def refuse(options: argparse.Namespace, why: str, *names: str, **defaults: Any) -> None:
-    """Raises UsageError for options that were given and would change nothing.
+    """Raises UsageError for options that were given but would change nothing.
 
-    `names` are options that are None, False or empty where they are not given; `defaults` are
-    others, with the value that they then have. `why`: what they do not go with.
+    `names` are options that are None, False or empty if not given; `defaults` are others, with
+    their default. `why`: the reason, as in "without --queries".
     """
     values = {**dict.fromkeys(names), **defaults}
     given = [

@@ -64,6 +64,6 @@ class ServeOutput(Output, tag="harness.serve/1"):
 
 
 class ABTestOutput(Output, tag="harness.abtest/1"):
-    """harness abtest: a report for each event log, whose path is `log`."""
+    """harness abtest: a report for each event log; `log` is its path."""
 
     reports: list[dict[str, Any]]

@@ -23,10 +23,10 @@ from harness.io import plugins
 
 
 def build_parser(name: str = "", *, load_all: bool = False) -> argparse.ArgumentParser:
-    """Return the parser of the command `name`, which alone is imported.
+    """Returns the parser of the command `name`, importing no other command.
 
-    Where there is no such command, it lists all of them with their help, and imports none unless
-    `load_all` asks for the options of each.
+    For an unknown name it lists all commands with their help, and imports them only if `load_all`
+    requests the options of each.
     """
     top = _Parser(
         prog="harness",
@@ -63,7 +63,7 @@ def _add_command(subparsers: Any, command: InstalledCommand) -> None:
 
 
 def _whole_number(text: str) -> int:
-    """A whole number of an option. Raises ArgumentTypeError for others, and beyond 64 bits."""
+    """Parses a whole number. Raises ArgumentTypeError for others, and beyond 64 bits."""
     try:
         number = int(text)
     except ValueError:
@@ -74,7 +74,7 @@ def _whole_number(text: str) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong in one line, not below a screen of usage."""
+    """Reports an error in one line, without the usage text."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
@@ -85,7 +85,7 @@ class _Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
-        """As argparse does, but what is not known is said by the command that it was given to."""
+        """Parses as argparse does; unknown arguments are errors of the command that got them."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             options = [name for action in self._actions for name in action.option_strings]
@@ -103,7 +103,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 class _Once(argparse.Action):
-    """Keeps the value of an option that takes one, and refuses another: the last one never wins."""
+    """Stores the value of an option that takes one; a second value is an error."""
 
     def __call__(
         self,
@@ -134,30 +134,30 @@ _FIRST = (
 
 @dataclass(frozen=True)
 class InstalledCommand:
-    """A command that is installed; nothing of it is imported until `load`.
+    """An installed command, which only `load` imports.
 
-    `entry_points` are two or more where several other packages declare the name.
+    `entry_points` are two or more if several other packages declare the name.
     """
 
     name: str
     entry_points: tuple[EntryPoint, ...]
 
     def docstring(self) -> tuple[str, str]:
-        """Return the one-line help and the description, read from the source of the module."""
+        """Returns the one-line help and the description, read from the source of the module."""
         lines = _docstring(self.entry_points[0].module).strip().split("\n\n", 1)
         first = " ".join(lines[0].split()).removesuffix(".")
         description = " ".join(lines[1].split()) if len(lines) > 1 else f"{first}."
         return first[:1].lower() + first[1:], description
 
     def help(self) -> str:
-        """Return the line of `harness --help`."""
+        """Returns the line of `harness --help`."""
         return self._declared_twice() or self.docstring()[0]
 
     def load(self) -> Any:
-        """Import the command.
+        """Imports the command.
 
-        Raises UsageError where two packages declare it, and PluginError where it cannot be
-        imported, or is no command; both name the packages.
+        Raises UsageError if two packages declare it, and PluginError if it cannot be imported, or
+        is not a command; both name the packages.
         """
         if twice := self._declared_twice():
             raise UsageError(f"command {self.name!r}: {twice}; uninstall one of them")
@@ -175,9 +175,9 @@ class InstalledCommand:
 
 
 def find_commands() -> dict[str, InstalledCommand]:
-    """Return every installed command by name, in the order of the help.
+    """Returns every installed command by name, in the order of the help.
 
-    Raises UsageError where there is none, because the harness itself is not installed.
+    Raises UsageError if there is none, because the harness itself is not installed.
     """
     entries = plugins.candidates(GROUP)
     if not entries:
@@ -187,7 +187,7 @@ def find_commands() -> dict[str, InstalledCommand]:
 
 
 def _docstring(module: str) -> str:
-    """Return the docstring of a module that may not be imported; empty where it has none."""
+    """Returns the docstring of a module without importing it; empty if it has none."""
     spec = _find_without_import(module)
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
         return ""
@@ -197,7 +197,7 @@ def _docstring(module: str) -> str:
 
 
 def _find_without_import(module: str) -> ModuleSpec | None:
-    """Return the spec of a module; unlike `find_spec` this imports no package above it."""
+    """Returns the spec of a module; unlike `find_spec` it imports no parent package."""
     top, *inner = module.split(".")
     spec = find_spec(top)
     name = top

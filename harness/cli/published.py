@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PublishedOptions:
-    """How a published file is read."""
+    """Options for reading a published file."""
 
     format: str | None = setting(
         None,
@@ -50,7 +50,7 @@ class PublishedOptions:
 
 @dataclass(frozen=True)
 class PublishedTable:
-    """Keys that a `[[published]]` table alone has."""
+    """Keys that only a `[[published]]` table has."""
 
     file: str | None = setting(None, kind="path")
     url: str | None = setting(None)
@@ -61,7 +61,7 @@ class PublishedTable:
 
 
 def form_of(options: argparse.Namespace, path: Path) -> str | None:
-    """The form that is named, or that the file has; None for a run file of a usual form."""
+    """Returns the format that is given or recognised; None for a usual run file."""
     from harness.runfiles.run_formats import recognised, run_format
 
     load_plugins(options)
@@ -71,7 +71,7 @@ def form_of(options: argparse.Namespace, path: Path) -> str | None:
 
 
 def folder_of_published(options: argparse.Namespace, path: Path, form: str) -> tuple[Path, Dataset]:
-    """The run folder of a published file, and its dataset at the granularity of its ids."""
+    """Makes the run folder of a published file; opens the dataset at the ids' granularity."""
     from harness.runs.folder.published import import_published, open_published
 
     file = open_published(
@@ -88,7 +88,7 @@ def folder_of_published(options: argparse.Namespace, path: Path, form: str) -> t
 
 
 def import_options(options: argparse.Namespace, path: Path) -> ImportOptions:
-    """How a file of rankings becomes a run folder: `ImportOptions` from the command line."""
+    """Returns `ImportOptions` for a file of rankings, from the command line."""
     from harness.runs.folder.imported import ImportOptions
 
     return ImportOptions(
@@ -102,7 +102,7 @@ def import_options(options: argparse.Namespace, path: Path) -> ImportOptions:
 
 
 def _dataset(file: Published, options: argparse.Namespace) -> Dataset:
-    """The dataset at the first granularity of the file's that it has, and that its ids fit."""
+    """Opens the dataset at the first of the file's granularities that it has and the ids fit."""
     from harness.datasets.registry import find
     from harness.runs.folder.published import fits
 
@@ -125,14 +125,14 @@ def _dataset(file: Published, options: argparse.Namespace) -> Dataset:
 # -- [[published]] of a config --------------------------------------------------------------------
 
 _OF_ONE = keys_of(PublishedTable, PublishedOptions)
-"""Keys of a table that nothing else sets; of the command line they are those of the runs."""
+"""Keys that only a table sets; on the command line they belong to the runs."""
 
 
 _SHARED = (
     *("dataset", "granularity", "text", "split", "source", "plugin", "missing", "name"),
     "submitted_by",
 )
-"""Keys of a run that a table has too."""
+"""Keys of a run that a table may have too."""
 
 
 def of_config(
@@ -142,7 +142,7 @@ def of_config(
     values: dict[str, object],
     keys: Mapping[str, Setting],
 ) -> list[argparse.Namespace]:
-    """The options of every `[[published]]` table of a config: `values` are those at its top.
+    """Returns the options of every `[[published]]` table of a config; `values` are its top keys.
 
     Raises UsageError for keys that are unknown or missing, before anything is fetched.
     """
@@ -169,7 +169,7 @@ def of_config(
 def run_published(
     options: argparse.Namespace,
 ) -> tuple[Path, ScoreReport, RunRecord]:
-    """Take a published file in and score it; gives the folder, scores.json and run.json."""
+    """Imports and scores a published file; returns the folder, scores.json and run.json."""
     from msgspec.structs import replace
 
     from harness.io.checksums import rewrite_with_checksums
@@ -200,7 +200,7 @@ def run_published(
 
 
 def _at_hand(options: argparse.Namespace) -> Path:
-    """The published file: on this disk, or fetched into the cache. Raises UsageError, RunError."""
+    """Returns the published file: local, or fetched into the cache. Raises UsageError, RunError."""
     from filelock import FileLock
 
     from harness.datasets.adapter import RemoteFile, downloads_folder

@@ -24,7 +24,7 @@ class ReportOutput(Output, tag="harness.report/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument(
         "runs",
         nargs="+",
@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Make and write."""
+    """Makes a page and writes it."""
     folders = [run_folder(options, run, "run folder or history") for run in options.runs]
     if (history := _history(folders)) is not None:
         return _write_history(options, history)
@@ -71,7 +71,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _history(folders: list[Path]) -> Path | None:
-    """The history that is asked for. Raises UsageError for one beside something else."""
+    """Returns the given history, if any. Raises UsageError for a history among other paths."""
     from harness.runs.folder.run_state import is_run
 
     found = [_history_in(folder) for folder in folders if not is_run(folder)]
@@ -85,14 +85,14 @@ def _history(folders: list[Path]) -> Path | None:
 
 
 def _history_in(path: Path) -> Path | None:
-    """The history that a path names: the file, or one in the folder; None where there is none."""
+    """Returns the history that a path names: the file, or one in the folder; else None."""
     if path.is_dir():
         return path / _HISTORY if (path / _HISTORY).is_file() else None
     return path if path.suffix == ".jsonl" else None
 
 
 def _write_history(options: argparse.Namespace, history: Path) -> int:
-    """Lines over time; no text of a dataset is in them, so `--share` changes nothing."""
+    """Writes the history as a page; it has no dataset text, so `--share` changes nothing."""
     from harness.cli.run_summary_lines import size
     from harness.io.files import disk_errors, write_bytes
     from harness.io.plugins import provided
@@ -106,14 +106,14 @@ def _write_history(options: argparse.Namespace, history: Path) -> int:
 
 
 def _file(options: argparse.Namespace) -> Path | None:
-    """`--out`. Raises UsageError where it is a folder."""
+    """Returns the path of `--out`. Raises UsageError if it is a folder."""
     if options.out and Path(options.out).is_dir():
         raise UsageError(f"--out {options.out}: is a folder; name a file")
     return Path(options.out) if options.out else None
 
 
 def _out(options: argparse.Namespace, folders: list[Path]) -> Path:
-    """Where the page goes: beside the run's own files, unless it was said."""
+    """Returns the path of the page: in the first run's folder, or as `--out` sets it."""
     if (out := _file(options)) is not None:
         return out
     against = f"-against-{folders[1].resolve().name}" if len(folders) > 1 else ""

@@ -18,14 +18,14 @@ from harness.io.records import Output, OutputPart
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="show this retriever in detail")
     add_options(parser, DatasetOptions, only=("plugin",))
     add_output(parser)
 
 
 class ListedRetriever(OutputPart):
-    """A retriever that can be named; `install` has the command that it needs, if it needs one."""
+    """A retriever that can be named; `install` has the command to install it, if needed."""
 
     name: str
     about: str
@@ -42,7 +42,7 @@ class RetrieversOutput(Output, tag="harness.retrievers/1"):
 
 
 def main(options: argparse.Namespace) -> int:
-    """Print the list, or one retriever."""
+    """Prints the list, or one retriever."""
     from harness.retrievers.registry import names
 
     load_plugins(options)

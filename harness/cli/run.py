@@ -31,7 +31,7 @@ _GROUPS = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's options, in groups."""
+    """Adds the command's options, in groups."""
     groups = {title: parser.add_argument_group(title) for title in _GROUPS}
     for title, names in _GROUPS.items():
         add_options(groups[title], *SETTINGS, only=names.split())
@@ -51,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Run, score, print. Status 1 when a query failed, or a haystack came out empty."""
+    """Runs, scores and prints. Returns 1 if a query failed or a haystack had no results."""
     if options.config == "":
         return _shipped_configs()
     if options.resume and options.overwrite:
@@ -99,7 +99,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _shipped_configs() -> int:
-    """The list, and status 2: `--config $NAME` with NAME unset must not end a script well."""
+    """Lists bundled configs, with status 2: `--config $NAME` with NAME unset must not succeed."""
     from harness.cli.examples import files, table
 
     configs = {path.stem: path for path in files("configs").values()}
@@ -109,7 +109,7 @@ def _shipped_configs() -> int:
 
 
 def _status(options: argparse.Namespace, folder: Path, record: RunRecord) -> int:
-    """Say on stderr what failed of a run, and return the exit status."""
+    """Prints the failures of a run on stderr, and returns the exit status."""
     from harness.runs.folder.run_folder import empty_haystacks
 
     failed, asked = record.queries.failed, record.queries.asked

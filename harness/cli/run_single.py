@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What is run, where it is kept, and whether it goes on."""
+    """Options of a run: dataset, retriever, output folder, earlier runs and timeout."""
 
     dataset: str | None = setting(
         None,
@@ -76,24 +76,24 @@ class RunOptions:
 
 @dataclass(frozen=True)
 class QuietOption:
-    """The option of every command that a file may have, too."""
+    """An option of every command that a TOML file may set too."""
 
     quiet: bool = setting(False, "no progress bars, no tables")
 
 
 SETTINGS = (RunOptions, DatasetOptions, Settings, MatchingOptions, ScoringOptions)
-"""What a run is asked for on the command line."""
+"""The options of a run on the command line."""
 
 
 def file_keys() -> dict[str, Setting]:
-    """Return the keys of a run in a TOML file; `params` is one more."""
+    """Returns the keys of a run in a TOML file, except `params`."""
     from harness.cli.config_file import keys_of
 
     return keys_of(*SETTINGS, QuietOption)
 
 
 def check(options: argparse.Namespace) -> None:
-    """Raises UsageError for what is missing or cannot be, before anything is opened."""
+    """Raises UsageError for missing and invalid options, before anything is opened."""
     for name in ("dataset", "retriever"):
         if not getattr(options, name):
             raise UsageError(f"--{name} is missing; see `harness {name}s`")
@@ -110,8 +110,8 @@ def _seconds(text: str, option: str = "timeout") -> float:
 
 
 def _settings(options: argparse.Namespace) -> Settings:
-    """Return the settings of a run. Raises UsageError for what cannot be."""
-    values: dict[str, Any] = {"allow_empty": True}  # the command says it, and ends with status 1
+    """Returns the settings of a run. Raises UsageError for invalid ones."""
+    values: dict[str, Any] = {"allow_empty": True}  # the command reports it, with status 1
     for name, one in settings_of(Settings).items():
         given = getattr(options, name)
         if given is None or name in values:
@@ -127,16 +127,16 @@ def _settings(options: argparse.Namespace) -> Settings:
 
 
 def known(options: argparse.Namespace) -> tuple[str, list[str] | None]:
-    """The retriever and the plug-ins as the run names them.
+    """Returns the names of the retriever and the plug-ins for the run.
 
-    Raises UsageError for a dataset, a view of it, or a retriever that there is not.
+    Raises UsageError for an unknown dataset, configuration of it, or retriever.
     """
     from harness.datasets.registry import choose_config, find
 
     view = view_arguments(options)
     _, variant, name = find(options.dataset)
     choose_config(variant, view["granularity"], view["text"], view["split"], name)
-    if not options.isolate:  # whose code is imported in its sandbox alone
+    if not options.isolate:  # isolated code is imported in its sandbox only
         spec = _spec(options)
         spec.check()
         options.retriever, options.plugin = spec.name, [*spec.plugins]
@@ -150,7 +150,7 @@ def _spec(options: argparse.Namespace) -> RetrieverSpec:
 
 
 def run_one(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
-    """Run and score, within the timeout; gives the folder, scores.json and run.json."""
+    """Runs and scores, within the timeout; returns the folder, scores.json and run.json."""
     if options.published:
         from harness.cli.published import run_published
 
@@ -164,13 +164,13 @@ def run_one(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
 
 
 def _run_on_backend(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord]:
-    # In a process of its own: what a cluster prints must not mix with the output of the command.
+    # In a separate process: output of a cluster must not mix with that of the command.
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return _run_here(options)
 
 
 def _mode(options: argparse.Namespace) -> Mode:
-    """Returns what is to become of an earlier run; a night's takes its place without a copy."""
+    """Returns the mode for an earlier run; a nightly run replaces it without a copy."""
     from harness.runs.folder.run_state import Mode
 
     if options.resume:
@@ -187,8 +187,8 @@ def _run_here(options: argparse.Namespace) -> tuple[Path, ScoreReport, RunRecord
 
     choices = scoring_choices(options)
     spec = _spec(options)
-    if not options.isolate:  # whose code is imported in its sandbox alone
-        spec.check()  # a wrong name is said before a long preparation
+    if not options.isolate:  # isolated code is imported in its sandbox only
+        spec.check()  # reports a wrong name before a long preparation
     settings = replace(_settings(options), matching=matching(options))
     start = perf_counter()
     dataset = fitting_dataset(options)

@@ -52,8 +52,8 @@ def show(
     *,
     reused: bool | None = None,
 ) -> None:
-    """Prints what `--protocol`, `--full`, `--json` and `--quiet` leave of a scored run, below the
-    date of a reused one."""
+    """Prints what `--protocol`, `--full`, `--json` and `--quiet` select of a scored run; for a
+    reused one its date first."""
     wanted = options.protocol
     shown = [one for one in report.protocols if not wanted or one.protocol in wanted]
     report = replace(report, protocols=shown)
@@ -75,7 +75,7 @@ def show(
 def _without_effect(
     report: ScoreReport, record: RunRecord, options: argparse.Namespace
 ) -> Iterator[str]:
-    """Options of which only the run could tell that they change nothing."""
+    """Yields notes on options that had no effect on this run."""
     if (options.match_f1, options.match_semantic) != (None, None) and record.hits is None:
         yield "--match-f1 and --match-semantic changed nothing: documents were returned, not texts"
     if options.answers and not any(one.protocol == "answers" for one in report.protocols):
@@ -83,8 +83,8 @@ def _without_effect(
 
 
 def print_short(report: ScoreReport, record: RunRecord, folder: Path, columns: list[str]) -> None:
-    """Prints the main numbers with intervals and random baseline, the weakest ability, and what is
-    next."""
+    """Prints the main numbers with intervals and random baseline, the weakest ability, and next
+    steps."""
     print(head(report, record, params=False))
     main = main_protocol(report.protocols)
     if main is not None and main.overall:
@@ -107,7 +107,7 @@ def print_short(report: ScoreReport, record: RunRecord, folder: Path, columns: l
 
 
 def _to_type(record: RunRecord, folder: Path) -> str:
-    """The run's name, where commands find it by that; else its folder, and why."""
+    """Returns the run's name if commands find it by that; else its folder, with a note."""
     name = record.name
     if name is None or folder.parent != Path("results"):
         return str(folder)
@@ -124,7 +124,7 @@ def _to_type(record: RunRecord, folder: Path) -> str:
 
 
 def _next(run: str, protocols: int) -> list[str]:
-    """Commands to type, and what for, where a line has the room."""
+    """Returns commands to type next, with their purpose if the line is wide enough."""
     more = f", and {counted(protocols - 1, 'other protocols')}" if protocols > 1 else ""
     steps = {
         f"harness report {run}": "every question, as a page",
@@ -139,7 +139,7 @@ def _next(run: str, protocols: int) -> list[str]:
 
 
 def _main_table(protocol: ProtocolResult, columns: list[str]) -> str:
-    """The main metrics over everything, and the first of them in the weakest ability."""
+    """Formats the main metrics over all queries, and the first of them in the weakest ability."""
     results = protocol.overall
     main = main_metrics(results)
     asked = of_kinds(columns, (name.partition("@")[0] for name in main))
@@ -179,7 +179,7 @@ def _worse_than_random(metric: str, result: MetricResult) -> str:
 
 
 def _answered_only(results: Results, shown: Iterable[str]) -> str:
-    """The means without the queries that failed, where some did."""
+    """Formats the means without failed queries, if there are any."""
     found = {m: one for m in shown if (one := results[m].answered_only) is not None}
     if not found:
         return ""
@@ -197,7 +197,7 @@ def _measured(result: MetricResult) -> list[str | int]:
 
 
 def _weakest(protocol: ProtocolResult, metric: str) -> tuple[str, MetricResult] | None:
-    """The ability with the lowest value of a metric; None where there are not two of them."""
+    """Returns the ability with the lowest value of a metric; None for fewer than two abilities."""
     found = {
         name: (result.value, result)
         for name, part in protocol.slices.items()

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     )
 
 Line = tuple[str, str]
-"""A title, and what is said."""
+"""A title and its text."""
 
 
 def notes(record: RunRecord) -> list[str]:
-    """What the harness changed of the system's answers, and what approximate search left out."""
+    """Returns notes on results that the harness changed, and on what approximate search missed."""
     k, said = record.settings.k, record.notes
     told = (
         (said.documents_beyond_k, f"results beyond k = {k} were left out"),
@@ -79,7 +79,7 @@ def _approximate(record: RunRecord) -> list[str]:
 
 
 def hits(report: ScoreReport) -> Line | None:
-    """By which way texts of the system's own became documents."""
+    """Describes by which methods returned texts were resolved to documents."""
     found = report.hits
     if not found:
         return None
@@ -100,7 +100,7 @@ def hits(report: ScoreReport) -> Line | None:
 
 
 def usage(record: RunRecord) -> Line | None:
-    """Describes what ingestion and search have used, as the system counts it."""
+    """Describes the usage of ingestion and search, as the system counts it."""
     from harness.records.run import Measured
     from harness.runs.usage import SILENT, USED, format_usd
 
@@ -123,20 +123,20 @@ def usage(record: RunRecord) -> Line | None:
 
 
 def cost(record: RunRecord) -> Line | None:
-    """`usage`, where it is known in money."""
+    """Returns `usage`, if its cost in US dollars is known."""
     measured = record.measured
     used = (measured.ingestion, measured.searching) if measured else ()
     return usage(record) if any(one is not None and one.usd is not None for one in used) else None
 
 
 def ends(low: float, high: float, between: str = " to ") -> str:
-    """`.457 to .599`: an interval, short enough for a column."""
+    """Formats an interval as `.457 to .599`, short enough for a column."""
     first, last = (f"{end:.3f}".replace("0.", ".", 1) for end in (low, high))
     return f"{first}{between}{last}"
 
 
 def size(n: int | None) -> str:
-    """A number of bytes for people."""
+    """Formats a number of bytes."""
     if not n:
         return "-"
     value = float(n)
@@ -154,7 +154,7 @@ _OTHERS = (
 
 
 def head(report: ScoreReport, record: RunRecord, *, params: bool = True) -> str:
-    """The lines above a table: what was run on which data, and how many queries."""
+    """Formats the lines above a table: the system, the data, and the number of queries."""
     from harness.datasets.manifest import IDS_ONLY
     from harness.scoring.scores import depth_message
 
@@ -195,7 +195,7 @@ def head(report: ScoreReport, record: RunRecord, *, params: bool = True) -> str:
 
 
 def _silent(n: int, missing: str, *, own_run: bool) -> str:
-    """What is said of queries with no ranking: a run file cannot tell why it has none."""
+    """Describes queries without a ranking; a run file does not show why they have none."""
     if not n:
         return ""
     how = "left out" if missing == "skip" else "counted 0"
@@ -203,7 +203,7 @@ def _silent(n: int, missing: str, *, own_run: bool) -> str:
 
 
 def ties_line(metric: str, result: MetricResult, least: float) -> str:
-    """How far another order of equal scores could move a number, where that is `least` or more."""
+    """Describes how far another order of ties could move a number, if that is `least` or more."""
     ties = result.ties
     if ties is None or ties.best - ties.worst < least:
         return ""
@@ -214,7 +214,7 @@ def ties_line(metric: str, result: MetricResult, least: float) -> str:
 
 
 def semantic(found: SemanticResult) -> str:
-    """The table of accuracy by similarity of texts, or that no installed package shows it."""
+    """Formats the table of accuracy by text similarity; a note if no installed package does."""
     table = provided_or_none("semantic_table")
     if table is None:
         return "semantic: measured, see scores.json; no installed package shows it as a table"
@@ -222,19 +222,19 @@ def semantic(found: SemanticResult) -> str:
 
 
 def excluded_line(protocol: ProtocolResult) -> str:
-    """What is not in the table, by reason; empty where all is."""
+    """Describes what the table excludes, by reason; empty if nothing."""
     out = protocol.excluded.items()
     left = "; ".join(f"{n} {reason}" for reason, n in out if not reason.startswith("not asked"))
     return f"\nnot in this table: {left}" if left else ""
 
 
 def interval_range(interval: Interval | None) -> str:
-    """`.457-.599`: low and high, short enough for a column."""
+    """Formats an interval as `.457-.599`, short enough for a column."""
     return "-" if interval is None else ends(interval.low, interval.high, "-")
 
 
 def protocol_line(protocol: ProtocolResult) -> str:
-    """One line a protocol: its first metrics at k = 10 (or its largest) over everything scored."""
+    """Formats a line per protocol: first metrics at k = 10 (or its largest), over all queries."""
     results = protocol.overall
     ks = sorted({int(m.rpartition("@")[2]) for m in results if "@" in m})
     usable = [

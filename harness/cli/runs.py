@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class RunRow(OutputPart):
-    """A run in a list. `metric` is its main one, empty where it was not scored.
+    """A run in a list. `metric` is its main one, empty if it is not scored.
 
-    Where queries failed, `answered_only` is the mean over the `answered` ones. `why` says what is
-    the matter with a broken run.
+    If queries failed, `answered_only` is the mean over the `answered` ones. `reason` is the error
+    of a broken run.
     """
 
     folder: str
@@ -89,7 +89,7 @@ class RunsVerifyOutput(Output, tag="harness.runs-verify/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("--archived", action="store_true", help="list the archived ones")
     _add_common(parser)
 
@@ -122,7 +122,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Every run, newest first."""
+    """Prints every run, newest first."""
     from harness.runs.folder.listing import list_runs
     from harness.runs.folder.run_state import remove_empty
 
@@ -193,7 +193,7 @@ def _as_dict(run: ListedRun) -> dict[str, Any]:
 
 
 def call_show(options: argparse.Namespace) -> int:
-    """One run: what it is, how to make it again, and what lies in its folder."""
+    """Prints one run: what it is, the command to repeat it, and the files in its folder."""
     from harness.cli.run_summary_lines import size
     from harness.runs.folder.listing import describe_run
     from harness.runs.folder.run_folder import RunFolder
@@ -237,7 +237,7 @@ def call_show(options: argparse.Namespace) -> int:
 
 
 def call_verify(options: argparse.Namespace) -> int:
-    """Status 1 where a file of these runs, or of all, is not as it was written."""
+    """Verifies these runs, or all; returns 1 if a file was changed since it was written."""
     from harness.runs.folder.listing import find_damage, list_runs
 
     folders = [run_folder(options, run) for run in options.runs]
@@ -258,7 +258,7 @@ def call_verify(options: argparse.Namespace) -> int:
 
 
 def call_name(options: argparse.Namespace) -> int:
-    """Call a run something else."""
+    """Renames a run."""
     from harness.runs.folder.run_folder import rename
 
     folder = run_folder(options, options.run)
@@ -267,7 +267,7 @@ def call_name(options: argparse.Namespace) -> int:
 
 
 def call_archive(options: argparse.Namespace) -> int:
-    """Archive runs."""
+    """Archives runs."""
     from harness.runs.folder.run_state import RunStore
 
     results = Path(options.results)
@@ -276,7 +276,7 @@ def call_archive(options: argparse.Namespace) -> int:
 
 
 def call_unarchive(options: argparse.Namespace) -> int:
-    """Restore archived runs."""
+    """Restores archived runs."""
     from harness.runs.folder.listing import find_run
     from harness.runs.folder.run_state import RunStore, archive_of
 
@@ -286,7 +286,7 @@ def call_unarchive(options: argparse.Namespace) -> int:
 
 
 def call_remove(options: argparse.Namespace) -> int:
-    """Remove runs, what lies beside them in their folders too, after a question."""
+    """Removes runs with all files in their folders, after a confirmation."""
     from harness.runs.folder.run_state import RunStore, require_run
 
     folders = [run_folder(options, run) for run in options.runs]
@@ -304,7 +304,7 @@ def call_remove(options: argparse.Namespace) -> int:
 
 
 def call_clear(options: argparse.Namespace) -> int:
-    """Remove what stopped runs left, after a question."""
+    """Removes what stopped runs left, after a confirmation."""
     from harness.runs.folder.listing import clear, leftovers
 
     results = Path(options.results)
@@ -323,7 +323,7 @@ def call_clear(options: argparse.Namespace) -> int:
 
 
 def _agreed(options: argparse.Namespace, what: str) -> bool:
-    """Whether a person said yes. Raises UsageError where there is nobody to ask."""
+    """Asks for a confirmation. Raises UsageError if stdin is not a terminal."""
     if options.yes:
         return True
     if not sys.stdin.isatty():

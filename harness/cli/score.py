@@ -44,18 +44,18 @@ if TYPE_CHECKING:
 
 @cache
 def score_sources() -> tuple[Any, ...]:
-    """Return what else can be scored, by name: modules of the group `harness.score_sources`.
+    """Returns what else can be scored, by name: modules of the group `harness.score_sources`.
 
     Each has five functions:
 
     - `add_arguments(parser)` adds its options to the command;
-    - `asked_for(options)` tells whether an option of its own asks for it;
-    - `accepts(options, path)` tells whether it scores this file or folder, and raises UsageError
+    - `asked_for(options)` tests whether one of its options is given;
+    - `accepts(options, path)` tests whether it scores this file or folder, and raises UsageError
       for options that do not fit;
     - `score(options, path)` scores and prints, and returns the exit status;
-    - `suggest(options, path)` says of a file that is no run what it is and what to type, or "".
+    - `suggest(options, path)` describes a file that is not a run, and what to type, or "".
 
-    Raises PluginError for one that cannot be imported.
+    Raises PluginError for a module that cannot be imported.
     """
     return tuple(plugins.load_all("harness.score_sources", "score source"))
 
@@ -68,7 +68,7 @@ class ScoreQrelsOutput(Output, tag="harness.score-qrels/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("run", metavar="RUNFILE", help="a run file; a run folder, or a run's name")
     add_results(parser)
     parser.add_argument("--dataset", metavar="NAME", help="see `harness datasets`")
@@ -92,13 +92,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Score and print."""
+    """Scores a run and prints the scores."""
     path = _found(options)
     if options.k is not None and options.k < 1:
         raise UsageError(f"--k must be 1 or more, not {options.k}")
     if options.qrels and options.dataset:
         raise UsageError("--qrels and --dataset exclude each other; name one")
-    # Each is asked, since each may refuse its own options.
+    # Every source is called, since each may refuse its own options.
     accepting = [source for source in score_sources() if source.accepts(options, path)]
     if accepting:
         return int(accepting[0].score(options, path))
@@ -112,7 +112,7 @@ def main(options: argparse.Namespace) -> int:
 
 
 def _refuse_unused(options: argparse.Namespace, path: Path) -> None:
-    """Raise UsageError for options that would change nothing."""
+    """Raises UsageError for options that would change nothing."""
     if options.qrels:
         refuse(
             options, "with --qrels, which are scored as they are", *OF_A_DATASET, results="results"
@@ -134,7 +134,7 @@ def _refuse_unused(options: argparse.Namespace, path: Path) -> None:
 
 
 def _of_run(options: argparse.Namespace, folder: Path) -> tuple[Path, Dataset]:
-    """The folder of a run, its texts resolved again where that is asked for, and its dataset."""
+    """Returns the folder of a run, with its texts matched again if requested, and its dataset."""
     from harness.runs.folder.hits import copy_with_matching
     from harness.runs.folder.run_folder import dataset_of_run
 
@@ -145,7 +145,7 @@ def _of_run(options: argparse.Namespace, folder: Path) -> tuple[Path, Dataset]:
 
 
 def _of_file(options: argparse.Namespace, path: Path) -> tuple[Path, Dataset]:
-    """The run folder that is made of a file of rankings, and its dataset."""
+    """Returns the run folder made from a file of rankings, and its dataset."""
     from harness.runs.folder.imported import import_rankings
 
     if not options.dataset:
@@ -167,7 +167,7 @@ def _of_file(options: argparse.Namespace, path: Path) -> tuple[Path, Dataset]:
 
 
 def semantic_threshold(options: argparse.Namespace) -> float | None:
-    """Return the cosine of `--semantic`; None without the option, or what adds it."""
+    """Returns the cosine of `--semantic`; None if it is not given or no package adds it."""
     if getattr(options, "semantic", None) is None:
         return None
     value: float | None = provided("semantic_threshold")(options)
@@ -175,7 +175,7 @@ def semantic_threshold(options: argparse.Namespace) -> float | None:
 
 
 def _found(options: argparse.Namespace) -> Path:
-    """Return the file or folder to score, or the run of that name."""
+    """Returns the file or folder to score, or the run of that name."""
     path = Path(options.run)
     expected = options.qrels or any(source.asked_for(options) for source in score_sources())
     if path.exists() or expected:
@@ -200,7 +200,7 @@ def score_folder(
     semantic: float | None,
     options: argparse.Namespace,
 ) -> RunRecord:
-    """Score a run folder, and print; gives its run.json."""
+    """Scores a run folder and prints the scores; returns its run.json."""
     from harness.cli.run_summary import show
     from harness.runs.folder.run_folder import RunFolder
     from harness.runs.folder.score_folder import score_run
@@ -213,7 +213,7 @@ def score_folder(
 
 @contextmanager
 def _suggesting_source(options: argparse.Namespace, path: Path) -> Iterator[None]:
-    """Add to the error of a file that is no run what else it is, and the command for it."""
+    """Adds to the error of a file that is not a run what it is, and the command for it."""
     try:
         yield
     except UsageError as error:
@@ -222,7 +222,7 @@ def _suggesting_source(options: argparse.Namespace, path: Path) -> Iterator[None
 
 
 def _by_qrels(options: argparse.Namespace, path: Path) -> int:
-    """trec_eval's table, from two files."""
+    """Prints trec_eval's metrics of a run file and a qrels file."""
     from harness.io.terminal import counted
     from harness.runfiles.readers import read_rankings
     from harness.scoring.evaluate import evaluate

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 class SuiteRun(OutputPart):
-    """A run of a suite: `failure` says why it failed, `empty` in which haystacks nothing was found.
+    """A run of a suite: `failure` is its error, `empty` describes haystacks without any result.
 
     `record` is its run.json, `report` its scores.json; `reused`: it was finished before.
     """
@@ -52,14 +52,14 @@ class SuiteRun(OutputPart):
 
 
 class RunListOutput(Output, tag="harness.run-list/1"):
-    """harness run of several; `night` is summary.json of a nightly list."""
+    """harness run of several runs; `night` is summary.json of a nightly suite."""
 
     runs: list[SuiteRun]
     night: Any
 
 
 def run_pairs(options: argparse.Namespace) -> int:
-    """Run every pair of the datasets and retrievers that the command names."""
+    """Runs every pair of the datasets and retrievers that the command names."""
     _refuse_options_of_one_run(options)
     runs: list[argparse.Namespace] = []
     for dataset in options.dataset or [""]:
@@ -74,7 +74,7 @@ def run_pairs(options: argparse.Namespace) -> int:
 
 
 def run_file(options: argparse.Namespace, file: Path, values: dict[str, object]) -> int:
-    """Run the list that a TOML file holds. Raises UsageError for what is not as it must be."""
+    """Runs the suite of a TOML file. Raises UsageError for an invalid one."""
     _refuse_options_of_one_run(options)
     out = options.out or values.get("out") or "results"
     nightly, table = provided_or_none("nightly"), values.pop("nightly", {})
@@ -97,10 +97,10 @@ def _refuse_options_of_one_run(options: argparse.Namespace) -> None:
 def expand(
     options: argparse.Namespace, file: Path, values: dict[str, Any]
 ) -> list[argparse.Namespace]:
-    """The options of every run in the file, datasets outermost; the command line wins.
+    """Returns the options of every run in the file, datasets outermost; the command line wins.
 
-    `series` of each are the names by which it is known from night to night. Raises UsageError for
-    anything that is not as it must be, before anything is run.
+    `series` of each are its names in the history. Raises UsageError for anything invalid, before
+    anything is run.
     """
     keys = file_keys()
     published = values.pop("published", [])
@@ -137,7 +137,7 @@ def expand(
             if only and dataset.get("dataset") not in only:
                 continue
             one = copy.copy(options)
-            # What is filled first stays: the command line, then what is most particular.
+            # The first value stays: the command line's, then that of the most specific table.
             for part in (table, dataset, values):
                 own = {key: value for key, value in part.items() if key not in ("only", "name")}
                 apply_table(one, file, own, keys)
@@ -163,7 +163,7 @@ def _refuse_unheard(
     datasets: list[dict[str, object]],
     retrievers: list[dict[str, object]],
 ) -> None:
-    """Raises UsageError for a key that would have no effect where it stands."""
+    """Raises UsageError for a key that would have no effect in its place."""
 
     def refuse(key: str, where: str, why: str) -> None:
         raise UsageError(f"--config {file}: {key} {where} {why}")
@@ -193,7 +193,7 @@ def _called(
     values: dict[str, object],
     kind: str,
 ) -> list[str]:
-    """What each table's dataset or retriever is called in tables and in the history."""
+    """Returns the name of each table's dataset or retriever, for tables and the history."""
     from harness.runs.run_labels import labels
 
     for table in tables:
@@ -206,7 +206,7 @@ def _called(
 
 
 def _tables(file: Path, found: object, name: str) -> list[dict[str, object]]:
-    """`[[name]]`; one table without anything where the file has none."""
+    """Returns the tables `[[name]]`; a single empty one if the file has none."""
     if found is None:
         return [{}]
     if not isinstance(found, list) or not all(isinstance(table, dict) for table in found):
@@ -220,9 +220,9 @@ def run_all(
     runs: list[argparse.Namespace],
     night: Any = None,
 ) -> list[SuiteRun]:
-    """Run one after the other, a line each on stderr; what fails is kept, and the rest goes on.
+    """Runs one after the other, a line each on stderr; a failure does not end the rest.
 
-    `night` is told of each as soon as it is done.
+    Each run is added to `night` as soon as it is done.
     """
     done = []
     for number, options in enumerate(runs, 1):
@@ -239,7 +239,7 @@ def run_all(
                     options.resume = False  # a run that an earlier list measured is measured again
                     folder, report, record = run_one(options)
                 _tell(night, options, folder, report)
-        except Exception as error:  # the rest of the list goes on
+        except Exception as error:  # the other runs continue
             why = str(error).splitlines()[0] if isinstance(error, HarnessError) else repr(error)
             if not isinstance(error, HarnessError):
                 traceback.print_exc()
@@ -266,7 +266,7 @@ def run_all(
 
 
 def _tell(night: Any, options: argparse.Namespace, folder: Path, report: ScoreReport) -> None:
-    """The protocol that is followed over time is the one that the table shows."""
+    """Adds a run to the history, under the protocol that the table shows."""
     from harness.scoring.scores import main_protocol
 
     main = main_protocol(report.protocols)
@@ -277,12 +277,12 @@ def _tell(night: Any, options: argparse.Namespace, folder: Path, report: ScoreRe
 
 
 def status(done: list[SuiteRun]) -> int:
-    """1 where a run failed, some of its queries did, or a haystack came out empty."""
+    """Returns 1 if a run failed, some of its queries did, or a haystack had no results."""
     return int(any(one.record is None or one.record.queries.failed or one.empty for one in done))
 
 
 def table(done: list[SuiteRun], asked: Sequence[str] = ()) -> str:
-    """One line a run: its leading metrics over everything scored, then those asked for, its times.
+    """Formats a line per run: leading metrics over all queries, then `asked` ones, and times.
 
     Of `asked`, `@5` is every leading metric at that cut-off.
     """
@@ -321,7 +321,7 @@ def table(done: list[SuiteRun], asked: Sequence[str] = ()) -> str:
 def _answered_only(
     done: Sequence[SuiteRun], found: Sequence[Mapping[str, MetricResult]], metrics: Sequence[str]
 ) -> Iterator[str]:
-    """A line for each run in which queries failed: its means over the others."""
+    """Yields a line for each run with failed queries: its means over the others."""
     for one, results in zip(done, found, strict=True):
         values = {
             m: answered
@@ -341,7 +341,7 @@ def _answered_only(
 
 
 def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Any) -> int:
-    """All runs of a list, what changed since the last time, and their board."""
+    """Runs a suite; prints its table, changes since the last time, and the boards' paths."""
     from harness.cli.leaderboard import claims_of, say_broken
     from harness.reports.board import write_board
 
@@ -352,10 +352,10 @@ def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan:
         check(run)
     for run in of_systems:
         try:
-            # Code that is imported can hang too; whether it does is then seen when it is run.
+            # Importing code can hang too; the run itself then times out.
             with suppress(TimedOutError):
                 run.retriever, run.plugin = in_time(run, known, 60.0)
-        except PluginError as error:  # which fails its own runs only; an unknown name ends the list
+        except PluginError as error:  # fails its own runs only; an unknown name ends the suite
             dataset, system = run.series
             print(f"harness: {system} on {dataset} will fail: {error}", file=sys.stderr)
     found = None
@@ -385,9 +385,9 @@ def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan:
 def _night(
     plan: Any, runs: list[argparse.Namespace], options: argparse.Namespace
 ) -> tuple[list[SuiteRun], Any]:
-    """Run a list with its history. What Ctrl-C leaves is in the summary too."""
+    """Runs a suite with its history. After Ctrl-C, its summary has the runs done so far."""
     for run in runs:
-        run.nightly = True  # measured anew every night; what it was stands in the history
+        run.nightly = True  # measured again every night; the history has earlier results
     with provided("nightly").open_nightly_run(
         plan, [run.series for run in runs if not run.published], resume=options.resume
     ) as night:

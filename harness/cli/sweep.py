@@ -42,7 +42,7 @@ class SweepOutput(Output, tag="harness.sweep/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument("--dataset", metavar="NAME", required=True, help="see `harness datasets`")
     parser.add_argument("--retriever", metavar="NAME", required=True, help="as for `harness run`")
     parser.add_argument(
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Sweep and print."""
+    """Sweeps over settings and prints the result."""
     from harness.analysis.sweep import Part, grid, sweep
     from harness.datasets.manifest import AS_OF
     from harness.datasets.registry import open_dataset
@@ -178,7 +178,7 @@ def _held_out(found: Sweep, chosen: Chosen) -> str:
 
 
 def _could_show(found: PairedComparison) -> str:
-    """The smallest difference that this test could have shown, or why none is said."""
+    """Describes the smallest detectable difference of the test, or why it has none."""
     least, power = found.test.smallest, found.power
     if not (found.wins or found.losses):
         return "the same in both"

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 SECONDS_TO_CLOSE = 5.0
-"""What a run whose time is up has for closing what it holds, before it is killed."""
+"""Seconds that a run has to close its resources after a timeout, before it is killed."""
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _MOST = 20 * 24 * 3600  # poll counts milliseconds in 32 bits
@@ -36,7 +36,7 @@ _TEXT = re.compile(r"(\d+(?:\.\d+)?)\s*([smh]?)")
 
 
 def seconds(text: str, option: str = "timeout") -> float:
-    """`90`, `90s`, `30m` or `1.5h` in seconds. Raises UsageError for anything else."""
+    """Converts `90`, `90s`, `30m` or `1.5h` to seconds. Raises UsageError for anything else."""
     found = _TEXT.fullmatch(text.strip())
     value = float(found[1]) * _UNITS[found[2]] if found else 0.0
     if not 0 < value <= _MOST:
@@ -53,9 +53,9 @@ def in_time(
     *,
     apart: bool = False,
 ) -> T:
-    """The work on a run, in a process of its own where it has a timeout, or `apart`.
+    """Does the work on a run, in a separate process if it has a timeout, or if `apart`.
 
-    What has a timeout takes `most` seconds at most.
+    With a timeout it takes at most `most` seconds.
     """
     if options.timeout is not None:
         return within(min(seconds(options.timeout), most), work, options)
@@ -63,15 +63,15 @@ def in_time(
 
 
 def within(limit: float | None, work: Callable[..., T], *given: Any) -> T:
-    """What `work` returns, made in another process, within `limit` seconds if there is a limit.
+    """Returns the result of `work` in another process, within `limit` seconds if there is a limit.
 
-    Raises TimedOutError where it takes longer, what it raises itself, and RunError where the
-    process goes away. Then, and on Ctrl-C, the process is told to stop (as by Ctrl-C), and after
-    SECONDS_TO_CLOSE it and all that is in its group is killed.
+    Raises TimedOutError if it takes longer, any error of `work`, and RunError if the process ends
+    early. Then, and on Ctrl-C, the process gets SIGINT, and after SECONDS_TO_CLOSE it and its group
+    are killed.
     """
     from multiprocessing import get_context
 
-    context = get_context("spawn")  # a fork would take threads and locks of this one along
+    context = get_context("spawn")  # a fork would copy threads and locks of this one
     here, there = context.Pipe(duplex=False)
     process = context.Process(target=_work, args=(there, work, given))
     process.start()
@@ -101,7 +101,7 @@ def within(limit: float | None, work: Callable[..., T], *given: Any) -> T:
 
 
 def _end(process: BaseProcess) -> None:
-    """Stop a process that has not ended, and kill what is left of its group."""
+    """Stops a running process, and kills what is left of its group."""
     if process.is_alive() and process.pid is not None:
         try:
             if os.name == "posix":
@@ -116,9 +116,9 @@ def _end(process: BaseProcess) -> None:
 
 
 def _work(channel: Connection, work: Callable[..., Any], given: tuple[Any, ...]) -> None:
-    """Do the work in this process, and say what came of it."""
+    """Does the work in this process, and sends its result or error."""
     if os.name == "posix":
-        os.setsid()  # Ctrl-C is the parent's; and all that is started here can be killed at once
+        os.setsid()  # the parent handles Ctrl-C, and can kill the whole group
         threading.Thread(target=_end_with_parent, daemon=True).start()
     answer: Any = None
     error: BaseException | None = None
@@ -132,18 +132,18 @@ def _work(channel: Connection, work: Callable[..., Any], given: tuple[Any, ...])
 
 
 def _sendable(error: Exception) -> Exception:
-    """An error as it can be raised in another process, with its trace where it is nobody's word."""
+    """Returns an error that another process can raise, with the trace of an unexpected one."""
     if not isinstance(error, HarnessError):
         error.add_note(traceback.format_exc())
     try:
         pickle.loads(pickle.dumps(error))
-    except Exception:  # whose class is known here alone
+    except Exception:  # its class is unknown to the other process
         return RunError(f"{type(error).__name__}: {error}")
     return error
 
 
 def _end_with_parent() -> None:
-    """Kill this group when the parent is gone, however it went."""
+    """Kills this group as soon as the parent has ended."""
     from multiprocessing import parent_process
     from multiprocessing.connection import wait
 

@@ -32,7 +32,7 @@ class VerifyOutput(Output, tag="harness.verify/1"):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add the command's arguments and options."""
+    """Adds the command's arguments and options."""
     parser.add_argument(
         "run", metavar="RUN", help="a scored run: its folder or name; or a submission"
     )
@@ -42,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(options: argparse.Namespace) -> int:
-    """Verify and print. Status 1 when something does not agree."""
+    """Verifies a run and prints the result. Returns 1 if something does not agree."""
     from harness.analysis.verify.render import as_json, lines
     from harness.analysis.verify.verify import verify
     from harness.runs.folder.score_folder import rescore
