@@ -1,1 +1,1 @@
-"""Runs as a page: one JSON object is made from run folder and dataset, and the page draws it."""
+"""Reports as HTML pages: a run folder and its dataset give one JSON object, which a page draws."""

@@ -1,4 +1,4 @@
-"""The boards as an HTML page."""
+"""Builds the boards as an HTML page."""
 
 from __future__ import annotations
 
@@ -57,12 +57,12 @@ def build_boards(
 def write_board(
     results: Path, out: Path, claims: Claims | None = None
 ) -> tuple[list[Board], dict[str, str]]:
-    """Builds the boards of the runs below `results`, writes them to `out` and a page beside it.
+    """Builds the boards of the runs below `results`, writes them to `out` and a page next to it.
 
-    Returns the boards, and why runs that are on none cannot be read, by their names: the page says
-    so too. `out` sums the boards up, and all the rest is in a folder beside it. The page links to
-    the reports that the folders of the runs hold. Raises UsageError as `build` does, and where
-    `out` cannot be written.
+    Returns the boards, and the errors of runs that cannot be read, by name, which the page shows
+    too. `out` is a summary of the boards; all other data is in a folder next to it. The page links
+    to the reports in the run folders. Raises UsageError as `build` does, and if `out` cannot be
+    written.
     """
     boards, broken, pairs = build_boards(results, claims)
     found = sorted(results.glob(f"[!.]*/{_REPORT}"))
@@ -84,10 +84,10 @@ def board_page(
     results: str = _RESULTS,
     live: bool = False,
 ) -> bytes:
-    """Draws one self-contained file of `page_data`; a `live` page asks its server for news.
+    """Draws one self-contained file of `page_data`; a `live` page polls its server for changes.
 
-    Each board, and the pairs of each, is packed by itself and unpacked when it is chosen: a page of
-    ten boards opens as fast as one of a single board. A server is asked for them instead.
+    Each board, and the pairs of each, is compressed separately and read when it is chosen, so ten
+    boards open as fast as one. A live page requests them from its server.
     """
     data, parts = page_data(boards, broken=broken, reports=reports, results=results)
     if live:
@@ -103,7 +103,7 @@ def page_data(
     reports: Mapping[str, str] | None = None,
     results: str = _RESULTS,
 ) -> tuple[PageData, dict[str, BoardPart]]:
-    """Returns what the page opens with, boards of most runs first, and the part of each board.
+    """Returns the initial data of the page, boards of most runs first, and the part of each board.
 
     `reports` are the addresses of the reports of runs, and `results` is the folder as a command is
     to name it.
@@ -186,8 +186,8 @@ def _short(result: RankedResult) -> RankedResult:
 def _protocols(entries: Sequence[Entry]) -> list[PageProtocol]:
     """Returns the protocols of a board; a page opens with the first.
 
-    That is `memory` where there are several abilities, else `trec`. Documents come before the
-    sessions that they were taken from.
+    That is `memory` if there are several abilities, else `trec`. Documents precede the sessions
+    that they were taken from.
     """
     found: dict[ProtocolKey, list[BoardProtocol]] = {}
     for entry in entries:
@@ -227,7 +227,7 @@ def _protocol_order(one: PageProtocol) -> tuple[bool, bool, str]:
 def _bounds(
     protocols: Iterable[BoardProtocol], name: str, metrics: Iterable[str]
 ) -> dict[str, MetricBounds]:
-    """Collects the bounds of each metric over one slice; metrics without any are left out."""
+    """Collects the bounds of each metric over one slice; skips metrics without any."""
     bounds = {}
     for metric in metrics:
         found = [one.slices.get(name, {}).get(metric) for one in protocols]

@@ -1,6 +1,6 @@
 """The curves of a report: metrics against k, recall against tokens, risk against coverage, latency.
 
-Every value is made by the code that scores, so that a curve meets the table at its cut-offs.
+The scoring code computes every value, so a curve agrees with the table at its cut-offs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from harness.scoring.results import Column, Results, document_columns, with_inte
 from harness.scoring.tokens import BUDGETS, TokenBudget
 
 FAMILIES = ("recall", "precision", "f1", "hit", "recall_all", "ndcg")
-"""Metrics that are drawn against k; the first two are what a k is chosen by."""
+"""Metrics that are drawn against k; the first two serve to choose a k."""
 
 _WITH_INTERVAL = FAMILIES[:2]
 _EVERY_K = 50  # up to here each k is computed, then fewer
@@ -44,7 +44,7 @@ _BINS = 48
 
 
 def grid(depth: int) -> list[int]:
-    """The cut-offs that are computed: every one to 50, then fewer, and the depth itself."""
+    """Returns the cut-offs to compute: every one to 50, then fewer, and the depth itself."""
     ks = {*range(1, min(depth, _EVERY_K) + 1), *(k for k in _DEEPER if k <= depth), depth}
     return sorted(ks)
 
@@ -82,7 +82,7 @@ def by_k(material: Material, block: Block) -> CutoffCurves:
 
 
 def _results(columns: Sequence[Column], masks: Mapping[str, Flags]) -> dict[str, Results]:
-    """Results by slice and metric, of the slices in which a query is scored."""
+    """Returns results by slice and metric, for the slices in which a query is scored."""
     found = {
         name: {str(c.metric): result for c in columns if (result := c.result(mask)) is not None}
         for name, mask in masks.items()
@@ -91,7 +91,7 @@ def _results(columns: Sequence[Column], masks: Mapping[str, Flags]) -> dict[str,
 
 
 def _curve(results: Sequence[MetricResult]) -> Curve:
-    """Returns the fields of results as parallel lists, those that are known of all."""
+    """Returns the fields of results as parallel lists; None for those that some results lack."""
 
     def column(read: Callable[[MetricResult], float | None]) -> list[float] | None:
         values = [value for one in results if (value := read(one)) is not None]
@@ -107,7 +107,7 @@ def _curve(results: Sequence[MetricResult]) -> Curve:
 
 
 def _tokens_at(material: Material, ks: Sequence[int]) -> list[float]:
-    """Mean tokens of the top k, over the queries of which something can be said."""
+    """Returns the mean tokens of the top k, over the queries that count."""
     resolved, counted = material.resolved, material.counted
     inside = counted[resolved.query]
     spent = np.bincount(resolved.rank[inside], material.costs[inside], minlength=max(ks) + 1)
@@ -118,7 +118,7 @@ def _tokens_at(material: Material, ks: Sequence[int]) -> list[float]:
 def by_tokens(material: Material) -> TokenCurves:
     """Computes recall of the longest prefix within a budget of tokens, by slice, with intervals.
 
-    Where the share of rankings that ended is high, the depth of the run limits the curve.
+    If the share of rankings that ended is high, the depth of the run limits the curve.
     """
     if material.dataset.manifest.ids_only:
         return TokenCurves(budgets=[], slices={})
@@ -152,7 +152,7 @@ def by_tokens(material: Material) -> TokenCurves:
 
 
 def _answerable(material: Material) -> dict[str, Flags]:
-    """Slices without those that add nothing to `answerable`, or to `all` where that is missing."""
+    """Returns slices without those that add nothing to `answerable`, or to `all` without that."""
     gone = {str(Ability.ABSTENTION)} | ({"all"} if "answerable" in material.masks else set())
     return {name: mask for name, mask in material.masks.items() if name not in gone}
 
@@ -160,7 +160,7 @@ def _answerable(material: Material) -> dict[str, Flags]:
 def risk(material: Material) -> RiskCurve | None:
     """Computes risk against coverage; the section `abstention` of the scores has ten points of it.
 
-    None where confidences are missing or all the same.
+    None if confidences are missing or all equal.
     """
     dataset, answered, ranked = material.dataset, material.answered, material.ranked
     without = dataset.abilities == str(Ability.ABSTENTION)
@@ -195,9 +195,9 @@ def risk(material: Material) -> RiskCurve | None:
 
 
 def latency(materials: Sequence[Material]) -> Latency | None:
-    """Computes histograms of milliseconds a query over common bins, on a log scale.
+    """Computes histograms of milliseconds per query over common bins, on a log scale.
 
-    None where no run measured any. A run from elsewhere has None in place of its counts.
+    None if no run measured any. An imported run has None in place of its counts.
     """
     times = [m.seconds[~np.isnan(m.seconds)] * 1000 for m in materials]
     everything = np.concatenate(times)

@@ -1,12 +1,12 @@
-"""A page as one file: markup, styles, scripts and data, and leave to load nothing else.
+"""Builds a page as one file of markup, styles, scripts and data, which may load nothing else.
 
-The data are JSON, packed with gzip and written in base64, which the page unpacks by itself
-(DecompressionStream: every browser since May 2023). So no text of a dataset stands in the markup,
-and none can break out of it. The content security policy names the page's own scripts by their
-hashes: no other one runs, and nothing is fetched.
+The data are JSON, compressed with gzip and encoded in base64, which the page unpacks by itself
+(DecompressionStream: every browser since May 2023). So no text of a dataset is in the markup, and
+none can break out of it. The content security policy names the page's own scripts by their hashes:
+no other script runs, and nothing is fetched.
 
 Scripts are ES modules that import each other by their files, so that a linter knows every name. A
-page holds them as one module: each once, after what it imports, with one scope for all of them.
+page holds them as one module: each once, after its imports, with one scope for all of them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _FAMILIES = ("recall", "hit", "recall_all", "ndcg", "mrr", "precision", "f1", "m
 
 
 def metric_order(metric: str) -> tuple[int, str, int]:
-    """Sorts metrics of a page by family, the known ones first, then by k."""
+    """Returns a sort key of a page's metrics: by family, the known ones first, then by k."""
     family, _, k = metric.partition("@")
     index = _FAMILIES.index(family) if family in _FAMILIES else len(_FAMILIES)
     return (index, family, int(k or 0))
@@ -59,13 +59,13 @@ def page(
     fetches: bool = False,
     home: str = "",
 ) -> bytes:
-    """The HTML of a page; the same arguments give the same bytes.
+    """Returns the HTML of a page; the same arguments give the same bytes.
 
     Its markup, styles and the module that draws it are in the folder of assets of that name.
-    `parts` are further data by name, each unpacked once it is asked for.
-    `live` lets it ask the server that it came from for news, and nobody else; `fetches` lets it get
-    its further parts from there. `home` is the address of the board, for a page that is served
-    beside one. A page whose module imports shared/charts.js has Observable Plot in it.
+    `parts` are further data by name, each unpacked on first use. `live` lets the page poll its own
+    server only; `fetches` lets it get further parts from there. `home` is the address of the board,
+    for a page that is served with one. A page that imports shared/charts.js includes Observable
+    Plot.
     """
     own = ASSETS / name
     scripts = modules(own / f"{name}.js")
@@ -105,7 +105,7 @@ def _packed(name: str, data: object) -> str:
 
 
 def _glossary() -> str:
-    """What each metric means, by name, as glossary.js reads it."""
+    """Returns the meaning of each metric, by name, as glossary.js reads it."""
     from harness.scoring.metrics import METRICS
     from harness.scoring.metrics.described import DESCRIBED
 
@@ -115,9 +115,9 @@ def _glossary() -> str:
 
 
 def refusal(words: str, home: str = "") -> bytes:
-    """A page of one sentence, for an address that shows nothing else, and the way to the board.
+    """Returns a page of one sentence, for an address with nothing to show, and a link to the board.
 
-    Without `home` there is none: what answers for any address knows no way from it.
+    Without `home` there is no link, as for a server of any address.
     """
     body = [
         "<body>",
@@ -132,7 +132,7 @@ def refusal(words: str, home: str = "") -> bytes:
 
 
 def _document(title: str, policy: str, style: str, body: list[str]) -> bytes:
-    """A file of HTML around a body; the policy stands before everything that it is of."""
+    """Returns an HTML file around a body; the policy precedes everything that it governs."""
     parts = [
         "<!doctype html>",
         '<html lang="en">',
@@ -159,9 +159,9 @@ def _styles(*folders: Path) -> str:
 
 
 def modules(script: Path) -> dict[Path, str]:
-    """A module behind all that it imports, by file, without the words that import and export.
+    """Returns a module after all its imports, by file, without import and export keywords.
 
-    Files may import each other: then the one that is reached first stands behind the other.
+    In a circular import, the file that is reached first comes last.
     """
     found: dict[Path, str] = {}
 
@@ -171,7 +171,7 @@ def modules(script: Path) -> dict[Path, str]:
         for name in _IMPORT.findall(text):
             if (imported := (file.parent / name).resolve()) not in found:
                 take(imported)
-        del found[file]  # to stand behind what it imports
+        del found[file]  # to follow its imports
         found[file] = _EXPORT.sub("", _IMPORT.sub("", text))
 
     take(script.resolve())
@@ -179,7 +179,7 @@ def modules(script: Path) -> dict[Path, str]:
 
 
 def _library(code: Path, licence: Path) -> str:
-    """A library as it was published, with the notice that its licence asks to keep."""
+    """Returns a library as published, with the notice that its licence requires."""
     return f"/*!\n{licence.read_text('utf-8').strip()}\n*/\n{code.read_text('utf-8')}"
 
 

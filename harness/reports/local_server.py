@@ -1,9 +1,9 @@
-"""A small HTTP server for this machine alone, made of one function from a request to an answer.
+"""A small HTTP server for this machine only, built from a function from requests to responses.
 
-It listens on 127.0.0.1. A request whose Host is not this server's address is refused, which is what
-stops DNS rebinding: so other sites cannot read the answers. A POST is JSON from a page of this very
-server (its Origin says so), so other sites cannot write either. Nothing is cached, framed, or
-written to a log.
+It listens on 127.0.0.1. A request with a Host other than this server's address is refused, which
+prevents DNS rebinding: other sites cannot read the responses. A POST must be JSON from a page of
+this server (by its Origin), so other sites cannot write either. Nothing is cached, framed, or
+logged.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from harness.errors import HarnessError
 HTML, JSON, TEXT = "text/html; charset=utf-8", "application/json", "text/plain; charset=utf-8"
 
 MOST_BYTES = 1 << 20
-"""The longest body of a POST that is read, if `server` is not told another limit."""
+"""The default limit for the body of a POST, in bytes."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What was asked. `path` is as it stands in the address, without what follows a `?`.
+    """An HTTP request. `path` is that of the address, without `?` and what follows.
 
-    `query` is that rest. `body` is the JSON of a POST; None for a GET. A HEAD comes as a GET.
+    `query` is the part after `?`, `body` the JSON of a POST (None for a GET). HEAD counts as GET.
     """
 
     method: str
@@ -38,7 +38,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Response:
-    """What is sent back."""
+    """An HTTP response."""
 
     body: bytes
     kind: str = HTML
@@ -46,30 +46,30 @@ class Response:
 
 
 def as_json(value: Any, status: int = HTTPStatus.OK) -> Response:
-    """An answer that holds `value` as JSON."""
+    """Returns a response with `value` as JSON."""
     import orjson
 
     return Response(orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY), JSON, status)
 
 
 def as_text(words: str, status: int = HTTPStatus.OK) -> Response:
-    """An answer of plain words."""
+    """Returns a response of plain text."""
     return Response(f"{words}\n".encode(), TEXT, status)
 
 
 def server(
     answer: Callable[[Request], Response | None], port: int, *, most_bytes: int = MOST_BYTES
 ) -> ThreadingHTTPServer:
-    """A server on 127.0.0.1, listening already; `serve_forever` answers, port 0 takes a free one.
+    """Returns a server that listens on 127.0.0.1; `serve_forever` answers, port 0 is a free one.
 
-    `answer` is called from a thread of each request. None is an address that there is not (404), a
-    HarnessError is 409 with its words. Raises OSError for a port that is taken.
+    `answer` is called in a thread for each request. None is sent as 404, a HarnessError as 409 with
+    its message. Raises OSError for a port in use.
     """
     return _Server(answer, port, most_bytes)
 
 
 class _Server(ThreadingHTTPServer):
-    """Calls `answer` for its handlers."""
+    """Passes `answer` to its handlers."""
 
     daemon_threads = True
 
@@ -80,8 +80,8 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", port), _Handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing of a browser that went away before it had its answer, nor of a connection
-        that is gone because the server is being ended."""
+        """Ignores errors of browsers that disconnected before the response, and of connections that
+        are closed because the server ends."""
         import errno
         import sys
 
@@ -92,20 +92,20 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    """Who may ask, and how answers are sent."""
+    """Checks requests and sends responses."""
 
     server: _Server
     timeout = 60  # seconds for a request that is not sent to its end
 
     def do_GET(self) -> None:
-        """Send what stands at the address."""
+        """Sends the response for the address."""
         self._send(self._refused() or self._answered("GET", None))
 
     do_HEAD = do_GET  # noqa: N815
 
     def do_POST(self) -> None:
-        """Take JSON from a page of this server."""
-        # Read in any case: a connection closed before its body was read loses the answer.
+        """Accepts JSON from a page of this server."""
+        # Always read it: closing a connection with an unread body loses the response.
         data = self._body()
         refused = self._refused() or self._foreign()
         if refused is None and data is None:
@@ -122,13 +122,13 @@ class _Handler(BaseHTTPRequestHandler):
         self._send(refused)
 
     def _refused(self) -> Response | None:
-        """Refuses whoever calls this server by another name."""
+        """Refuses requests that use another host name for this server."""
         if self.headers.get("Host") in self._own_names():
             return None
         return as_text("not asked for by this server's address", HTTPStatus.FORBIDDEN)
 
     def _foreign(self) -> Response | None:
-        """Refuses what no page of this server sent: other sites can post forms, never this."""
+        """Refuses requests from other sites, which can post forms but not JSON from this origin."""
         if self.headers.get("Origin") != f"http://{self.headers.get('Host')}":
             return as_text("not sent by a page of this server", HTTPStatus.FORBIDDEN)
         if self.headers.get_content_type() != JSON:
@@ -140,7 +140,7 @@ class _Handler(BaseHTTPRequestHandler):
         return f"127.0.0.1:{own}", f"localhost:{own}"
 
     def _body(self) -> bytes | None:
-        """The body; None where it has no length, none within the limit, or ends before it."""
+        """Returns the body; None if it has no length, one beyond the limit, or ends early."""
         said = self.headers.get("Content-Length", "")
         length = int(said) if said.isascii() and said.isdecimal() and len(said) < 12 else 0
         if not 0 < length <= self.server.most_bytes:
@@ -170,4 +170,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(answer.body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Say nothing: pages ask every few seconds."""
+        """Logs nothing: pages poll every few seconds."""

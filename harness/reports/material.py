@@ -1,4 +1,4 @@
-"""What a report is made from: a scored run beside its dataset, and the texts that a page shows."""
+"""The input of a report: a scored run with its dataset, and the texts that a page shows."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ from harness.scoring.tokens import token_counts
 T = TypeVar("T")
 
 LONGEST = 700
-"""Characters of a text that a page shows; the rest is in the dataset."""
+"""Maximum characters of a text on a page; the rest is in the dataset."""
 
 
 @dataclass(frozen=True)
 class Material:
-    """One run, as scoring saw it.
+    """One run with the data that scoring used.
 
-    `ranked` is by the default answer key and in the order as returned; `answered` says what became
-    of each query; `hits` are texts of the system's own, where it returned such.
+    `ranked` uses the default qrels and the returned order; `answered` is the status of each query;
+    `hits` are the returned texts, if any.
     """
 
     run: ScoredRun
@@ -53,7 +53,7 @@ class Material:
 
     @classmethod
     def read(cls, folder: Path, dataset: Dataset) -> Material:
-        """Raises UsageError for a folder that is no run, or was not scored."""
+        """Reads a run folder. Raises UsageError if it is not a run's, or was not scored."""
         run = ScoredRun.read(folder)
         files = RunFolder(folder)
         hits = read_hits(dataset, files.hits) if files.hits.is_file() else []
@@ -64,12 +64,12 @@ class Material:
 
     @property
     def depth(self) -> int:
-        """How many documents a ranking could hold."""
+        """The maximum number of documents in a ranking."""
         return self.run.scores.depth
 
     @cached_property
     def counted(self) -> Flags:
-        """Queries of which something can be said, less those that scoring left out as missing."""
+        """The queries that count, without those that scoring skipped as missing."""
         skipped = self.answered.skipped(self.ranked.answered, self.run.scores.missing)
         return self.answered.counted & ~skipped
 
@@ -86,13 +86,13 @@ class Material:
 
     @cached_property
     def costs(self) -> Ints:
-        """Tokens that each row of `resolved` costs in a prompt."""
+        """Tokens of each row of `resolved` in a prompt."""
         given = self.answered.tokens
         return token_counts(self.dataset, self.resolved.row) if given is None else given
 
     @cached_property
     def seconds(self) -> Values:
-        """What each query took, shape (queries,); NaN where nobody measured it."""
+        """Search seconds of each query, shape (queries,); NaN if not measured."""
         seconds = np.full(self.dataset.n_queries, np.nan)
         table = RunFolder(self.run.folder).queries
         if table is not None:
@@ -101,20 +101,20 @@ class Material:
         return seconds
 
     def values(self, block: Block, metric: str) -> Values:
-        """A metric of scores.parquet, shape (queries,); NaN where it was not scored."""
+        """Returns a metric of scores.parquet, shape (queries,); NaN if it was not scored."""
         rows = self.run.rows(block)
         values = np.full(self.dataset.n_queries, np.nan)
         values[[self.row_of[name] for name in rows.queries]] = rows.values(metric)
         return values
 
     def scored(self, block: Block) -> Flags:
-        """Queries that a protocol gave any value."""
+        """Returns the mask of queries with any value under a protocol."""
         metrics = self.metrics(block)
         found = [~np.isnan(self.values(block, metric)) for metric in metrics]
         return np.any(found, axis=0) if found else np.zeros(self.dataset.n_queries, bool)
 
     def metrics(self, block: Block) -> list[str]:
-        """Metrics that a protocol was scored by."""
+        """Returns the metrics of a protocol."""
         return list(self.run.blocks[block].overall)
 
     @cached_property
@@ -134,7 +134,7 @@ class Material:
 
 
 class Texts:
-    """Texts by number, each once; a long one is cut. With `share`, there are none."""
+    """Numbers texts, each once, and cuts long ones. With `share`, there are none."""
 
     def __init__(self, *, share: bool) -> None:
         self.all: list[str] = []
@@ -142,7 +142,7 @@ class Texts:
         self._number: dict[str, int] = {}
 
     def number(self, text: str | None) -> int:
-        """The number of a text, -1 for one that is empty or not to be shown."""
+        """Returns the number of a text, -1 for one that is empty or not to be shown."""
         if self._share or not text:
             return -1
         if len(text) > LONGEST:
@@ -163,11 +163,11 @@ class Shelf:
         self._unknown: dict[int, str] = {}
 
     def place(self, haystack: int, row: int) -> int:
-        """The number of a document row in a haystack."""
+        """Returns the number of a document row in a haystack."""
         return self._places.setdefault((haystack, row), len(self._places) + len(self._names))
 
     def unknown(self, name: str) -> int:
-        """The number of a document of which only the id is known."""
+        """Returns the number of a document that is known by its id only."""
         if name not in self._names:
             self._names[name] = len(self._places) + len(self._names)
         return self._names[name]
@@ -202,7 +202,7 @@ class Shelf:
         )
 
     def _dates(self, keys: list[tuple[int, int]]) -> list[str | None]:
-        """When each document was said, in its haystack."""
+        """Returns the time of each document in its haystack."""
         known: dict[int, dict[int, Any]] = {}
         dated = self._dataset.documents.column("timestamp")
         if dated.null_count == len(dated) and self._dataset.haystack_ids:
@@ -217,7 +217,7 @@ class Shelf:
 
 
 def moment(seconds: int | None) -> str | None:
-    """A schema timestamp as `2023-05-08 13:56`."""
+    """Formats a schema timestamp as `2023-05-08 13:56`."""
     return None if seconds is None else f"{as_datetime(seconds):%Y-%m-%d %H:%M}"
 
 
@@ -229,7 +229,7 @@ GROUP = "harness.report_sections"
 
 @dataclass(frozen=True)
 class ReportContext:
-    """What a section may show: the runs, their dataset, and the texts of the page by number.
+    """What a section can show: the runs, their dataset, and the texts of the page by number.
 
     `asked` has the rows of the queries. With `share` no text of the dataset or of a system may be
     shown.
@@ -252,9 +252,9 @@ class ReportContext:
 
 
 def added_sections(context: ReportContext) -> list[ReportSection]:
-    """Return the sections that installed packages add, by name.
+    """Returns the sections that installed packages add, by name.
 
-    Raises PluginError, which names the package, where one of them fails, and UsageError where two
+    Raises PluginError, which names the package, if one of them fails, and UsageError if two
     packages add the same name.
     """
     found = []

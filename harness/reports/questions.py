@@ -1,4 +1,4 @@
-"""The queries of a report as columns: what was asked, its evidence, and where that was found."""
+"""Builds the queries of a report as columns: their texts, evidence, and its ranks."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def questions(
 
 
 def _starts(query: Rows, asked: Rows) -> tuple[Flags, list[int]]:
-    """Finds the rows that belong to the queries, and where each query's begin among those.
+    """Returns the mask of rows that belong to the queries, and each query's start among those.
 
     `query` is ascending, as `asked` is.
     """
@@ -149,7 +149,7 @@ def _ranking(material: Material, asked: Rows, shown: int, shelf: Shelf) -> Ranki
 
 
 def _outcomes(material: Material, asked: Rows, texts: Texts, *, share: bool) -> QueryOutcomes:
-    """Returns what became of each query in one run."""
+    """Returns the outcome of each query in one run."""
     answered, dataset = material.answered, material.dataset
     place = {int(row): at for at, row in enumerate(asked)}
     hits: list[list[tuple[int, str, list[str]]]] = []
@@ -187,7 +187,7 @@ def _first(material: Material) -> npt.NDArray[np.int64]:
 
 
 def _errors(material: Material, place: dict[int, int], texts: Texts) -> dict[str, int]:
-    """The trace of each failed query, by its place in the table."""
+    """Returns the trace of each failed query, by its position in the table."""
     path = material.run.folder / "errors.jsonl"
     if not path.is_file():
         return {}
@@ -244,7 +244,7 @@ def _differences(
 
 
 def _rounded(values: Values) -> list[float | None]:
-    """Values to four decimals, None for NaN; whole numbers as such."""
+    """Rounds values to four decimals; None for NaN, whole numbers as integers."""
     return [
         None if v != v else int(v) if v == int(v) else round(v, 4)
         for v in np.asarray(values, float).tolist()
@@ -255,7 +255,7 @@ def _rounded(values: Values) -> list[float | None]:
 
 
 K = 10
-"""Evidence below it is missed, as for `harness analyze`; a lower cut-off for short rankings."""
+"""Evidence below this rank is missed, as in `harness analyze`; lower for short rankings."""
 
 
 CauseOf = dict[tuple[int, str], str]
@@ -263,9 +263,9 @@ CauseOf = dict[tuple[int, str], str]
 
 
 def causes(materials: Sequence[Material]) -> tuple[MissCauses | None, list[CauseOf]]:
-    """Returns what each run missed, by cause and ability, with the rules in words; and its causes.
+    """Returns what each run missed, by cause and ability, with the rules; and all causes by run.
 
-    None and nothing where evidence is not scored as `harness analyze` looks at it.
+    None and an empty list if evidence is not scored as `harness analyze` requires.
     """
     block = (PROTOCOL, materials[0].dataset.manifest.granularity)
     if not all(block in one.run.blocks for one in materials):

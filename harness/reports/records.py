@@ -31,7 +31,7 @@ class SettingRow(Record):
 
 
 class PairResult(Record):
-    """Run `b` less run `a` (positions) in one metric over one slice; p is corrected."""
+    """Run `b` minus run `a` (positions) in one metric over one slice; p is corrected."""
 
     a: int
     b: int
@@ -51,7 +51,7 @@ class PairResult(Record):
 
 
 class RunProgress(Record):
-    """A run that is not finished: its state with the reason, and how far it is."""
+    """An unfinished run: its state with the reason, and its progress."""
 
     run: str
     name: str
@@ -123,7 +123,7 @@ class ComparisonData(Record):
 
 
 class ReportRun(Record):
-    """A run: its system, what became of its queries, and the sections of its scores."""
+    """A run: its system, the status of its queries, and the sections of its scores."""
 
     name: str
     system: str
@@ -151,7 +151,7 @@ class ReportSlice(Record):
 
 
 class ReportProtocol(Record):
-    """One protocol: results of each run by slice and metric, and what the pair of runs shows.
+    """One protocol: results of each run by slice and metric, and differences of the pair of runs.
 
     `excluded` has each run's excluded queries by reason, `dropped` the number of queries for which
     the other run has no value.
@@ -184,7 +184,7 @@ class Curve(Record):
 
 
 class CutoffSlice(Record):
-    """The curves of a slice by metric family; `best_f1` is the k whose mean F1 is largest."""
+    """The curves of a slice by metric family; `best_f1` is the k with the largest mean F1."""
 
     n: int
     best_f1: int
@@ -256,8 +256,8 @@ class MissedEvidence(Record):
 
     `evidence` counts all of it by ability, `counts` what was missed by ability and cause.
     `rank_bands` has first rank, last rank and count of what was ranked too low, `not_ranked` the
-    counts of the rest by reason. `adjacent` and `same_session` count the evidence of which a
-    neighbour, or another document of its session, is in the top k.
+    counts of the rest by reason. `adjacent` and `same_session` count evidence with a neighbour, or
+    another document of its session, in the top k.
     """
 
     evidence: dict[str, int]
@@ -290,7 +290,7 @@ class AnswersProtocol(Record):
 
 
 class JudgeCounts(Record):
-    """How many judgements a judge made, and how many of them are no verdict."""
+    """Number of a judge's judgements, and how many of them are no verdict."""
 
     judge: str
     judgements: int
@@ -298,9 +298,9 @@ class JudgeCounts(Record):
 
 
 class ReaderRow(Record):
-    """The answers of one reader to one context: what they cost, and their results.
+    """The answers of one reader to one context: their cost and results.
 
-    `judge_range` is the range of their accuracy, where there are several judges.
+    `judge_range` is the range of their accuracy, if there are several judges.
     """
 
     system: str
@@ -325,7 +325,7 @@ class Verdicts(Record):
 
 class QueryAnswers(Record):
     """The answer to each query, the documents of its context, and all verdicts; `failed` are the
-    positions of the queries whose answer failed."""
+    positions of the queries with a failed answer."""
 
     answer: list[int]
     failed: list[int]
@@ -344,7 +344,7 @@ class AnswersSection(Record):
 
 
 class QueryColumns(Record):
-    """What was asked; texts, reference answers and dates are None where texts are not shared."""
+    """The queries; texts, reference answers and dates are None if texts are not shared."""
 
     id: list[str]
     ability: list[str]
@@ -358,8 +358,8 @@ class QueryColumns(Record):
 class EvidenceColumns(Record):
     """Evidence with a grade of 1 or more; the rows of query i are start[i] to start[i + 1].
 
-    `rank` and `cause` have a list for each run: 0 where it was not returned, and the position in
-    `MissCauses.names`, -1 where it was not missed.
+    `rank` and `cause` have a list for each run: 0 if it was not returned, and the position in
+    `MissCauses.names`, -1 if it was not missed.
     """
 
     start: list[int]
@@ -379,10 +379,10 @@ class RankingColumns(Record):
 
 
 class QueryOutcomes(Record):
-    """What became of each query in one run.
+    """The outcome of each query in one run.
 
     `first` is the rank of its first evidence (0: none), `errors` the traces of failed queries by
-    position, `hits` the system's own texts, each with how it was resolved and to which documents.
+    position, `hits` the returned texts, each with its matching method and its documents.
     """
 
     ms: list[float | None]
@@ -399,7 +399,7 @@ class QueryValues(Record):
     """The values of each query under one protocol, by run and metric.
 
     `excluded` has for each run and query the position in `reasons` of why it is in no mean, or -1.
-    `difference` is of two runs, the second less the first.
+    `difference` is of two runs, the second minus the first.
     """
 
     values: list[dict[str, list[float | None]]]
@@ -409,7 +409,7 @@ class QueryValues(Record):
 
 
 class DocumentColumns(Record):
-    """The documents that a report names; all but ids is None where texts are not shared."""
+    """The documents that a report names; all but ids is None if texts are not shared."""
 
     id: list[str]
     text: list[int] | None = None
@@ -433,8 +433,8 @@ class ReportQueries(Record):
 class ReportSection(Record):
     """A section of a report that an entry point adds: paragraphs, and a table below them.
 
-    `data` is instead of those where a module of the page draws the section; `name` is the name of
-    the entry point.
+    `data` replaces those if a module of the page draws the section; `name` is the name of the entry
+    point.
     """
 
     title: str
@@ -446,7 +446,7 @@ class ReportSection(Record):
 
 
 class ReportData(Record):
-    """Everything about one run, or about two that compare.
+    """All data of one run, or of two that are compared.
 
     `shown` documents of each ranking are in it. `main` is the position of the protocol that the
     page opens with.
@@ -476,12 +476,12 @@ class ReportData(Record):
 
     @property
     def title(self) -> str:
-        """What the report is about: `bm25 on locomo`."""
+        """The title of the report: `bm25 on locomo`."""
         return f"{' and '.join(run.system for run in self.runs)} on {self.dataset.name}"
 
 
 class PageEntry(Entry):
-    """An entry as the page shows it; `report` is the address of its report, where it has one.
+    """An entry as the page shows it; `report` is the address of its report, if it has one.
 
     `sole`: it is the only entry of its system.
     """
@@ -493,7 +493,7 @@ class PageEntry(Entry):
 
 
 class PageMetric(Record):
-    """A metric that can be chosen; `k` is None where it has no cut-off."""
+    """A metric that can be chosen; `k` is None if it has no cut-off."""
 
     name: str
     family: str
@@ -501,8 +501,8 @@ class PageMetric(Record):
 
 
 class MetricBounds(Record):
-    """Least and greatest random baseline and upper bound of the systems; they differ where queries
-    failed. `upper_bound_method` is there where it is itself a bound."""
+    """Least and greatest random baseline and upper bound of the systems; they differ if queries
+    failed. `upper_bound_method` is set if the upper bound is itself only a bound."""
 
     random_baseline: tuple[float, float] | None = None
     upper_bound: tuple[float, float] | None = None
@@ -524,7 +524,7 @@ class PageProtocol(Record):
 
 
 class BoardHead(Record):
-    """What a page needs to choose a board by."""
+    """The data by which a page offers a board."""
 
     id: str
     title: str
@@ -536,7 +536,7 @@ class BoardHead(Record):
 
 
 class BoardPart(Record):
-    """All else of a board, which a page reads when the board is chosen."""
+    """All other data of a board, which a page reads when the board is chosen."""
 
     protocols: list[PageProtocol]
     entries: list[PageEntry]
@@ -545,7 +545,7 @@ class BoardPart(Record):
 
 
 class PageData(Record):
-    """The data of the page. `broken` says why runs could not be read, by their names.
+    """The data of the page. `broken` has the errors of runs that could not be read, by name.
 
     `options` are those of a command that names the folder of results.
     """

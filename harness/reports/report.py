@@ -1,6 +1,6 @@
-"""A report as one JSON object, and as the HTML page that draws it.
+"""Builds a report as one JSON object, and the HTML page that draws it.
 
-No number on the page is made anywhere else than in that object.
+Every number on the page is in that object.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from harness.scoring.scores import depth_message, main_metrics
 from harness.scoring.signatures import digest
 
 SHOWN = 10
-"""Places of each ranking that a page shows, unless told otherwise."""
+"""Ranks of each ranking that a page shows by default."""
 
 _ORDER = (*(str(ability) for ability in Ability), "answerable", "all")
 _LEADING = {"memory": "recall@10", "trec": "ndcg@10"}
@@ -51,11 +51,11 @@ _LEADING = {"memory": "recall@10", "trec": "ndcg@10"}
 def report_data(
     folders: Sequence[Path], dataset: Dataset, *, shown: int = SHOWN, share: bool = False
 ) -> ReportData:
-    """Everything about one run, or about two that compare.
+    """Builds the report of one run, or of two that can be compared.
 
-    `share` leaves out every text of the dataset, and of the system: ids and numbers stay. Raises
-    UsageError for folders that are no scored runs, and for two that do not compare, naming each
-    difference.
+    `share` excludes every text of the dataset, and of the system: ids and numbers stay. Raises
+    UsageError for folders that are not scored runs, and for two that cannot be compared, naming
+    each difference.
     """
     compared = compare(folders, Options()) if len(folders) == 2 else None
     materials = [Material.read(folder, dataset) for folder in folders]
@@ -101,9 +101,9 @@ def report_data(
 
 
 def report_page(data: ReportData, *, home: str = "") -> bytes:
-    """One self-contained file; needs no network and opens from the disk.
+    """Returns one self-contained file; needs no network and opens from the disk.
 
-    `home` is where the board is, for one that is served.
+    `home` is the address of the board, for a page from a server.
     """
     return page(data.title, "report", data, home=home)
 
@@ -117,9 +117,9 @@ def check_pair(folders: Sequence[Path]) -> None:
 
 
 def _drawn(blocks: Sequence[Block], run: ScoredRun) -> Block | None:
-    """The protocol that a page opens with, and whose metrics it draws against k.
+    """Returns the protocol that a page opens with and draws against k.
 
-    `memory` where there are several abilities, else `trec`, as in the table of a run.
+    `memory` if there are several abilities, else `trec`, as in the table of a run.
     """
     own = {name: (name, at) for name, at in blocks if at == run.scores.dataset.granularity}
     memory = own.get("memory")
@@ -156,7 +156,7 @@ def _run(run: ScoredRun) -> ReportRun:
 def _protocol(
     materials: Sequence[Material], block: Block, compared: Comparison | None
 ) -> ReportProtocol:
-    """Returns one protocol: each run's results by slice and metric, and what pairs of runs show."""
+    """Returns one protocol: each run's results by slice and metric, and differences of the pair."""
     found = [material.run.blocks[block] for material in materials]
     names = [n for n in _ORDER if all(n in one.columns for one in found)]
     if "answerable" in names and _same_n(found[0], "answerable", "all"):
@@ -199,7 +199,7 @@ def _first_at_10(metrics: Sequence[str]) -> str:
 
 
 def _tables(block: Block, compared: Comparison | None) -> list[Table]:
-    """What was compared under a protocol."""
+    """Returns the tables of a comparison under a protocol."""
     groups = compared.groups if compared is not None else ()
     return [
         table
@@ -213,16 +213,16 @@ def _tables(block: Block, compared: Comparison | None) -> list[Table]:
 
 
 def comparison_page(folders: Sequence[Path], *, home: str = "") -> bytes:
-    """One self-contained file; `home` is where the board is, for one that is served.
+    """Returns one self-contained file; `home` is the address of the board on a server.
 
-    Raises UsageError for runs that do not compare.
+    Raises UsageError for runs that cannot be compared.
     """
     data = comparison_data(folders)
     return page(f"{len(folders)} runs on {data.dataset}", "compare", data, home=home)
 
 
 def comparison_data(folders: Sequence[Path]) -> ComparisonData:
-    """Everything that the page draws, of the same metrics as `harness compare` shows.
+    """Builds the data of the page, with the metrics that `harness compare` shows.
 
     Raises UsageError as `compare` does.
     """
@@ -264,7 +264,7 @@ def setting_rows(group: Group) -> list[SettingRow]:
 
 
 def pair_result(pair: Pair) -> PairResult:
-    """Returns what a pair of runs shows in one metric over one slice."""
+    """Returns the difference between a pair of runs in one metric over one slice."""
     found = pair.found
     return PairResult(
         a=pair.a,
@@ -294,7 +294,7 @@ def _results(table: Table) -> dict[str, dict[str, ComparedMetric]]:
 
 
 def _footnotes(compared: Comparison, table: Table) -> list[str]:
-    """How the numbers were made, and queries of a run that are in none of them."""
+    """Returns notes on how the numbers were computed, and on queries that no mean includes."""
     lines = foot(table, table.cells).splitlines()
     for name, n in zip(compared.runs, table.dropped, strict=False):
         if n:
