@@ -167,7 +167,7 @@ def _main_table(protocol: ProtocolResult, columns: list[str]) -> str:
 
 
 def _worse_than_random(metric: str, result: MetricResult) -> str:
-    """Warns where the whole interval is below the random baseline, as with distances as scores,
+    """Warns if the whole interval is below the random baseline, as with distances as scores,
     unless failed queries explain it."""
     interval, random = result.interval, result.random_baseline
     if interval is None or random is None or interval.high >= random or result.answered_only:

@@ -39,7 +39,7 @@ def notes(record: RunRecord) -> list[str]:
 
 
 def _published(record: RunRecord) -> Iterator[str]:
-    """Describes a published file: its format, which ranking was taken, and what was asked."""
+    """Describes a published file: its format, the ranking used, and its number of questions."""
     from harness.records.run import ImportedFile, PublishedFile
 
     about = record.imported_from

@@ -76,7 +76,7 @@ class RunsDoneOutput(Output, tag="harness.runs-done/1"):
 
 
 class RunDamage(OutputPart):
-    """What is damaged in a run folder."""
+    """The faults of the files in a run folder."""
 
     folder: str
     damage: list[str]

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class SweepOutput(Output, tag="harness.sweep/1"):
-    """harness sweep; `indexed` counts indexes, null where every run made its own."""
+    """harness sweep; `indexed` counts indexes, null if every run made its own."""
 
     tried: list[Any]
     chosen: list[Any]

@@ -229,7 +229,7 @@ GROUP = "harness.report_sections"
 
 @dataclass(frozen=True)
 class ReportContext:
-    """What a section can show: the runs, their dataset, and the texts of the page by number.
+    """The data for a section: the runs, their dataset, and the texts of the page by number.
 
     `asked` has the rows of the queries. With `share` no text of the dataset or of a system may be
     shown.

@@ -178,7 +178,7 @@ def _outcomes(material: Material, asked: Rows, texts: Texts, *, share: bool) -> 
 
 
 def _first(material: Material) -> npt.NDArray[np.int64]:
-    """Returns the rank of each query's first evidence, 0 where none was returned."""
+    """Returns the rank of each query's first evidence, 0 if none was returned."""
     ranked = material.ranked
     first = np.full(ranked.n, NOT_RETRIEVED)
     gold = ranked.grade >= 1
@@ -237,7 +237,7 @@ def _values(materials: Sequence[Material], asked: Rows) -> list[QueryValues]:
 def _differences(
     values: Sequence[dict[str, Values]], metrics: Sequence[str]
 ) -> dict[str, list[float | None]]:
-    """Returns the second run's value minus the first's, exactly 0 where they tie."""
+    """Returns the second run's value minus the first's, exactly 0 if they tie."""
     a, b = values
     tied = {m: outcomes(a[m][:, None], b[m][:, None])[:, 0] == 0 for m in metrics}
     return {m: _rounded(np.where(tied[m], 0.0, b[m] - a[m])) for m in metrics}

@@ -174,7 +174,7 @@ class ReportProtocol(Record):
 
 
 class Curve(Record):
-    """Means with random baseline, upper bound and the ends of 95% intervals, where known."""
+    """Means with random baseline, upper bound and the ends of 95% intervals, if known."""
 
     value: list[float | None]
     random_baseline: list[float] | None = None
@@ -315,7 +315,7 @@ class ReaderRow(Record):
 
 
 class Verdicts(Record):
-    """One judge's verdict of each answer, the reply where it is none, and the error class."""
+    """One judge's verdict on each answer, the reply if it is none, and the error class."""
 
     judge: str
     correct: list[bool | None]

@@ -26,7 +26,7 @@ class Executor(Protocol):
     """Runs work items and yields their results, in any order."""
 
     def map(self, worker: Worker, items: Iterable[WorkItem]) -> Iterator[WorkResult]:
-        """Yields the results of every item as soon as they are there."""
+        """Yields the results of every item as soon as they are available."""
         ...
 
 

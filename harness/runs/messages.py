@@ -84,7 +84,7 @@ class Reported(Record, tag="reported", tag_field="type"):
 
 
 class Failed(Record, tag="failed", tag_field="type"):
-    """The retriever raised; `rate_limit`: seconds to wait, where a rate limit was exceeded."""
+    """The retriever raised; `rate_limit`: seconds to wait, if a rate limit was exceeded."""
 
     trace: str
     rate_limit: float | None = None

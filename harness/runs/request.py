@@ -158,7 +158,7 @@ class RunRequest:
 
     @property
     def builds(self) -> RetrieverSpec | Retriever:
-        """What each process builds its retriever from."""
+        """The spec or the object from which each process gets its retriever."""
         return self.isolation or self.retriever
 
     @property
@@ -247,7 +247,7 @@ def _batch_size(settings: Settings, retriever: Any) -> int:
 
 
 def _check_fit(settings: Settings, built: Retriever) -> None:
-    """Raises UsageError for settings that the retriever does not support, and its own."""
+    """Raises UsageError for settings that the retriever does not support, or a bad `ranked_by`."""
     check_ranked_by(built)
     if settings.concurrency > 1 and not getattr(built, "thread_safe", False):
         raise UsageError(

@@ -122,7 +122,7 @@ def _own_counts(values: Any) -> Counts:
 
 
 def usage_record(counts: Counts, prices: Prices) -> Usage | None:
-    """Summarises counts: sums, dollars where they are known, and the counts of each model."""
+    """Summarises counts: sums, dollars if known, and the counts of each model."""
     if not counts:
         return None
     models: dict[str, Counts] = {}
@@ -173,7 +173,7 @@ class Budget:
             raise self.error(upcoming, unknown)
 
     def exceeded_by(self, upcoming: float) -> bool:
-        """Tests whether so many US dollars more would exceed the limit."""
+        """Tests whether this many more US dollars would exceed the limit."""
         return self.limit is not None and self.spent + upcoming > self.limit
 
     def error(self, upcoming: float, unknown: float = 0.0) -> BudgetExceededError:

@@ -145,8 +145,7 @@ def require_texts(dataset: Dataset) -> None:
 
 
 def display_names(records: Sequence[AnswersRecord]) -> list[str]:
-    """Returns the names of systems and baselines, with the size of the context where two have the
-    same name."""
+    """Returns the names of systems and baselines, with the size of the context for equal names."""
     names = [record.name for record in records]
     return [
         f"{name}, {size}" if names.count(name) > 1 and (size := _context_size(record)) else name

@@ -50,7 +50,7 @@ _ALL_EVIDENCE = 1.5
 
 @dataclass(frozen=True)
 class ImportOptions:
-    """Where imported rankings go (`out`), the system's `name`, and how they are read.
+    """Options of an import: the results folder `out`, the system's `name`, how to read rankings.
 
     `k` None: the depth of the rankings. `strict`: irregularities are errors. `matching`: how
     returned texts are resolved to documents. `quiet`: irregularities are not reported.

@@ -7,7 +7,7 @@ Scoring, boards and pages need no other files.
 | rankings.parquet | query, document, rank, score: the dataset's ids, best first |
 | rankings.trec | the same as a TREC run file (missing if an id has white space) |
 | run.json | dataset, system, settings, times, machine, versions, git state |
-| queries.parquet | query, seconds, returned, confidence, abstained, failed (own runs only) |
+| queries.parquet | query, seconds, returned, confidence, abstained, failed (if known) |
 | hits.parquet | texts that the system returned, and the documents they were resolved to |
 | answers.jsonl | question_id and hypothesis, if the system answers questions itself |
 | errors.jsonl | query and trace, one line per failed query; only if there are any |
