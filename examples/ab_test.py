@@ -30,7 +30,7 @@ asked = [row for row in range(dataset.n_queries) if relevant[row]]
 
 
 def system(name):
-    """A function retrieve(question, k) that answers with the ids of documents, best first."""
+    """Returns a function retrieve(question, k) that returns document rows, best first."""
     indexed = [RetrieverSpec(name).build() for _ in views]
     for retriever, view in zip(indexed, views, strict=True):
         retriever.index(view.corpus)
@@ -51,12 +51,12 @@ chance = random.Random(0)
 
 
 def click(ranking, row):
-    """Documents that a reader clicks: relevant ones mostly, down to where patience ends."""
+    """Simulates clicks: mostly on relevant documents, and less often at lower ranks."""
     seen = [d for place, d in enumerate(ranking) if chance.random() < 0.85**place]
     return [d for d in seen if chance.random() < (0.6 if d in relevant[row] else 0.05)]
 
 
-# Split traffic: a reader is always sent to the same system.
+# Split traffic: each reader is always assigned to the same system.
 log = options.folder / "split.jsonl"
 metrics = {"recall@10": (0, 1), "click": (0, 1), "seconds": (0, 60)}
 with ABTest(
@@ -70,7 +70,7 @@ with ABTest(
         test.record(reader, {"recall@10": recall, "click": clicked, "seconds": answer.seconds})
     print(test.report())
 
-# The same readers, each shown both systems in one ranking.
+# Interleaving: each reader sees the results of both systems in one ranking.
 print()
 log = options.folder / "interleaved.jsonl"
 with ABTest(bm25, tfidf, name="interleaved", log=log, interleave=True) as test:

@@ -12,7 +12,7 @@ haystacks: dict[tuple[str, str], dict[str, set[str]]] = {}
 
 
 def reply(message):
-    asked = message["client"], message["haystack"]  # several may ask at once
+    asked = message["client"], message["haystack"]  # several clients may ask at once
     if message["type"] == "reset":
         haystacks[asked] = {}
         return {"concurrent_haystacks": True}
@@ -37,8 +37,8 @@ def words(text):
 
 
 class Service(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"  # keeps the connection
-    disable_nagle_algorithm = True  # or every answer waits 40 ms
+    protocol_version = "HTTP/1.1"  # keeps connections open
+    disable_nagle_algorithm = True  # avoids a delay of 40 ms per reply
 
     def do_POST(self):
         message = json.loads(self.rfile.read(int(self.headers["Content-Length"])))

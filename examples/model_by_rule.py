@@ -3,9 +3,9 @@
 cp "$(harness examples model_by_rule.py)" . && python model_by_rule.py 8124
 harness answer bm25 --model rule --endpoint http://127.0.0.1:8124/v1
 
-It speaks OpenAI's chat completions. A question is answered rightly in 9 of 10 cases where all of
-its evidence is shown, in 3 of 10 where a part is, and in 1 of 20 where none is; as a judge it errs
-once in twenty. So what comes out can be held against what is true.
+It implements OpenAI's chat completions. It answers correctly with probability 0.9 if all evidence
+is shown, 0.3 if a part is, and 0.05 if none is; as a judge it errs with probability 0.05. Results
+can therefore be compared with known rates.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ UNKNOWN = "No information available."
 
 
 def reply(text):
-    """What the model says to the last message."""
+    """Returns the reply to the last message."""
     return judge(text) if "Verdict:" in text else read(text)
 
 
@@ -53,7 +53,7 @@ def judge(text):
 
 
 def luck(text):
-    """A number from 0 to 1, the same for the same text."""
+    """Returns a pseudo-random number from 0 to 1 that depends only on the text."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8]) / 2**64
 
 

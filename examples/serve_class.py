@@ -5,8 +5,8 @@ cp "$(harness examples serve_class.py)" .
 harness run --dataset sample --retriever command --param venv=theirs \
     --param run="python serve_class.py mine.py:Mine depth=3"
 
-The class has `index(corpus)` and `search(queries, k)`; it answers with ids, positions, (id, score)
-pairs, {id: score}, or dicts with a `text` and the `sources` that it was made from.
+The class has `index(corpus)` and `search(queries, k)`, which returns ids, positions, (id, score)
+pairs, {id: score}, or dicts with a `text` and its `sources` per question.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ loop = asyncio.new_event_loop()
 
 
 class Corpus(list):
-    """The documents in the order in which they were sent."""
+    """The documents in the order received."""
 
     @property
     def handles(self):
@@ -45,10 +45,10 @@ class Corpus(list):
 
 
 def seconds(date):
-    """The dataset's own clock, as in the class's contract."""
+    """Converts an ISO date of the dataset's own clock to seconds since 1970."""
     if date is None:
         return None
-    utc = timezone.utc  # noqa: UP017 - Python 3.8 has no other name for it
+    utc = timezone.utc  # noqa: UP017 - Python 3.8 has no datetime.UTC
     return int(datetime.fromisoformat(date).replace(tzinfo=utc).timestamp())
 
 
@@ -66,8 +66,8 @@ def result(answer, retriever, corpus):
 
 
 def hits(answer, corpus):
-    """One question's answer in any of the forms above."""
-    if hasattr(answer, "tolist"):  # an array of NumPy, in which -1 is no document
+    """Converts the answer to one question, in any of the forms above."""
+    if hasattr(answer, "tolist"):  # a NumPy array; -1 means no document
         answer = [one for one in answer.tolist() if one != -1]
     return [hit(one, corpus) for one in (answer.items() if isinstance(answer, dict) else answer)]
 
@@ -116,7 +116,7 @@ def reply(retriever, corpus, message):
 
 
 def built(name, given):
-    """The class `file.py:Name`, with parameters that are JSON or else texts."""
+    """Builds an instance of `file.py:Name`; parameters are JSON values or else texts."""
     file, _, of = name.rpartition(":")
     sys.path.insert(0, os.path.dirname(os.path.abspath(file)))
     spec = importlib.util.spec_from_file_location(os.path.basename(file)[:-3], file)
@@ -136,7 +136,7 @@ def value(text):
 
 def main():
     replies = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what libraries print is no reply
+    os.dup2(2, 1)  # output of libraries goes to stderr
     retriever, corpus = built(sys.argv[1], sys.argv[2:]), Corpus()
     for line in sys.stdin:
         try:

@@ -1,6 +1,6 @@
 """Any provider of Vectorize's agent-memory-benchmark, as it is.
 
-pip install the packages of the provider
+Install the packages of the provider with pip.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from harness.retrievers.corpus import is_handle
 from harness.schema import Document, as_datetime
 
 _NAMED = re.compile(r"doc[_ ]?id\W{1,4}(d\d+)\b", re.IGNORECASE)
-"""A document that a provider names within its text, as those do that return ids of their own."""
+"""A document id in a text, as in results of providers that return ids of other objects."""
 
 
 @dataclass
 class AmbDocument:
-    """What a provider is told, where its module has no class `Document` to make it of."""
+    """Document for a provider whose module has no suitable class `Document`."""
 
     id: str
     content: str
@@ -39,12 +39,12 @@ class AmbDocument:
 
 
 class Amb:
-    """Any memory provider of Vectorize's agent-memory-benchmark, as it is.
+    """Adapter of any memory provider of Vectorize's agent-memory-benchmark.
 
-    `provider` names its class, `file.py:Class` or `package.module:Class`; `options` are handed to
-    its constructor. Each haystack has a provider, a folder and a `user_id` of its own; each
-    document is told as one of theirs, with the text, who said it and when. What comes back is known
-    again by its id, its `source_ids`, or the id in its text, and else by the text.
+    `provider` is its class, `file.py:Class` or `package.module:Class`; `options` are passed to its
+    constructor. Each haystack has a separate provider, folder and `user_id`; each document is
+    converted to the provider's class, with text, speaker and time. Results are matched by id, by
+    `source_ids`, by the id in their text, or else by the text.
     """
 
     def __init__(self, provider: str, options: Mapping[str, object] | None = None) -> None:
@@ -68,7 +68,7 @@ class Amb:
         self._provider: Any = None
 
     def index(self, corpus: Corpus) -> None:
-        """Begin a provider in an empty folder, and tell it the documents in time order."""
+        """Starts a provider in an empty folder, and ingests the documents in time order."""
         self.close()
         self._folder = TemporaryFolder("amb")
         self._user = f"haystack-{uuid4().hex}"
@@ -84,11 +84,11 @@ class Amb:
             awaited(self._provider.ingest([self._told(document) for document in corpus]))
 
     def search(self, queries: Sequence[Question], k: int) -> list[list[Hit]]:
-        """What the provider retrieves, at most k a question."""
+        """Returns at most k results of the provider per question."""
         return [self._ask(query, k) if self._handles else [] for query in queries]
 
     def close(self) -> None:
-        """Let the provider clean up, and remove its folder."""
+        """Calls the provider's cleanup, and removes its folder."""
         provider, self._provider = self._provider, None
         if provider is None:
             return
@@ -118,7 +118,7 @@ class Amb:
             user_id=self._user,
             query_timestamp=None if stamp is None else as_datetime(stamp).isoformat(),
         )
-        # (documents, what the provider's own API said)
+        # (documents, raw response of the provider's API)
         documents: Iterable[Any] = found[0] if isinstance(found, tuple) else found
         return [self._hit(one) for one in documents][:k]
 
@@ -131,7 +131,7 @@ class Amb:
 
 
 def _call(function: Callable[..., Any], *first: Any, **given: Any) -> Any:
-    """Call it with what it has parameters for: they came one after the other over the years."""
+    """Calls a function with the arguments that it accepts, which differ between versions."""
     known = {name: value for name, value in given.items() if _takes(function, name)}
     return awaited(function(*first, **known))
 

@@ -1,6 +1,6 @@
 """Ranking by the entities that questions and documents mention, in LadybugDB or Neo4j.
 
-pip install ladybug (in this process), or neo4j (for a server at NEO4J_URI)
+Install `ladybug` (embedded in this process) or `neo4j` (for a server at NEO4J_URI) with pip.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from harness.retrievers.contract import Corpus, Question, Result
 from harness.retrievers.outputs import top_k
 from harness.retrievers.registry import need
 
-# Cypher that LadybugDB and Neo4j understand alike: no lists by index (one counts from 1), no
-# subqueries, and no trust in a pattern's edges being different ones (Ladybug may take one twice).
+# Cypher for both LadybugDB and Neo4j: no list indices (one of them counts from 1), no subqueries,
+# and no assumption that a pattern's edges are distinct (Ladybug may use one twice).
 _MENTIONED = """
 unwind $asked as asked
 match (e:{entity})<-[m:MENTIONS]-(t:{turn}) where e.name = asked.name
@@ -42,37 +42,37 @@ Scores = npt.NDArray[np.float64]
 
 
 class Database(Protocol):
-    """Where the graph is. `turn` and `entity` are the labels of its nodes."""
+    """A graph database. `turn` and `entity` are the labels of its nodes."""
 
     turn: str
     entity: str
 
     def about(self) -> str:
-        """Name and version, for the record."""
+        """Returns name and version."""
         ...
 
     def load(self, graph: Columns) -> None:
-        """Make a graph in place of the last one."""
+        """Loads a graph, replacing the last one."""
         ...
 
     def rows(self, statement: str, **given: Any) -> list[list[Any]]:
-        """The rows of a Cypher statement's answer."""
+        """Returns the result rows of a Cypher statement."""
         ...
 
     def close(self) -> None:
-        """Remove what was made."""
+        """Removes the graph."""
         ...
 
 
 class Graph:
-    """Ranking in a graph of entities and the documents that mention them, on LadybugDB or Neo4j.
+    """Ranking by a graph of entities and the documents that mention them, in LadybugDB or Neo4j.
 
     Entities are names, numbers, dates, speakers and (`words`) other content words, found by rules.
-    A document scores by its mentions of the question's entities, each weighed as by BM25. The best
-    `seeds` documents pass on a part of their score: `hop` of it times the cosine of the rare
-    entities they share with another document, and `neighbour` of it to those before and after them
-    in their session. `backend`: embedded, neo4j (at NEO4J_URI, with NEO4J_USER, NEO4J_PASSWORD and
-    NEO4J_DATABASE), or empty: neo4j where NEO4J_URI is set.
+    A document's score is the sum of the BM25 weights of its mentions of the question's entities.
+    The best `seeds` documents propagate parts of their score: `hop` times the cosine of shared rare
+    entities to other documents, and `neighbour` to the documents before and after them in their
+    session. `backend`: embedded, neo4j (at NEO4J_URI, with NEO4J_USER, NEO4J_PASSWORD and
+    NEO4J_DATABASE), or empty: neo4j if NEO4J_URI is set.
     """
 
     batch_size = 32
@@ -97,13 +97,13 @@ class Graph:
         self.revision = self._database.about()
 
     def index(self, corpus: Corpus) -> None:
-        """Find the entities, and load the graph."""
+        """Extracts the entities, and loads the graph."""
         graph = columns(corpus, self._stem, self._words)
         self._database.load(graph)
         self._size, self._in_sessions = len(graph.norms), bool(len(graph.before))
 
     def search(self, queries: Sequence[Question], k: int) -> list[Result]:
-        """The k best documents of each question; those with no score are not returned."""
+        """Returns the k best documents per question; those with score 0 are not returned."""
         asked = [
             {"question": number, "name": name}
             for number, query in enumerate(queries)
@@ -113,22 +113,22 @@ class Graph:
         if asked and self._size:
             self._add(scores, 1.0, _MENTIONED, asked=asked)
             seeds = self._best_of(scores)
-            # An entity in more than a tenth of the documents makes none of them alike.
+            # Entities in more than a tenth of the documents do not count as shared.
             if seeds and self._hop:
                 self._add(scores, self._hop, _SHARED, seeds=seeds, rarity=float(np.log(10)))
             if seeds and self._neighbour and self._in_sessions:
                 self._add(scores, self._neighbour, _NEIGHBOURS, seeds=seeds)
-        # Databases add in different orders: without the last digits equal scores are equal.
+        # Databases sum in different orders, so scores are rounded to keep ties.
         scores = scores.round(9)
         tops = [top_k(row, k, above=0.0) for row in scores]
         return [Result(top, row[top]) for row, top in zip(scores, tops, strict=True)]
 
     def close(self) -> None:
-        """Remove the graph."""
+        """Removes the graph."""
         self._database.close()
 
     def _best_of(self, scores: Scores) -> list[dict[str, object]]:
-        """The seeds of each question, as parameters of a statement."""
+        """Returns the seeds of each question, as parameters of a statement."""
         return [
             {"question": number, "position": position, "score": float(row[position])}
             for number, row in enumerate(scores.round(9))
@@ -136,7 +136,7 @@ class Graph:
         ]
 
     def _add(self, scores: Scores, part: float, statement: str, **given: Any) -> None:
-        """Add a statement's scores, times `part`, to those of shape (questions, documents)."""
+        """Adds a statement's scores times `part` to `scores`, shape (questions, documents)."""
         database = self._database
         text = statement.format(turn=database.turn, entity=database.entity)
         rows = database.rows(text, **given)

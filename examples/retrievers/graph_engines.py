@@ -25,25 +25,25 @@ _SCHEMA = (
 )
 _BOLT = "retriever 'graph'"
 _AT_ONCE = 5_000
-"""Rows a statement writes or deletes on a server."""
+"""Rows that a statement writes or deletes on a server."""
 
 
 class Embedded:
-    """LadybugDB, the living fork of Kuzu: a database in memory, made anew for each corpus."""
+    """LadybugDB, the maintained fork of Kuzu: a new in-memory database for each corpus."""
 
     turn, entity = "Turn", "Entity"
 
     def about(self) -> str:
-        """Name and version."""
+        """Returns name and version."""
         return f"ladybug {version('ladybug')}"
 
     def load(self, graph: Columns) -> None:
-        """Make a graph in place of the last one, from whole columns."""
+        """Loads a graph from whole columns, replacing the last one."""
         import ladybug
 
         self.close()
         self._database = ladybug.Database(":memory:")
-        # One thread: sums, and so the last digits of scores, are the same in every run.
+        # One thread, so that sums are equal to the last digit in every run.
         self._connection: Any = ladybug.Connection(self._database, num_threads=1)
         for statement in _SCHEMA:
             self._connection.execute(statement)
@@ -55,12 +55,12 @@ class Embedded:
         self._copy("NEXT", a=graph.before, b=graph.after)
 
     def rows(self, statement: str, **given: Any) -> list[list[Any]]:
-        """The rows of a statement's answer."""
+        """Returns the result rows of a statement."""
         found: list[list[Any]] = self._connection.execute(statement, given).get_all()
         return found
 
     def close(self) -> None:
-        """Drop the database."""
+        """Drops the database."""
         if hasattr(self, "_connection"):
             self._connection.close()
             self._database.close()
@@ -72,17 +72,18 @@ class Embedded:
 
 
 class Bolt:
-    """Neo4j, and other servers that Neo4j's driver can talk to.
+    """Neo4j, and other servers that Neo4j's driver supports.
 
-    Nodes have labels of their own in a database of the server; nothing else there is touched.
+    Nodes have unique labels in a database of the server; all other data is left unchanged.
 
-    The address is NEO4J_URI; NEO4J_USER (neo4j if empty), NEO4J_PASSWORD and NEO4J_DATABASE (the
-    server's default if empty) are optional. Nodes and their indexes are removed when the next
-    corpus comes, on `close()`, and at the latest when the process ends.
+    The address is NEO4J_URI; NEO4J_USER (default: neo4j), NEO4J_PASSWORD and NEO4J_DATABASE
+    (default: the server's) are optional. Nodes and their indexes are removed when the next corpus
+    is loaded, on `close()`, and at the latest when the process ends.
     """
 
     def __init__(self) -> None:
-        """Raises UsageError for no address or one with a password, RunError without an answer."""
+        """Raises UsageError for a missing address or one with a password, RunError if no server
+        answers."""
         from neo4j import GraphDatabase
 
         if not (url := os.environ.get("NEO4J_URI")):
@@ -93,7 +94,7 @@ class Bolt:
         self._driver = GraphDatabase.driver(
             url, auth=(user, password) if password else None, telemetry_disabled=True
         )
-        # Made first, this is called last: after what was made is removed.
+        # The first finalizer is called last, after the nodes are removed.
         weakref.finalize(self, self._driver.close)
         self._database = os.environ.get("NEO4J_DATABASE") or None
         reach(_BOLT, url, self._driver.verify_connectivity)
@@ -104,11 +105,11 @@ class Bolt:
         self._remove: Callable[[], object] | None = None
 
     def about(self) -> str:
-        """What the server calls itself."""
+        """Returns the server's name and version."""
         return f"{self._driver.get_server_info().agent}, by Bolt"
 
     def load(self, graph: Columns) -> None:
-        """Make the graph in place of the last one."""
+        """Loads a graph, replacing the last one."""
         self.close()
         self._remove = weakref.finalize(
             self, _remove, self._driver, self._database, [self.turn, self.entity], self._indexes
@@ -137,14 +138,14 @@ class Bolt:
         )
 
     def rows(self, statement: str, **given: Any) -> list[list[Any]]:
-        """The rows of a statement's answer."""
+        """Returns the result rows of a statement."""
         records, _, _ = self._driver.execute_query(
             statement, given, database_=self._database, routing_="r"
         )
         return [record.values() for record in records]
 
     def close(self) -> None:
-        """Remove what was made; another corpus may come all the same."""
+        """Removes the graph; another one may be loaded afterwards."""
         if self._remove is not None:
             self._remove()
             self._remove = None

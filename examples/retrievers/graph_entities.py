@@ -1,13 +1,13 @@
 """The entities that a text mentions, found by rules, and a corpus as a graph of them (graph.py).
 
-* A *word* is a run of letters of two or more, in lower case and stemmed, unless it is a function
-  word ("the", "what"). One that is written with a capital letter is a *name*, except where a
-  sentence begins, where every word is.
-* A *name* of several words ("Grand Canyon") is an entity beside its words. Its words all have a
-  capital letter and stand side by side; function words at its ends do not belong to it.
+* A *word* is a run of two or more letters, in lower case and stemmed, unless it is a function word
+  ("the", "what"). A capitalised word is a *name*, except at the beginning of a sentence, where
+  every word is capitalised.
+* A *name* of several words ("Grand Canyon") is an additional entity. Its words are adjacent and
+  capitalised; function words at its ends are excluded.
 * A *number* is a run of letters and digits with a digit in it.
-* A *date* is a month of a year ("2023-05"), or a day ("2023-05-07"), however it is written in
-  English with the month's name, or in ISO form; a day is also its month.
+* A *date* is a month of a year ("2023-05"), or a day ("2023-05-07"), written in English with the
+  month's name or in ISO form; a day also gives its month.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _DATES = [
 Stem = Callable[[str], str]
 
 K1, B = 1.2, 0.75
-"""BM25's usual constants: how soon further mentions count less, and how much length counts."""
+"""BM25's usual constants: saturation of repeated mentions, and length normalisation."""
 
 
 def entities(text: str, stem: Stem, words: bool = True) -> list[str]:
-    """The entities that `text` mentions, once for each mention.
+    """Returns the entities that `text` mentions, once per mention.
 
-    `words`: with words that are no names. Names, numbers and dates always are entities.
+    `words`: include words that are not names. Names, numbers and dates are always included.
     """
     found = dates(text)
     span: list[str] = []
@@ -70,19 +70,19 @@ def entities(text: str, stem: Stem, words: bool = True) -> list[str]:
 
 
 def speaker(name: str, stem: Stem) -> list[str]:
-    """The entities that a speaker's name is: its words, and all of it."""
+    """Returns the entities of a speaker's name: its words, and the whole name."""
     words = _TOKEN.findall(name.lower())
     whole = [" ".join(words)] if len(words) > 1 else []
     return [*(stem(word) for word in words), *whole]
 
 
 def day(iso: str) -> list[str]:
-    """The entities of a day, `2023-05-07`: itself and its month."""
+    """Returns the entities of a day such as `2023-05-07`: the day and its month."""
     return [iso, iso[:7]]
 
 
 def dates(text: str) -> list[str]:
-    """Days and months that `text` names with their year."""
+    """Returns the days and months that `text` mentions with their year."""
     return [entity for date in _written_dates(text) for entity in date]
 
 
@@ -99,7 +99,7 @@ def _written_dates(text: str) -> Iterator[list[str]]:
 
 
 def _span(words: list[str]) -> list[str]:
-    """The name that capitalised words side by side make; none if it is one word."""
+    """Returns the name made of adjacent capitalised words; none if it is a single word."""
     lowered = [word.lower() for word in words]
     while lowered and lowered[0] in ENGLISH_LONG:
         lowered.pop(0)
@@ -113,13 +113,13 @@ def _span(words: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Columns:
-    """Nodes and edges.
+    """Nodes and edges of a graph.
 
     `norms` (n,): length of each document's vector of mention weights. `names` and `rarities` (e,):
-    the entities, and ln(1 + (n - df + 0.5) / (df + 0.5)) of the df documents that mention each.
-    Row i of `turns`, `mentioned` and `weights` is one edge: document `turns[i]` mentions entity
-    `mentioned[i]`, with BM25's weight. Row j of `before` and `after` are two documents of one
-    session, one after the other.
+    the entities, and ln(1 + (n - df + 0.5) / (df + 0.5)) for document frequency df. Row i of
+    `turns`, `mentioned` and `weights` is an edge: document `turns[i]` mentions entity
+    `mentioned[i]`, with BM25's weight. Row j of `before` and `after` is a pair of consecutive
+    documents of a session.
     """
 
     norms: npt.NDArray[np.float64]
@@ -133,7 +133,7 @@ class Columns:
 
 
 def columns(corpus: Corpus, stem: Stem, words: bool) -> Columns:
-    """The graph of a corpus. An entity's weight in a document is BM25's, of its mentions."""
+    """Builds the graph of a corpus. Weights of mentions are BM25's."""
     number: dict[str, int] = {}
     turns: list[int] = []
     mentioned: list[int] = []
@@ -162,7 +162,7 @@ def _bm25(
     mentioned: npt.NDArray[np.int64],
     counts: npt.NDArray[np.float64],
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Rarity of each entity, and weight of each mention."""
+    """Returns the rarity of each entity, and the weight of each mention."""
     documents = np.bincount(mentioned, minlength=names)
     rarities = np.log1p((n - documents + 0.5) / (documents + 0.5))
     lengths = np.bincount(turns, counts, n)
@@ -172,7 +172,7 @@ def _bm25(
 
 
 def _neighbours(corpus: Corpus) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Documents that follow each other in a session; those without a session have no neighbour."""
+    """Returns pairs of consecutive documents of a session; others have no neighbours."""
     last: dict[str, int] = {}
     pairs = []
     for position, document in enumerate(corpus):

@@ -10,7 +10,7 @@ from harness.extensions.dense.minilm import unit_vectors
 
 
 class FaissFlat:
-    batch_size = 256  # questions to a search
+    batch_size = 256  # questions per search
 
     def __init__(self):
         self.embed = unit_vectors("faiss_flat.py")

@@ -5,7 +5,7 @@ pip install haystack-ai
 
 import os
 
-os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")  # before it is imported
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")  # must be set before the import
 
 from haystack import Document
 from haystack.components.retrievers.in_memory import InMemoryBM25Retriever
@@ -22,6 +22,6 @@ class HaystackBM25:
         return [self.best(query.text, k) for query in queries]
 
     def best(self, text, k):
-        # An empty query is an error there.
+        # Haystack raises an error for an empty query.
         found = self.retriever.run(query=text, top_k=k)["documents"] if text else []
         return [(document.id, document.score) for document in found]

@@ -10,7 +10,7 @@ from harness.extensions.dense.minilm import unit_vectors
 
 
 class HnswlibFlat:
-    batch_size = 256  # questions to a search
+    batch_size = 256  # questions per search
 
     def __init__(self):
         self.embed = unit_vectors("hnswlib_flat.py")
@@ -23,6 +23,6 @@ class HnswlibFlat:
 
     def search(self, queries, k):
         asked = self.embed([query.text for query in queries])
-        # It cannot be asked for more than it holds.
+        # k must not exceed the number of vectors.
         found = zip(*self.vectors.knn_query(asked, k=min(k, self.n)), strict=True)
         return [Result(positions.astype(int), 1 - distances) for positions, distances in found]

@@ -16,7 +16,7 @@ class LangGraphStore:
 
     def index(self, corpus):
         self.store = InMemoryStore(index={"dims": 384, "embed": self.listed, "fields": ["text"]})
-        self.embed(corpus.contents)  # all at once into the cache; `put` asks for one by one
+        self.embed(corpus.contents)  # fills the cache in one batch; `put` embeds one by one
         for d in corpus:
             self.store.put(NAMESPACE, d.id, {"text": d.content})
 

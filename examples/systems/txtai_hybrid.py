@@ -13,7 +13,7 @@ class TxtaiHybrid:
         self.embed = unit_vectors("txtai_hybrid.py")
 
     def index(self, corpus):
-        # Without `transform` it would fetch the same model from the hub, by path=...
+        # Without `transform`, txtai downloads a model from the hub, given by path=...
         self.txtai = Embeddings(
             method="external", transform=self.embed, hybrid=True, backend="numpy"
         )

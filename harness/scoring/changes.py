@@ -1,11 +1,11 @@
 """Measures how often outdated, forgotten and future documents are returned. Lower is better.
 
-Over the default answer key of a dataset with changes (schema.Change). A question is asked after a
-change if it has no time, or one that is not before the change's. For such a question
+Uses the default qrels of a dataset with changes (schema.Change). A question follows a change if it
+has no time, or a time that is not before the change. For such a question
 
-* a document is *outdated* if an update has replaced it and its grade is 0: a relevant one is what
-  the question asks for ("where did she live before?"). If updates are known from the answer key
-  only (`key-update`), the old document may be evidence together with the new one; for a
+* a document is *outdated* if an update has replaced it and its grade is 0: a question may ask for
+  a replaced document that is relevant ("where did she live before?"). If updates are known from
+  the qrels only (`key-update`), the old document may be evidence together with the new one; for a
   knowledge-update question it is outdated nevertheless;
 * a document is *forgotten* if it should have been deleted and is judged, with any grade;
 * a document is in the *future* if it is later than the question.
@@ -29,7 +29,7 @@ from harness.scoring.resolve import Resolved, haystack_sizes
 
 @dataclass(frozen=True)
 class _Group:
-    """How many documents of a kind a question's haystack holds, and the first one's rank."""
+    """Number of documents of a kind in a question's haystack, and the rank of the first."""
 
     n: int
     rank: int
@@ -37,7 +37,7 @@ class _Group:
 
 @dataclass(frozen=True)
 class _Case:
-    """A question. `current`: what replaced its outdated documents, and is not outdated itself."""
+    """A question. `current`: replacements of its outdated documents that are not outdated."""
 
     size: int
     outdated: _Group
@@ -49,7 +49,7 @@ class _Case:
 def after_changes(
     dataset: Dataset, resolved: Resolved, asked: Flags, cutoffs: Sequence[int], signature: str
 ) -> ChangesResult | None:
-    """Shares of the questions `asked`, (n,), with such a document in the top k.
+    """Computes the shares of the questions `asked`, (n,), with such documents in the top k.
 
     outdated_returned@k, forgotten_returned@k, future_returned@k: over the questions that have such
     documents. outdated_above@k: an outdated document is in the top k, ranked above all documents
@@ -86,7 +86,7 @@ def after_changes(
 
 
 def _returned(cases: Sequence[_Case], kind: str, cutoff: int) -> tuple[Flags, Values]:
-    """Whether one of a kind is in the top k, and the random baseline of it."""
+    """Tests whether a document of a kind is in the top k; also returns the random baseline."""
     groups: list[_Group] = [getattr(case, kind) for case in cases]
     size = np.array([case.size for case in cases])
     n, rank = _columns(groups)
@@ -144,7 +144,7 @@ def _cases(dataset: Dataset, resolved: Resolved, asked: Flags) -> Iterator[_Case
 
 
 def _both(change: ChangedRow, judged: Mapping[int, int]) -> bool:
-    """Whether the replaced document is evidence together with the new one."""
+    """Tests whether the replaced and the new document are both evidence."""
     return all(judged.get(row, -1) > 0 for row in (change.row, change.by_row) if row is not None)
 
 
@@ -154,7 +154,7 @@ def _group(wanted: Collection[int], rows: np.ndarray, ranks: Ints) -> _Group:
 
 
 def _replaced_by(outdated: set[int], updates: Sequence[ChangedRow]) -> set[int]:
-    """What replaced these documents, what replaced that, and so on."""
+    """Returns these documents and all that directly or indirectly replaced them."""
     reached, new = set(outdated), set(outdated)
     while new:
         new = {u.by_row for u in updates if u.row in new and u.by_row is not None} - reached
@@ -163,14 +163,14 @@ def _replaced_by(outdated: set[int], updates: Sequence[ChangedRow]) -> set[int]:
 
 
 class _Grades:
-    """The judgements of the default answer key, a question's at a time."""
+    """The default qrels, by question."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._judged = dataset.qrels()
         self._starts = np.searchsorted(self._judged.query, np.arange(dataset.n_queries + 1))
 
     def of(self, query: int) -> dict[int, int]:
-        """The highest grade of each document that is judged for a question, by row."""
+        """Returns the highest grade of each judged document of a question, by row."""
         part = slice(self._starts[query], self._starts[query + 1])
         found: dict[int, int] = {}
         rows, grades = self._judged.document[part].tolist(), self._judged.grade[part].tolist()

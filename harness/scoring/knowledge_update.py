@@ -21,7 +21,7 @@ def knowledge_update(
     depth: int,
     signature: str,
 ) -> KnowledgeUpdateResult | None:
-    """Computes metrics of knowledge-update queries whose gold documents have different dates.
+    """Computes metrics of knowledge-update queries with gold documents of different dates.
 
     update_recall@k: a gold document of the latest date is in the top k. stale_only_rate@k: an older
     gold document is, and none of the latest date. update_ranked_first: the first gold document

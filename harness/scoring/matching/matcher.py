@@ -145,7 +145,7 @@ def hits_record(hits: Sequence[TextHit], beyond: int, matching: MatchingRecord) 
 
 
 def unmeasurable(hits: Sequence[TextHit], n: int) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    """Queries, of n, with hits of which none could be resolved; they are not measurable."""
+    """Tests which of n queries have hits, but none resolved; they are not measurable."""
     lost = np.zeros(n, bool)
     for query, mine in by_query(hits):
         lost[query] = not any(hit.documents for hit in mine)

@@ -101,7 +101,7 @@ class Prefixes:
         self._turn = re.compile(rf"(?<=[.!?…\"”'’)])\s+(?=(?:{_BRACKETED}\s*)?(?:{said}|{quoted}))")
 
     def lines(self, text: str) -> list[TextLine]:
-        """The lines of a text, a turn within a line on its own; empty ones are left out.
+        """Splits a text into lines, also before a turn inside a line; omits empty lines.
 
         A line of prefixes alone (a date above a session) belongs to those below it. A text that is
         nothing but prefixes is kept whole.
@@ -158,7 +158,7 @@ class Written:
     """A text cut up. `text` is what its lines hold without prefixes, in canonical form (NFC).
 
     `words` are as written; `line_starts` has the number of the first word of each of `lines`;
-    `escaped` says that JSON's escapes were resolved.
+    `escaped` is true if JSON's escapes were resolved.
     """
 
     text: str
