@@ -82,8 +82,7 @@ class Bolt:
     """
 
     def __init__(self) -> None:
-        """Raises UsageError for a missing address or one with a password, RunError if no server
-        answers."""
+        """Raises UsageError for a missing or unsafe address, RunError if no server answers."""
         from neo4j import GraphDatabase
 
         if not (url := os.environ.get("NEO4J_URI")):

@@ -1,8 +1,8 @@
-"""The contract of an adapter: a family of datasets, and the conversion of its raw files.
+"""Protocol of adapters, which convert the raw files of a family of datasets.
 
-An adapter lists its datasets (`variants`, which costs nothing), finds the raw files of a local copy
-(`find_files`), and converts them to documents, queries and qrels (`convert`). It knows no retriever
-and no metric. `adapters/README.md` shows one in 30 lines.
+An adapter lists its datasets (`variants`, which is fast), finds the raw files of a local copy
+(`find_files`), and converts them to documents, queries and qrels (`convert`). It is independent of
+retrievers and metrics. `adapters/README.md` shows one in 30 lines.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Variant:
 
     @property
     def bytes(self) -> int:
-        """Size of the download; 0 where it is not known."""
+        """Size of the download in bytes; 0 if unknown."""
         return sum(file.bytes for file in self.files)
 
 
@@ -80,7 +80,7 @@ class DatasetConfig:
 
     @property
     def as_of(self) -> bool:
-        """Whether questions see undated documents and those dated up to them only."""
+        """True if questions only see undated documents and those dated up to their own time."""
         return self.split.endswith(AS_OF)
 
     @property
@@ -100,39 +100,39 @@ class SourceFiles:
 
 
 class Adapter(Protocol):
-    """A family of datasets. Raise the version whenever `convert` gives other content.
+    """A family of datasets. Increase the version whenever `convert` gives other content.
 
-    Optional: `variant(name)`, where names that are not listed work too (None: no such name);
-    `shipped`, the folder of raw files that come with the adapter itself;
-    `remote_files(variant, config, downloads)`, the files to download where only the publisher knows
-    their names, each called as `find_files` will call it.
+    Optional: `variant(name)`, if unlisted names are valid too (returns None for unknown names);
+    `shipped`, the folder of raw files that are part of the adapter;
+    `remote_files(variant, config, downloads)`, the files to download if only the publisher knows
+    their names, under the names that `find_files` uses.
     """
 
     version: ClassVar[int]
 
     def variants(self) -> Iterable[Variant]:
-        """The datasets of the family that can be listed; the first is the family's default."""
+        """Returns the listed datasets of the family; the first is the default."""
         ...
 
     def find_files(
         self, source: Path, variant: Variant, config: DatasetConfig
     ) -> Mapping[str, Path]:
-        """The raw files of a local copy (a file or a folder), by name.
+        """Returns the raw files of a local copy (a file or a folder), by name.
 
-        `source` is what `--source` named, or the folder that holds the downloaded files. Raises
-        UsageError that names what is missing.
+        `source` is the argument of `--source`, or the folder of the downloaded files. Raises
+        UsageError that names missing files.
         """
         ...
 
     def convert(self, raw: SourceFiles, config: DatasetConfig, out: DatasetWriter) -> None:
-        """Convert the raw files to documents, haystacks, queries, judgements and, if there are any,
+        """Converts the raw files to documents, haystacks, queries, qrels and, if there are any,
         changes of documents (`out.change`).
         """
         ...
 
 
 def by_name(variants: Iterable[Variant], name: str) -> Variant | None:
-    """The variant called `name`; the first one for an empty name."""
+    """Returns the variant called `name`; the first one for an empty name."""
     listed = list(variants)
     if not name:
         return listed[0]
@@ -140,5 +140,5 @@ def by_name(variants: Iterable[Variant], name: str) -> Variant | None:
 
 
 def downloads_folder(home: Path, name: str) -> Path:
-    """Return the folder in which the raw files of the dataset `name` are kept."""
+    """Returns the folder of the raw files of the dataset `name`."""
     return home / "downloads" / name.replace("/", "__")

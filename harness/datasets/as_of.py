@@ -25,7 +25,7 @@ class AsOfWriter(DatasetWriter):
         self._ids: list[str] = []
 
     def document(self, id: str, text: str, *, timestamp: int | None = None, **about: Any) -> int:
-        """Add one document and return its row."""
+        """Adds a document and returns its row."""
         self._said.append(timestamp)
         self._ids.append(id)
         return super().document(id, text, timestamp=timestamp, **about)
@@ -33,19 +33,19 @@ class AsOfWriter(DatasetWriter):
     def documents(
         self, ids: Sequence[str], texts: Sequence[str], titles: Sequence[str | None] | None = None
     ) -> None:
-        """Add many plain documents at once; none of them is dated."""
+        """Adds many undated documents at once."""
         self._said += [None] * len(ids)
         self._ids += ids
         super().documents(ids, texts, titles)
 
     def drop_documents(self, rows: Sequence[int]) -> None:
-        """Take documents out again."""
+        """Removes documents."""
         super().drop_documents(rows)
         for row in sorted(rows, reverse=True):
             del self._said[row], self._ids[row]
 
     def finish(self) -> None:
-        """Split the haystacks and finish. Raises UsageError if no question or document is dated."""
+        """Splits the haystacks. Raises UsageError if no question or no document is dated."""
         asked = dict(zip(self._queries, self._query_columns["timestamp"], strict=True))
         haystack_of = dict(zip(self._queries, self._query_haystack, strict=True))
         whole, changes = self._haystack_columns, self._changes
@@ -71,7 +71,7 @@ class AsOfWriter(DatasetWriter):
         super().finish()
 
     def _leave_out_what_came_later(self, there: dict[str, set[int]]) -> None:
-        """Drop judgements of documents that are later than the question."""
+        """Removes qrels of documents that are later than the question."""
         haystack = dict(zip(self._queries, self._query_haystack, strict=True))
         rows = {id_: row for row, id_ in enumerate(self._ids)}
         judged, kept = self._judged, []
@@ -100,7 +100,7 @@ def _until(
     when: int | None,
     said: Sequence[int | None],
 ) -> tuple[list[int], list[int] | None]:
-    """Rows of the documents up to `when` (None: all), and the haystack's own dates, if any."""
+    """Returns rows of documents up to `when` (None: all), and the haystack's own dates, if any."""
     chosen = range(len(said)) if rows is None else rows
     dates = [said[row] for row in chosen] if stamps is None else stamps
     kept = [i for i, t in enumerate(dates) if when is None or t is None or t <= when]

@@ -27,10 +27,10 @@ _SHOWN = 3  # warnings about single files
 
 @dataclass(frozen=True)
 class PrepareRequest:
-    """What is to be prepared, and where.
+    """Request to prepare a dataset in a folder.
 
-    `path` is the user's copy of the raw files, `known_source` that or an official copy that was
-    used before. `official` is the folder for files with published hashes.
+    `path` is the user's copy of the raw files, `known_source` that or an official copy used before.
+    `official` is the folder for files with published hashes.
     """
 
     name: str
@@ -74,7 +74,7 @@ def build(request: PrepareRequest) -> Path:
             _log.warning(f"note: {source}: {one.count} x {one.kind} (first {one.examples[0]})")
     if request.path is not None and not variant.needs_source:
         if manifest.official:
-            # With the published hashes a local copy is the official dataset: kept under that name.
+            # A local copy with the published hashes is stored as the official dataset.
             replace_folder(request.folder, request.official)
             return request.official
         _warn_unknown(manifest)
@@ -82,9 +82,9 @@ def build(request: PrepareRequest) -> Path:
 
 
 def _download(request: PrepareRequest) -> Variant:
-    """Downloads what the variant is read from; returns it with these files.
+    """Downloads the variant's raw files; returns the variant with these files.
 
-    For several files FileUnavailableError names their folder, which can be given instead.
+    For several files, FileUnavailableError asks for a folder with all of them.
     """
     from harness.datasets.download import fetch
 

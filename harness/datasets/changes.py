@@ -12,7 +12,7 @@ from harness.errors import UsageError
 from harness.schema import CHANGE_KINDS, Change, as_datetime
 
 Held = tuple[Sequence[int] | None, Sequence[int] | None]
-"""Rows and timestamps of a haystack, as schema.Haystack has them."""
+"""Rows and timestamps of a haystack; see schema.Haystack."""
 
 
 class _DatedRow(NamedTuple):
@@ -55,7 +55,7 @@ def with_rows(
 def _said(
     table: pa.Table, rows: Sequence[int] | None, timestamps: Sequence[int] | None
 ) -> dict[str, _DatedRow]:
-    """The documents of a haystack, by id."""
+    """Returns the documents of a haystack, by id."""
     rows = range(len(table)) if rows is None else rows
     own = table.take(pa.array(rows, pa.int64()))
     stamps = own["timestamp"].to_pylist() if timestamps is None else timestamps
@@ -65,7 +65,7 @@ def _said(
 def _checked(
     change: Change, where: str, said: Mapping[str, Mapping[str, _DatedRow]]
 ) -> tuple[int, int | None]:
-    """Rows of the document and of the one that changed it. Raises UsageError."""
+    """Returns the rows of the document and of `by`. Raises UsageError for invalid changes."""
     if change.kind not in CHANGE_KINDS:
         raise UsageError(f"{where}: the kind {change.kind!r} is none of {', '.join(CHANGE_KINDS)}")
     if change.haystack not in said:
@@ -80,7 +80,7 @@ def _checked(
 
 
 def _row(id_: str, change: Change, where: str, held: Mapping[str, _DatedRow]) -> int:
-    """The row of a document that a change names. Raises UsageError."""
+    """Returns the row of a document of a change. Raises UsageError if it is missing or later."""
     if id_ not in held:
         raise UsageError(
             f"{where}: the document {id_!r} is not in the haystack {change.haystack!r}; add it, or "

@@ -27,7 +27,7 @@ _NOT_OF_A_TYPE = (pa.ArrowException, TypeError, ValueError, OverflowError)
 
 
 def typed(field: pa.Field, values: Sequence[Any]) -> pa.Array:
-    """The values of a column. Raises UsageError for the first that is not of its type."""
+    """Converts the values of a column. Raises UsageError for the first of another type."""
     try:
         return pa.array(values, field.type)
     except _NOT_OF_A_TYPE:
@@ -57,14 +57,14 @@ class ContentHash:
         }
 
     def update(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of `batch`."""
+        """Adds the rows of `batch`."""
         for name, column in zip(batch.schema.names, batch.columns, strict=True):
             self._column(name, column)
 
     def _column(self, name: str, column: pa.Array) -> None:
         lengths, values = self._parts[f"{name}.lengths"], self._parts[f"{name}.values"]
         if pa.types.is_integer(column.type):
-            # A byte a row: bits would be padded at the end of each batch.
+            # A byte per row: bits would be padded at the end of each batch.
             lengths.update(column.is_null().to_numpy(zero_copy_only=False).tobytes())
             values.update(column.fill_null(0).to_numpy(zero_copy_only=False).tobytes())
             return
@@ -92,7 +92,7 @@ class ContentHash:
                 values.update(len(data).to_bytes(4, "little") + data)
 
     def hexdigest(self) -> str:
-        """Digest over all columns so far."""
+        """Returns the digest of all columns so far."""
         whole = hashlib.sha256()
         for name, part in self._parts.items():
             column, _, kind = name.rpartition(".")
@@ -102,7 +102,7 @@ class ContentHash:
 
 
 def fingerprint(contents: Mapping[str, ContentHash]) -> str:
-    """sha256 over the hashes of all tables, by file name: equal content, equal fingerprint."""
+    """Returns the sha256 of the hashes of all tables; equal content has an equal fingerprint."""
     parts = "".join(
         f"{_FINGERPRINT_NAMES.get(name, name)}:{content.hexdigest()}\n"
         for name, content in contents.items()
@@ -113,19 +113,19 @@ def fingerprint(contents: Mapping[str, ContentHash]) -> str:
 class TableFile:
     """Writes record batches to one Arrow file in order, in constant memory, and hashes its content.
 
-    Small batches are gathered to a few MB, and then hashed and written by a thread, since both let
-    go of the interpreter lock while the caller parses on. At most one gathered batch is under way.
+    Small batches are combined to a few MB, and then hashed and written by a thread, since both
+    release the interpreter lock while the caller continues parsing. At most one is being written.
     """
 
     def __init__(self, path: Path, schema: pa.Schema) -> None:
-        """Create the file at `path`."""
+        """Creates the file at `path`."""
         self.schema = schema
         self.rows = 0
         self.content = ContentHash(schema)
         self._path = path
         self._file = pa.OSFile(str(path), "wb")
         self._writer = pa.ipc.new_file(self._file, schema)
-        self._begun: list[int] = []  # where each batch, and the end, begins
+        self._begun: list[int] = []  # offsets of the batches, and of the end
         self._gathered: list[pa.RecordBatch] = []
         self._bytes = 0
         self._thread: ThreadPoolExecutor | None = None
@@ -133,17 +133,17 @@ class TableFile:
         self._open = True
 
     def write_columns(self, columns: Mapping[str, Sequence[Any]]) -> None:
-        """Add rows, given as one list a column."""
+        """Adds rows, given as one list per column."""
         arrays = [typed(field, columns[field.name]) for field in self.schema]
         self.write(pa.RecordBatch.from_arrays(arrays, schema=self.schema))
 
     def write_table(self, table: pa.Table) -> None:
-        """Add the rows of a table."""
+        """Adds the rows of a table."""
         for batch in table.combine_chunks().to_batches(max_chunksize=1 << 20):
             self.write(batch)
 
     def write(self, batch: pa.RecordBatch) -> None:
-        """Add the rows of a record batch. Raises OSError when an earlier one was not written."""
+        """Adds the rows of a record batch. Raises OSError if an earlier one was not written."""
         self.rows += len(batch)
         self._gathered.append(batch)
         self._bytes += batch.get_total_buffer_size()
@@ -155,14 +155,14 @@ class TableFile:
             self._gathered, self._bytes = [], 0
 
     def close(self) -> None:
-        """Write what is left, and the end of the file. A second call does nothing."""
+        """Writes the remaining rows and the end of the file. A second call does nothing."""
         if self._open:
             self._wait()
             self._put(self._gathered)
             self._end()
 
     def abandon(self) -> None:
-        """Close a file that will be deleted, in any state."""
+        """Closes a file that will be deleted, in any state."""
         if self._open:
             with suppress(OSError):
                 self._wait()

@@ -1,4 +1,4 @@
-"""How far a long piece of work is: a bar in a terminal, a line now and then in a log."""
+"""Progress of long tasks: a bar in a terminal, occasional lines in a log."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from time import monotonic
 from typing import Any
 
 _FIRST, _EVERY = 20.0, 30.0
-"""Seconds before a log gets its first line, and between its lines."""
+"""Seconds before the first line of a log, and between its lines."""
 
 
 def progress(total: int, unit: str, what: str, *, quiet: bool = False, leave: bool = False) -> Any:
-    """Something with `update(n)`, to be used in a `with`: what, how far, how fast, how long yet.
+    """Returns a progress bar or log with `update(n)`, to be used in a `with` statement.
 
-    `unit` is what is counted, in the plural; a `total` of 0 is not known. A bar that `leave` is
-    there from the first moment and when all is done. `quiet` and TQDM_DISABLE silence it.
+    `unit` is a plural noun; a `total` of 0 means unknown. With `leave`, a bar is shown at once and
+    stays when the task is done. `quiet` and TQDM_DISABLE hide it.
     """
     hidden = quiet or bool(os.environ.get("TQDM_DISABLE"))
     if hidden or not sys.stderr.isatty():
@@ -33,7 +33,7 @@ def progress(total: int, unit: str, what: str, *, quiet: bool = False, leave: bo
 
 
 class _Log:
-    """A line after a while, then one now and then, and a last one if there was any."""
+    """Prints lines at intervals, and a last one at the end if any was printed."""
 
     def __init__(self, total: int, unit: str, what: str, hidden: bool) -> None:
         self._total, self._unit, self._what, self._hidden = total, unit, what, hidden
@@ -56,7 +56,7 @@ class _Log:
             self.update(0)
 
     def update(self, n: int = 1) -> None:
-        """n more are done."""
+        """Counts n more items."""
         now = monotonic()
         if n and not self._done:
             # The time before the first item, such as indexing, does not count for the rate.

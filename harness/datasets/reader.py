@@ -1,4 +1,4 @@
-"""Reads a prepared dataset: memory-mapped columns inside, records at the edge."""
+"""Reads a prepared dataset: memory-mapped columns, exposed as records."""
 
 from __future__ import annotations
 
@@ -24,25 +24,25 @@ from harness.schema import Ability, Document, Query
 Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 
-_FEW = 16  # one row of so many: from there on, one go through the column costs less
-_POPULATE_READ = 22  # MADV_POPULATE_READ of Linux 5.14, which Python does not name
+_FEW = 16  # if more than 1/16 of the rows are read, checking the whole column is faster
+_POPULATE_READ = 22  # MADV_POPULATE_READ of Linux 5.14, missing in Python's mmap
 
 
 class Documents(Sequence[Document]):
-    """The documents of a dataset, by row. Any of them is read in microseconds.
+    """The documents of a dataset, by row. Reading one takes microseconds.
 
-    `starts`: the first row of each batch of the table, and how many rows there are.
+    `starts`: the first row of each batch of the table, and the number of rows.
     """
 
     def __init__(
         self, table: pa.Table, mapped: mmap.mmap | None = None, blocks: Blocks | None = None
     ) -> None:
-        """`mapped` is the file that the table lies in, `blocks` its checksums: what is read is held
-        against them before, and DamagedError is raised where it is not what was written."""
+        """`mapped` is the memory-mapped file of the table, `blocks` its checksums, checked before
+        data is read. Reading raises DamagedError for damaged data."""
         self._table = table
         self.mapped = mapped
         self._blocks = blocks
-        self._batches = table.to_batches()  # where columns end elsewhere, cut as all of them are
+        self._batches = table.to_batches()  # split where any column is
         self._checked: set[str] = set()  # columns that are fully checked
         starts = np.cumsum([0] + [len(batch) for batch in self._batches])
         self.starts: list[int] = starts.tolist()
@@ -52,30 +52,30 @@ class Documents(Sequence[Document]):
 
     @property
     def table(self) -> pa.Table:
-        """All columns and rows; all of it is checked."""
+        """All columns and rows, after checking them."""
         self.check()
         return self._table
 
     def check(self) -> None:
-        """Hold all of it against its checksums. Raises DamagedError."""
+        """Checks all columns. Raises DamagedError."""
         for name in self._table.column_names:
             self._check(name)
 
     @property
     def names(self) -> list[str]:
-        """Of the columns."""
+        """Names of the columns."""
         return list(self._table.column_names)
 
     def part(self, low: int, high: int) -> Documents:
-        """The documents of some rows, as this one has them."""
+        """Returns the documents of rows `low` to `high`."""
         return Documents(self._table.slice(low, high - low), self.mapped, self._blocks)
 
     def none(self) -> Documents:
-        """No document, in the same columns: can be sent to another process, as a file cannot."""
+        """Returns an empty table with the same columns, which can be sent to other processes."""
         return Documents(self._table.slice(0, 0))
 
     def without(self, *names: str) -> Documents:
-        """The documents without the values of these columns."""
+        """Returns the documents with null in these columns."""
         table = self._table
         for name in names:
             at = table.column_names.index(name)
@@ -83,17 +83,17 @@ class Documents(Sequence[Document]):
         return Documents(table, self.mapped, self._blocks)
 
     def lack(self, name: str) -> int:
-        """How many documents have nothing in a column."""
+        """Returns the number of nulls in a column."""
         return int(self._table[name].null_count)
 
     def chunk(self, name: str, number: int, rows: Int64) -> pa.Array:
-        """One column of one batch; `rows` (positions in the batch) will be read."""
+        """Returns a column of a batch after checking `rows` (positions in the batch)."""
         found = self._batches[number].column(name)
         self._check_rows(found, rows)
         return found
 
     def _check(self, name: str, rows: Int32 | None = None) -> None:
-        """Hold what is about to be read of a column against its checksums."""
+        """Checks the rows (None: all) of a column before they are read."""
         if self._blocks is None or name in self._checked:
             return
         if rows is None or len(rows) * _FEW > len(self):
@@ -113,7 +113,7 @@ class Documents(Sequence[Document]):
                 self._blocks.check_buffer(buffer)
 
     def _check_rows(self, chunk: pa.Array, rows: Int64) -> None:
-        """Of texts only those of these rows: few of a batch of many are often read."""
+        """Checks rows of a batch's column; of text columns, only the texts of these rows."""
         buffers = chunk.buffers()
         if self._blocks is None or len(buffers) != 3 or buffers[2] is None:
             self._check_buffers(chunk)
@@ -126,19 +126,19 @@ class Documents(Sequence[Document]):
         self._blocks.check_pieces(buffers[2], low, longest)
 
     def fetch(self, texts: pa.Array) -> None:
-        """Bring in the pages of a chunk's texts at once, where most will be read: one by one, each
-        costs more than the text that is on it."""
+        """Loads all memory pages of a chunk's texts at once; faster than one by one if most are
+        read."""
         data = texts.buffers()[2]
         if self.mapped is None or not data or not hasattr(self.mapped, "madvise"):
             return
         at = data.address - np.frombuffer(self.mapped, np.uint8).ctypes.data
         first = at // mmap.PAGESIZE * mmap.PAGESIZE
-        with suppress(OSError):  # a system that does not know it reads page by page
+        with suppress(OSError):  # unsupported: pages are loaded one by one
             self.mapped.madvise(_POPULATE_READ, first, at + data.size - first)
 
     def release(self) -> None:
-        """Let go of the file's pages that were read, which stay in the system's cache of files: who
-        walks through millions of texts is not to hold them all."""
+        """Releases the memory pages of the file, which stay in the system's file cache, so that
+        reading millions of texts does not fill the process's memory."""
         if self.mapped is not None and hasattr(mmap, "MADV_DONTNEED"):
             self.mapped.madvise(mmap.MADV_DONTNEED)
 
@@ -162,13 +162,13 @@ class Documents(Sequence[Document]):
                 yield Document(id_, text, title or "", *rest)
 
     def column(self, name: str, rows: Int32 | None = None) -> pa.ChunkedArray:
-        """One column, whole (no copy) or for the given rows (a copy of those)."""
+        """Returns a whole column (not copied) or its given rows (copied)."""
         self._check(name, rows)
         column = self._table[name]
         return column if rows is None else take(column, rows)
 
     def contents(self, rows: Int32 | None = None) -> list[str]:
-        """Title and text of each document as one string (see Document.content)."""
+        """Returns title and text of each document as one string (see Document.content)."""
         texts: list[str] = self.column("text", rows).to_pylist()
         if self.lack("title") == len(self):
             return texts
@@ -279,8 +279,8 @@ class Dataset:
 
     @cached_property
     def query_shares(self) -> Int32:
-        """Queries with the same number share documents, and are not independent of each other: of
-        one haystack, or of one haystack as of several times."""
+        """Cluster number of each query. Queries of a cluster share documents, so they are not
+        independent: they have the same haystack, or as-of states of it."""
         if not self.manifest.as_of:
             return self.query_haystack
         numbers = {name: i for i, name in enumerate(dict.fromkeys(self.haystack_bases))}
@@ -316,13 +316,13 @@ class Dataset:
         return dict(zip(ids, rows.tolist(), strict=True))
 
     def haystack_size(self, haystack: int) -> int:
-        """How many documents a haystack holds."""
+        """Returns the number of documents of a haystack."""
         rows = self._haystacks["rows"][haystack]
         return len(rows.values) if rows.is_valid else len(self.documents)
 
     @cached_property
     def haystack_starts(self) -> npt.NDArray[np.int64]:
-        """How many documents the haystacks before each one hold, shared ones counted in each."""
+        """Total number of documents in the haystacks before each one, with repetitions."""
         sizes = pc.list_value_length(self._haystacks["rows"]).fill_null(len(self.documents))
         return np.concatenate([[0], np.cumsum(sizes.to_numpy())[:-1]]).astype(np.int64)
 
@@ -369,7 +369,7 @@ class Dataset:
 
     @cached_property
     def rows_with_query_id(self) -> Int32:
-        """For each query the row of the document that has the same id, -1 where there is none."""
+        """Row of the document with the same id as each query, -1 if there is none."""
         rows = np.full(self.n_queries, -1, np.int32)
         ids = self.query_table["id"].combine_chunks()
         start = 0
@@ -409,16 +409,16 @@ class Dataset:
 
 
 def base(haystack: str) -> str:
-    """The name of the whole haystack that an as-of haystack is part of."""
+    """Returns the name of the whole haystack of an as-of haystack."""
     return haystack.rpartition(BETWEEN)[0]
 
 
 def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArray[np.int64]:
-    """Return rows of the queries to run, in the dataset's order.
+    """Returns rows of the queries to run, in the dataset's order.
 
-    With a limit: a seeded sample, stratified by ability (the files are grouped by type, so the
-    first N would be one ability). Each ability gets its share, rounded by largest remainder, and at
-    least one query where the limit allows. Raises UsageError for a dataset without queries.
+    With a limit: a seeded sample, stratified by ability (files are often grouped by ability). Each
+    ability gets its share, rounded by largest remainder, and at least one query if the limit
+    allows. Raises UsageError for a dataset without queries.
     """
     n = dataset.n_queries
     if n == 0:
@@ -441,7 +441,7 @@ def choose_queries(dataset: Dataset, limit: int | None, seed: int) -> npt.NDArra
 
 
 def last_of_base(haystacks: Sequence[str], number: int) -> int:
-    """The number of the haystack of the latest time, of those that have the base of this one."""
+    """Returns the number of the latest as-of haystack with the same base as this one."""
     own = base(haystacks[number])
     while number + 1 < len(haystacks) and base(haystacks[number + 1]) == own:
         number += 1
@@ -449,16 +449,16 @@ def last_of_base(haystacks: Sequence[str], number: int) -> int:
 
 
 def _read(path: Path, sums: Mapping[str, FileSums]) -> pa.Table:
-    """A table that is small compared with the documents, checked as a whole."""
+    """Reads a small table, checked as a whole."""
     table, mapped, blocks = _mapped(path, sums)
     blocks.check(0, len(mapped))
     return table
 
 
 def _mapped(path: Path, sums: Mapping[str, FileSums]) -> tuple[pa.Table, mmap.mmap, Blocks]:
-    """Memory-map an Arrow file; only its schema and offsets are read.
+    """Memory-maps an Arrow file and reads its schema and offsets.
 
-    Raises DamagedError if their checksum is wrong.
+    Raises DamagedError if their checksums are wrong.
     """
     with open(path, "rb") as file:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)

@@ -1,4 +1,4 @@
-"""Names of datasets: `family` or `family/variant`. Nothing is imported before it is named.
+"""Registry of datasets by name, `family` or `family/variant`. Adapters are imported on use.
 
 Families come from `BUILT_IN` (shipped with the harness), from the entry point group
 `harness.adapters` of any installed package, and from `@register_adapter` in a plug-in file.
@@ -112,7 +112,7 @@ def full_name(family: str, variant: Variant) -> str:
 
 
 def listing() -> Iterator[tuple[str, Variant]]:
-    """Every dataset that can be listed, with its full name."""
+    """Yields every listed dataset with its full name."""
     for family in families():
         for variant in adapter(family).variants():
             yield full_name(family, variant), variant
@@ -122,7 +122,7 @@ _log = logging.getLogger(__name__)
 
 
 def home() -> Path:
-    """The cache folder: `HARNESS_HOME`, else the platform's cache folder."""
+    """Returns the cache folder: `HARNESS_HOME`, else the platform's cache folder."""
     chosen = os.environ.get("HARNESS_HOME")
     if chosen:
         return Path(chosen).expanduser().absolute()
@@ -141,7 +141,7 @@ def open_dataset(
     quiet: bool = True,
     rebuild: bool = False,
 ) -> Dataset:
-    """Open a dataset by name; prepare it first when the cache does not hold it.
+    """Opens a dataset by name; prepares it first if it is not in the cache.
 
     `granularity`, `text` and `split` default to the dataset's first. `source` is a local copy of
     the raw files (file or folder) to read instead of downloading. For `labelled` it may be tables
@@ -184,7 +184,7 @@ def _own_files(
     *,
     quiet: bool,
 ) -> tuple[Path, Dataset | None]:
-    """Returns the user's own files: those given, else those last given with this name.
+    """Returns the user's own files: `path`, else the files last used with this name.
 
     If the latter are missing, also the dataset prepared from them. Raises UsageError.
     """
@@ -212,13 +212,13 @@ def _own_files(
 
 
 def own_names(family: str) -> list[str]:
-    """`family/NAME` of every name that was given to files of the user's own, sorted."""
+    """Returns `family/NAME` of all names of the user's own files, sorted."""
     found = (home() / "datasets").glob(f"{family}__*/[!.]*/manifest.json")
     return sorted({path.parent.parent.name.replace("__", "/") for path in found})
 
 
 def _stands_for(name: str) -> Path | None:
-    """The files that were given with this name last; None: none were."""
+    """Returns the files last used with this name; None if there are none."""
     manifests = [folder / MANIFEST for folder in prepared_folders(name)]
     last = max(manifests, key=lambda path: path.stat().st_mtime_ns, default=None)
     return None if last is None else Path(Manifest.read(last.parent).source)
@@ -254,19 +254,19 @@ def config_folder(name: str, config: DatasetConfig, path: Path | None) -> Path:
 
 
 def prepared_folders(name: str) -> list[Path]:
-    """Folders of every prepared config of a dataset."""
+    """Returns the folders of all prepared configs of a dataset."""
     root = home() / "datasets" / name.replace("/", "__")
     return sorted(path.parent for path in root.glob("[!.]*/manifest.json"))
 
 
 def open_folder(name: str, folder: Path) -> Dataset | None:
-    """The prepared dataset in one of `prepared_folders`; None where it cannot be trusted."""
+    """Opens a dataset in one of `prepared_folders`; None if it is incomplete or outdated."""
     manifest = _trusted(folder, find(name)[0])
     return None if manifest is None else _opened(folder, manifest)
 
 
 def open_prepared(name: str, fingerprint: str) -> Dataset | None:
-    """The prepared dataset with this content, from any source files; None if there is none."""
+    """Opens the prepared dataset with this content, from any source; None if there is none."""
     adapter, _, full = find(name)
     for folder in prepared_folders(full):
         manifest = _trusted(folder, adapter)
@@ -278,7 +278,7 @@ def open_prepared(name: str, fingerprint: str) -> Dataset | None:
 def _prepared(
     name: str, adapter: Adapter, config: DatasetConfig, path: Path | None
 ) -> Dataset | None:
-    """The prepared dataset that can be trusted for this request, or None."""
+    """Opens the prepared dataset for this request if it is complete and current; else None."""
     candidates = [config_folder(name, config, None)]
     if path is not None:
         candidates.append(config_folder(name, config, path))
@@ -292,9 +292,9 @@ def _prepared(
 
 
 def _opened(folder: Path, manifest: Manifest) -> Dataset | None:
-    """The dataset of `manifest`; None if another process is replacing it.
+    """Opens the dataset of `manifest`; None if it is damaged or another process is replacing it.
 
-    After None the caller waits for that process's lock.
+    After None, the caller waits for that process's lock.
     """
     try:
         dataset = Dataset(folder)
@@ -307,7 +307,7 @@ def _opened(folder: Path, manifest: Manifest) -> Dataset | None:
 
 
 def _trusted(folder: Path, adapter: Adapter) -> Manifest | None:
-    """The manifest of a folder that is whole and of this adapter's version, or None."""
+    """Returns the manifest of a complete folder of this adapter's version, else None."""
     if not folder.is_dir():
         return None
     try:
@@ -319,7 +319,7 @@ def _trusted(folder: Path, adapter: Adapter) -> Manifest | None:
 
 
 def _same_files(manifest: Manifest, adapter: Adapter, config: DatasetConfig, path: Path) -> bool:
-    """True when the raw files at `path` are the ones that the manifest was made from."""
+    """Tests whether the raw files at `path` are those of the manifest."""
     _, variant, _ = find(manifest.name)
     files = adapter.find_files(path, variant, config.without_as_of)
     located = {name: file.absolute() for name, file in files.items()}
@@ -346,7 +346,7 @@ def _prepare(
     root = home() / "datasets" / name.replace("/", "__")
     root.mkdir(parents=True, exist_ok=True)
     with FileLock(root / ".lock"):
-        # Another process may have made it while this one waited.
+        # Another process may have prepared it in the meantime.
         dataset = None if rebuild else _prepared(name, adapter, config, path)
         if dataset is not None:
             return dataset

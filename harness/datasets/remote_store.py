@@ -34,10 +34,10 @@ OF_A_FULL_DISK = {errno.ENOSPC, errno.EDQUOT}
 
 
 class Shared:
-    """A folder tree that several machines see."""
+    """A folder tree shared by several machines."""
 
     def __init__(self, uri: str) -> None:
-        """Raises UsageError for what pyarrow does not know."""
+        """Raises UsageError for a location that pyarrow does not support."""
         from pyarrow import fs
 
         self._uri = uri
@@ -49,7 +49,7 @@ class Shared:
             raise self._error(error) from None
 
     def has(self, name: str, last: str) -> bool:
-        """Whether a folder is there, whole: `last` is the file that is put there last."""
+        """Tests whether a complete folder exists; `last` is the file that is uploaded last."""
         from pyarrow import fs
 
         with self._reached():
@@ -57,7 +57,7 @@ class Shared:
         return bool(info.type == fs.FileType.File)
 
     def put(self, folder: Path, name: str, last: str) -> None:
-        """Copy the files of a folder, and of those in it, unless it is there already."""
+        """Uploads a folder and its subfolders, unless it exists."""
         from pyarrow import fs
 
         if self.has(name, last):
@@ -68,7 +68,7 @@ class Shared:
             for path in files:
                 target = f"{self._root}/{name}/{path.relative_to(folder).as_posix()}"
                 self._files.create_dir(target.rpartition("/")[0])
-                # An object store shows an object when it is whole, a folder each byte.
+                # Objects appear in a store when complete; files in a folder appear at once.
                 aside = f"{target}.{uuid.uuid4().hex[:8]}" if self._is_folder else target
                 fs.copy_files(
                     str(path),
@@ -80,7 +80,7 @@ class Shared:
                     self._files.move(aside, target)
 
     def get(self, name: str, into: Path) -> None:
-        """Copy a folder from there into an empty one here. Raises OSError where that is full."""
+        """Downloads a folder into an empty one. Raises OSError if the local disk is full."""
         from pyarrow import fs
 
         with self._reached():
@@ -92,13 +92,13 @@ class Shared:
             )
 
     def remove(self, name: str, last: str) -> None:
-        """Mark a shared folder as incomplete, so that it is uploaded again."""
-        with self._reached(), suppress(FileNotFoundError):  # another machine was sooner
+        """Marks a shared folder as incomplete, so that it is uploaded again."""
+        with self._reached(), suppress(FileNotFoundError):  # another machine has removed it
             self._files.delete_file(f"{self._root}/{name}/{last}")
 
     @contextmanager
     def opened(self, name: str) -> Iterator[Any]:
-        """A file there, to be read at any place."""
+        """Opens a shared file for random access."""
         with self._reached(), self._files.open_input_file(f"{self._root}/{name}") as file:
             yield file
 
@@ -114,7 +114,7 @@ class Shared:
             yield
         except (OSError, pa.ArrowInvalid) as error:
             if getattr(error, "errno", None) in OF_A_FULL_DISK and not self._is_folder:
-                raise  # that of this machine
+                raise  # the local disk
             raise self._error(error) from None
 
     def _error(self, error: BaseException) -> UsageError:
@@ -123,16 +123,16 @@ class Shared:
 
 
 def shared() -> Shared | None:
-    """What HARNESS_SHARED names; None where it names nothing. Raises UsageError."""
+    """Returns the store that HARNESS_SHARED names; None if unset. Raises UsageError."""
     uri = os.environ.get(VARIABLE, "")
     return Shared(uri) if uri else None
 
 
 @dataclass(frozen=True)
 class DatasetLocation:
-    """Where a prepared dataset is, for processes here and on other machines.
+    """Location of a prepared dataset, for processes on this and on other machines.
 
-    `starts`: the first row of each batch of the documents' file, and how many rows there are.
+    `starts`: the first row of each batch of the document file, and the number of rows.
     """
 
     folder: Path
@@ -141,11 +141,11 @@ class DatasetLocation:
 
     @classmethod
     def of(cls, dataset: Dataset) -> DatasetLocation:
-        """Where an open dataset is."""
+        """Returns the location of an open dataset."""
         return cls(dataset.folder, dataset.fingerprint, dataset.documents.starts)
 
     def put(self) -> None:
-        """Put it where other machines find it, if such a place is named. Raises UsageError."""
+        """Uploads the dataset to the shared store, if there is one. Raises UsageError."""
         there = shared()
         if there is not None:
             if not self._is(self.folder):
@@ -153,9 +153,9 @@ class DatasetLocation:
             there.put(self.folder, self._name, MANIFEST)
 
     def open(self) -> Dataset:
-        """The dataset: from this folder, else from what is shared, copied here once.
+        """Opens the dataset in this folder, else a local copy from the shared store.
 
-        Raises UsageError where this machine has it from neither, and for a full disk.
+        Raises UsageError if it is in neither, and for a full disk.
         """
         here = self._here()
         if here is not None:
@@ -176,7 +176,7 @@ class DatasetLocation:
         return Dataset(target)
 
     def documents(self, low: int, high: int) -> Documents:
-        """The documents of some rows as retrievers may have them; no others are copied here.
+        """Returns a range of documents without ids and sessions; copies only these rows.
 
         Raises as `open` does.
         """
@@ -220,7 +220,7 @@ class DatasetLocation:
     def _is(self, folder: Path) -> bool:
         try:
             manifest = Manifest.read(folder)
-        except UsageError:  # there is none, or of another version
+        except UsageError:  # missing, or of another version
             return False
         return manifest.fingerprint == self.fingerprint and manifest.matches(folder)
 

@@ -26,11 +26,11 @@ class Finding(Record, omit_defaults=False):
 def verify(dataset: Dataset) -> list[Finding]:
     """Checks the content, then the raw files.
 
-    A raw file that is no longer there is right: the prepared dataset does not need it.
+    A missing raw file is not an error, since the prepared dataset does not need it.
     """
     manifest = dataset.manifest
     try:
-        dataset.documents.check()  # the rest was at opening
+        dataset.documents.check()  # other tables were checked when opened
     except DamagedError as error:
         return [Finding(what="content", ok=False, message=str(error))]
     content = _fingerprint(dataset.folder, manifest.files)

@@ -39,10 +39,10 @@ NOT_HELD = (
 
 
 class DatasetWriter:
-    """What an adapter writes to.
+    """Writer to which an adapter adds documents, haystacks, queries and qrels.
 
-    Documents come first or in any order with the rest; a haystack names rows that were written
-    before it. Nothing is valid until `finish`.
+    They may be added in any order, except that a haystack refers to rows that were added before it.
+    Nothing is valid until `finish`.
     """
 
     def __init__(self, folder: Path, *, unknown_documents: str = "refuse", bar: Any = None) -> None:
@@ -333,7 +333,7 @@ class DatasetWriter:
         self._tables["qrels.arrow"].write_table(table)
 
     def _write_changes(self) -> None:
-        """The table of changes, which is there only where something changed."""
+        """Writes the table of changes, if there are any."""
         if self._changes:
             from harness.datasets.changes import with_rows
 
@@ -365,16 +365,16 @@ class DatasetWriter:
 
 
 def columns(schema: pa.Schema) -> dict[str, list[Any]]:
-    """An empty list for each column."""
+    """Returns an empty list for each column."""
     return {name: [] for name in schema.names}
 
 
 def with_rows_and_ids(table: pa.Table, documents: Path) -> tuple[pa.Table, list[str]]:
-    """Fill rows from ids and ids from rows, and sort by qrels set and query.
+    """Fills in rows by ids and ids by rows, and sorts by qrels set and query.
 
-    `table` has the columns of manifest.QRELS with nulls where an id or a row is not known yet;
-    `documents` is the finished table of documents. Returns the table and the ids that the corpus
-    does not hold (row -1). Raises UsageError for duplicate judgements.
+    `table` has the columns of manifest.QRELS with null for unknown ids or rows; `documents` is the
+    finished table of documents. Returns the table and the ids that the corpus lacks (row -1).
+    Raises UsageError for duplicate judgements.
     """
     by_id = table["document"].is_null().to_numpy()
     rows = pc.fill_null(table["document"], -1).to_numpy().astype(np.int32)
@@ -395,7 +395,7 @@ def with_rows_and_ids(table: pa.Table, documents: Path) -> tuple[pa.Table, list[
 
 
 def _rows(known_ids: pa.ChunkedArray, ids: npt.NDArray[np.str_]) -> npt.NDArray[np.int32]:
-    """Row of each id, -1 where there is none."""
+    """Returns the row of each id, -1 if unknown."""
     wanted = pa.array(np.unique(ids))
     found = np.full(len(wanted), -1, np.int32)
     start = 0
@@ -429,10 +429,10 @@ class Repeated:
         self._hashes = array("q")
 
     def add(self, values: Iterable[Hashable]) -> None:
-        """Remember these values."""
+        """Adds values."""
         self._hashes.extend(map(hash, values))
 
     def candidates(self) -> set[int]:
-        """Hashes (of this process) that occurred more than once; empty when all values differ."""
+        """Returns the hashes (of this process) that occurred more than once."""
         hashes = np.sort(np.frombuffer(self._hashes, np.int64))
         return set(hashes[1:][hashes[1:] == hashes[:-1]].tolist())

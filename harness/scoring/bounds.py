@@ -2,11 +2,11 @@
 
 A random ranking orders the N documents of the haystack uniformly; each metric has a formula for it.
 
-Where a document carries several pieces of evidence, or a piece has several documents, the best top
-k for recall is a maximum coverage problem: k documents that carry the most pieces together. It is
-NP-hard in general but small here, as it splits into components of documents that share pieces. Each
-component is solved by enumerating what 1, 2, 3... of its documents can carry; for too large ones
-the upper bound is reported (a greedy solution gives the lower one).
+If documents share evidence items or have several, the best top k for recall is a maximum coverage
+problem: k documents that together have the most items. It is NP-hard in general but small here,
+since it splits into components of documents that share items. Each component is solved by
+enumerating the unions of 1, 2, 3... documents; for too large ones, the upper bound is reported (a
+greedy solution gives the lower one).
 
 A ranking with as many results as requested was truncated. A deeper one would have the same top k
 for every k up to the truncation or, if ties are ordered by id, up to the last group of ties, as
@@ -36,17 +36,17 @@ _LARGEST = 1_000_000
 
 
 def random_baseline(metric: Metric, ranked: Ranked, present: Flags, size: Ints) -> Values | None:
-    """Expected value of the metric for a random ranking; shape (n,), NaN without relevant ones.
+    """Returns the metric's expected value for a random ranking; (n,), NaN without relevant ones.
 
-    `present` (m,): the judged document is in the haystack; `size` (n,): documents in it. None where
-    the metric has no formula, or it would take too long: whole rankings of haystacks above
+    `present` (m,): the judged document is in the haystack; `size` (n,): documents in it. None if
+    the metric has no formula, or it would take too long: for whole rankings of haystacks above
     _LARGEST, and queries with evidence in too many sets of documents.
     """
     definition, ranked = metric.definition, metric.with_relevance(ranked)
     if ranked.shares_evidence:
         if definition.random_pieces is not None:
             return _random_pieces(metric, ranked, present, size)
-        # The others are about documents, however many pieces one carries.
+        # The other metrics count documents, regardless of evidence items.
         once = ranked.first_of_document
         ranked, present = _rows(ranked, once), present[once]
     if definition.random_baseline is None:
@@ -62,9 +62,9 @@ def random_baseline(metric: Metric, ranked: Ranked, present: Flags, size: Ints) 
 
 
 def _random_pieces(metric: Metric, ranked: Ranked, present: Flags, size: Ints) -> Values | None:
-    """The same where documents share pieces of evidence, or carry several.
+    """Computes random_baseline if documents share evidence items or have several.
 
-    A piece is found when any of its documents is. None where a query has too many pieces.
+    An item is found if any of its documents is. None if a query has too many items.
     """
     expected = metric.definition.random_pieces
     assert expected is not None
@@ -79,7 +79,7 @@ def _random_pieces(metric: Metric, ranked: Ranked, present: Flags, size: Ints) -
 
 
 def _rows(ranked: Ranked, rows: Flags) -> Ranked:
-    """Only these judgements."""
+    """Selects judgements."""
     columns = (
         "query",
         "grade",
@@ -94,27 +94,27 @@ def _rows(ranked: Ranked, rows: Flags) -> Ranked:
 
 
 _STEPS = 50_000
-"""Unions of documents' pieces that are gone through for one step of one part."""
+"""Maximum number of unions that are enumerated for a step of a component."""
 
 
 class UpperBound(NamedTuple):
-    """The best value of each query, (n,), NaN without relevant ones; where not `exact`, it is an
-    upper bound that no ranking may reach."""
+    """The best value of each query, (n,), NaN without relevant ones; if not `exact`, possibly no
+    ranking reaches it."""
 
     values: Values
     exact: Flags
 
 
 class UpperBounds:
-    """The upper bounds of one set of judgements; what they share is worked out once."""
+    """Upper bounds of metrics on one qrels set; shared intermediate results are cached."""
 
     def __init__(self, ranked: Ranked, present: Flags) -> None:
-        """`present` (m,): a ranking can hold the judged document."""
+        """`present` (m,): a ranking can contain the judged document."""
         self._ranked, self._present = ranked, present
         self._covers: dict[int, dict[int, Cover]] = {}
 
     def __call__(self, metric: Metric) -> UpperBound | None:
-        """The upper bound of a metric; None for one that has none."""
+        """Returns the upper bound of a metric; None if it has none."""
         definition = metric.definition
         if not definition.has_upper_bound:
             return None
@@ -126,14 +126,14 @@ class UpperBounds:
         return UpperBound(values, np.ones(ranked.n, bool))
 
     def of_sessions(self, metric: Metric) -> UpperBound:
-        """The same where `ranked` is of turns scored as sessions, see `sessions`.
+        """Returns the upper bound if `ranked` has turns scored as sessions; see `sessions`.
 
-        The piece of evidence is the session: k is k distinct sessions, and one turn brings one.
+        The evidence item is the session: k counts distinct sessions, and any turn finds one.
         """
         if metric.definition.piece_value is not None:
             return self._of_pieces(metric)
-        # Gold first, best grade first, is ideal at any effective k, unless some of it is missing:
-        # then what can be reached hangs on where the sessions end.
+        # Gold first, best grade first, is ideal at any effective k, unless some gold is missing:
+        # then the best value depends on the sessions.
         relevant = self._ranked.grade >= 1
         query, n = self._ranked.query, self._ranked.n
         total = count_by(query[relevant], n)
@@ -142,7 +142,7 @@ class UpperBounds:
         return UpperBound(values, (there == total) | (there == 0))
 
     def _of_pieces(self, metric: Metric) -> UpperBound:
-        """A metric of pieces of evidence, where documents share them."""
+        """Computes the bound of a metric of evidence items that documents share."""
         value = metric.definition.piece_value
         assert value is not None
         values = np.full(self._ranked.n, np.nan)
@@ -154,7 +154,7 @@ class UpperBounds:
         return UpperBound(values, exact)
 
     def _cover(self, metric: Metric) -> dict[int, Cover]:
-        """What the documents of each query that has relevant ones can carry."""
+        """Returns the cover of each query with relevant documents."""
         if metric.rel not in self._covers:
             ranked = metric.with_relevance(self._ranked)
             found = pieces_of(ranked, ranked.grade >= 1, self._present)
@@ -164,24 +164,24 @@ class UpperBounds:
 
 
 class Cover(NamedTuple):
-    """The most of a query's `pieces` that 0, 1, 2... documents carry together, between bounds."""
+    """Bounds of the most evidence items (of `pieces`) that 0, 1, 2... documents have together."""
 
     pieces: int
     most: Ints
     least: Ints
 
     def of(self, cutoff: int | None) -> tuple[int, int]:
-        """Both bounds for k documents."""
+        """Returns both bounds for k documents."""
         at = len(self.most) - 1 if cutoff is None else min(cutoff, len(self.most) - 1)
         return int(self.most[at]), int(self.least[at])
 
     @classmethod
     def of_query(cls, pieces: Sequence[set[int]]) -> Cover:
-        """From the documents of each piece."""
+        """Computes the cover from the documents of each item."""
         if len(pieces) == 1:
             only = np.arange(1 + bool(pieces[0]))
             return cls(1, only, only)
-        carried: dict[int, int] = defaultdict(int)  # by document, a bit a piece
+        carried: dict[int, int] = defaultdict(int)  # by document, one bit per item
         for bit, documents in enumerate(pieces):
             for document in documents:
                 carried[document] |= 1 << bit
@@ -198,7 +198,7 @@ class Cover(NamedTuple):
             else:
                 high, low = _covered(part)
                 most, least = _together(most, high), _together(least, low)
-        # Documents that share no piece with another: the largest first.
+        # Documents that share no item with another, the largest first.
         curve = np.cumsum([0, *sorted(alone, reverse=True)])
         return cls(len(pieces), _together(most, curve), _together(least, curve))
 
@@ -220,8 +220,8 @@ def _parts(sets: Iterable[int]) -> list[list[int]]:
 
 
 def _covered(sets: Sequence[int]) -> tuple[Ints, Ints]:
-    """The most bits that 0, 1, 2... of the sets have together: an upper and a lower bound, which
-    are the same as far as all unions could be gone through."""
+    """Returns upper and lower bounds of the most bits that 0, 1, 2... sets have together, which are
+    equal as long as all unions were enumerated."""
     everything = 0
     for one in sets:
         everything |= one
@@ -233,7 +233,7 @@ def _covered(sets: Sequence[int]) -> tuple[Ints, Ints]:
         best = max(states, key=int.bit_count)
         most.append(best.bit_count())
     solved, least = len(most) - 1, list(most)
-    while least[-1] < whole:  # greedy, from the best that is known
+    while least[-1] < whole:  # greedy, from the best known union
         best |= max(sets, key=lambda one: (best | one).bit_count())
         least.append(best.bit_count())
         taken = len(least) - 1
@@ -243,7 +243,7 @@ def _covered(sets: Sequence[int]) -> tuple[Ints, Ints]:
 
 
 def _together(a: Ints, b: Ints) -> Ints:
-    """The most for 0, 1, 2... documents of two parts, from that of each."""
+    """Combines the maxima for 0, 1, 2... documents of two components."""
     if len(b) > len(a):
         a, b = b, a
     out = np.zeros(len(a) + len(b) - 1, np.int64)
@@ -254,7 +254,7 @@ def _together(a: Ints, b: Ints) -> Ints:
 
 
 def ideal(ranked: Ranked, present: Flags, least: int = 1) -> Ranked:
-    """The ranking of the documents of grade `least` or more alone, best grade first."""
+    """Returns the ranking of only the documents of grade `least` or more, best grade first."""
     once = np.flatnonzero(ranked.first_of_document & present & (ranked.grade >= least))
     once = once[np.lexsort((-ranked.grade[once], ranked.query[once]))]
     returned = count_by(ranked.query[once], ranked.n)
@@ -270,8 +270,8 @@ def ideal(ranked: Ranked, present: Flags, least: int = 1) -> Ranked:
 class TieOrders:
     """Alternative orders of the tied documents of a run, as separate rankings.
 
-    Only queries with a tied judged document are considered, and no judgements with pieces (`any` is
-    False then).
+    Only queries with a tied judged document are considered, and no qrels with shared evidence items
+    (`any` is then False).
     """
 
     def __init__(self, ranked: Ranked) -> None:
@@ -281,7 +281,7 @@ class TieOrders:
         self._queries = count_by(ranked.query[tied], ranked.n) > 0
 
     def bounds(self, metric: Metric) -> tuple[Values, Values]:
-        """Value a query with the relevant ones first, and last, among equals; each (n,)."""
+        """Returns each query's values with relevant documents first, and last, in ties; (n,)."""
         return metric(self._best), metric(self._worst)
 
     @cached_property
@@ -293,7 +293,7 @@ class TieOrders:
         return self._ordered(best=False)
 
     def expected(self, metric: Metric) -> Values | None:
-        """Mean a query over all orders of equals, exactly; (n,). None without a formula."""
+        """Returns each query's exact mean over all orders of ties; (n,). None without formula."""
         expected = metric.definition.expected_over_ties
         if expected is None:
             return None
@@ -320,8 +320,8 @@ class TieOrders:
 
     def _ordered(self, *, best: bool) -> Ranked:
         ranked = self._ranked
-        # Grade 0 goes along, for judged@k alone: behind the relevant ones in the best order, above
-        # them in the worst, where it changes nothing else.
+        # Grade 0 is included for judged@k only: after relevant documents in the best order, before
+        # them in the worst, where it does not affect other metrics.
         found = (ranked.rank != NOT_RETRIEVED) & (ranked.grade >= 0)
         grade = -ranked.grade if best else ranked.grade
         order = np.lexsort((grade, ranked.above, ranked.query))
@@ -334,7 +334,7 @@ class TieOrders:
 
 
 def _place_in_group(query: Ints, above: Ints) -> tuple[Ints, Ints]:
-    """Place of each row among the rows of the same query and score, and how many those are."""
+    """Returns each row's position among the rows of the same query and score, and their number."""
     new = (np.diff(query, prepend=-1) != 0) | (np.diff(above, prepend=-1) != 0)
     group = np.cumsum(new) - 1
     sizes = np.bincount(group, minlength=0)
@@ -350,7 +350,7 @@ def stable_depth(
     depth: int,
     ties: Ties,
 ) -> Ints:
-    """The rank up to which a deeper ranking of each query would be the same, shape (n,).
+    """Returns the rank up to which a deeper ranking of each query would be equal, shape (n,).
 
     NOT_RETRIEVED if the ranking is complete. `rankings` are best first; `sizes` (n,): documents
     in the haystack; `results` (n,): the number of results, if they are not documents; `depth`: the
@@ -362,14 +362,14 @@ def stable_depth(
     if len(rankings):
         returned[at >= 0] = np.diff(rankings.starts)[at[at >= 0]]
         equal[at >= 0] = _last_equals(rankings, ties)[at[at >= 0]]
-    # A result may resolve to no new document, or to several, the last of them cut off.
+    # A result may resolve to no new document, or to several, the last of them truncated.
     most = returned if results is None else np.maximum(returned, results)
     whole = (returned >= sizes) | (most < depth) | (returned == 0)
     return np.where(whole, NOT_RETRIEVED, returned - equal)
 
 
 def _last_equals(rankings: Rankings, ties: Ties) -> Ints:
-    """How many documents have the last one's score, by ranking; 0 where equals keep their order."""
+    """Returns how many documents have the last one's score, by ranking; 0 for Ties.ORDER."""
     starts = rankings.starts
     sizes = np.diff(starts)
     found = np.zeros(len(sizes), np.int64)
@@ -385,11 +385,11 @@ def _last_equals(rankings: Rankings, ties: Ties) -> Ints:
 def depth_sensitive(
     metric: Metric, ranked: Ranked, stable: Ints, cutoff: Ints | None = None
 ) -> Flags:
-    """Whether deeper rankings could change the metric of each query, (n,).
+    """Tests whether deeper rankings could change the metric of each query, (n,).
 
-    A metric with a cutoff k looks at ranks to k, R-precision to the number of relevant documents,
-    any other at all ranks. `stable` as of `stable_depth`; `cutoff`, (n,), replaces the metric's by
-    one of each query's own.
+    A metric with a cutoff k uses ranks up to k, R-precision up to the number of relevant documents,
+    others all ranks. `stable` is from `stable_depth`; `cutoff`, (n,), replaces the metric's cutoff
+    by one per query.
     """
     if cutoff is None:
         cutoff = metric.definition.cutoffs(metric.with_relevance(ranked), metric.k)

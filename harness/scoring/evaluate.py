@@ -1,8 +1,7 @@
-"""Metrics of a run against qrels, without a dataset: trec_eval's job, from files, dictionaries or
-frames.
+"""Evaluates a run on qrels, like trec_eval, from files, dictionaries or frames.
 
-A TREC run file is read and ranked in blocks of whole queries, so that memory stays small; what is
-kept of a block is the places of its judged documents.
+A TREC run file is processed in blocks of whole queries to save memory; only the ranks of the judged
+documents of a block are kept.
 """
 
 from __future__ import annotations
@@ -136,7 +135,7 @@ def evaluate(
 def _ranked(
     qrels: Qrels, run: str | Path | Run | Frame | Rankings, ties: Ties
 ) -> tuple[Ranked, int, int]:
-    """Places of the judged documents, and how many queries are unknown and documents repeated."""
+    """Returns ranks of judged documents, and numbers of unknown queries and repeated documents."""
     if isinstance(run, Mapping):
         return _of_dicts(qrels, run, ties)
     judged = QrelsIndex(qrels)
@@ -152,7 +151,7 @@ def _ranked(
 
 @dataclass(frozen=True)
 class _Part:
-    """What is kept of some rankings."""
+    """Results of a part of the rankings."""
 
     query_ids: list[str]
     places: Ranks
@@ -170,8 +169,8 @@ def _part(judged: QrelsIndex, rankings: Rankings, ties: Ties) -> _Part:
 
 
 def _by_block(judged: QrelsIndex, path: Path, ties: Ties) -> list[_Part] | None:
-    """The parts of a TREC run file; None if it must be read whole: the lines of a query are not
-    contiguous, or a score is NaN."""
+    """Returns the parts of a TREC run file; None if it must be read whole: the lines of a query are
+    not contiguous, or a score is NaN."""
 
     def work(rankings: Rankings) -> _Part | None:
         if rankings.score is None or np.isnan(rankings.score).any():
@@ -204,10 +203,10 @@ def _of_dicts(qrels: Qrels, run: Run, ties: Ties) -> tuple[Ranked, int, int]:
 
 
 def from_dict(qrels: QrelsDict) -> Qrels:
-    """Judgements from `{query: {document: grade}}`.
+    """Converts `{query: {document: grade}}` to qrels.
 
-    Raises UsageError for a dictionary of another form, ids that are no text, and grades that are no
-    whole numbers of 32 bits.
+    Raises UsageError for a dictionary of another form, ids that are not text, and grades that are
+    not 32-bit integers.
     """
     require_ids(qrels, "the judged query")
     for id_, judged in qrels.items():
@@ -220,7 +219,7 @@ def from_dict(qrels: QrelsDict) -> Qrels:
     try:
         require_ids(documents, "the judged document")
     except UsageError:
-        for id_, judged in qrels.items():  # at once they take a third of the time
+        for id_, judged in qrels.items():  # slower, but names the query
             require_ids(judged, f"of query {id_!r}, the judged document")
     sizes = [len(judged) for judged in qrels.values()]
     query = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
@@ -238,7 +237,7 @@ def from_dict(qrels: QrelsDict) -> Qrels:
 
 
 def _odd(qrels: QrelsDict) -> str:
-    """The first invalid grade, and its position."""
+    """Describes the first invalid grade and its position."""
     for query, judged in qrels.items():
         for document, grade in judged.items():
             try:
@@ -251,12 +250,12 @@ def _odd(qrels: QrelsDict) -> str:
 
 
 def read_qrels(source: str | Path | Frame) -> Qrels:
-    """A TREC qrels file (`query 0 document grade`), BEIR's (`query document score`, with header),
-    one of {query, document, grade} in any form that runs come in, or a frame.
+    """Reads qrels from a TREC file (`query 0 document grade`), a BEIR file (`query document score`,
+    with header), a file of {query, document, grade} in any format of runs, or a frame.
 
     In TREC files, lines that begin with # are comments, as for trec_eval 10. Without a column of
-    grades they are 1. Raises UsageError with the line for anything else, and for a duplicate pair
-    with different grades.
+    grades, grades are 1. Raises UsageError, naming the line, for anything else, and for a duplicate
+    pair with different grades.
     """
     if not isinstance(source, str | os.PathLike):
         return _of_columns(of_frame(source, QRELS, "the judgements"))
@@ -293,7 +292,7 @@ def _of_columns(rows: Columns) -> Qrels:
 
 
 def _heads(path: Path, fields: list[bytes]) -> bool:
-    """Whether these are the names of columns. Raises UsageError for those of another order."""
+    """Tests whether these are column names. Raises UsageError for names in another order."""
     names = [field.decode(errors="replace") for field in fields]
     if len(names) < 3 or not QRELS.heads(names):
         return False
@@ -311,7 +310,7 @@ def _twice(document: str, query: str, before: int, grade: int) -> str:
 
 
 def _of_lines(path: Path) -> Qrels:
-    """TREC's form, and BEIR's."""
+    """Reads TREC's and BEIR's formats."""
     qrels: dict[str, dict[str, int]] = {}
     beir = False
     for number, line in enumerate(read_lines(path), 1):
@@ -349,11 +348,11 @@ _DOCUMENT = "in the run, of query {!r}, the document"
 def rank_dicts(
     run: Mapping[str, Mapping[str, float]], qrels: QrelsDict, columns: Qrels, ties: Ties = Ties.TREC
 ) -> Ranked:
-    """The same as `rank_judged` for dictionaries, without making columns of the run first.
+    """Ranks judged documents as `rank_judged` does, from dictionaries, without converting the run.
 
-    `columns` is `qrels` as columns; under `Ties.ORDER` the order of the dictionary is the order in
-    which equals were returned. Raises UsageError for a ranking of another form, scores that are
-    none, and ids that are no text where a judged document was not found or has an equal.
+    `columns` is `qrels` as columns; under `Ties.ORDER`, ties are in the order of the dictionary.
+    Raises UsageError for a ranking of another form, invalid scores, and ids that are not text if a
+    judged document was not found or is tied.
     """
     width = np.float32 if ties is Ties.TREC else np.float64
     m = len(columns.query)
@@ -371,7 +370,7 @@ def rank_dicts(
                 )
             returned[i], answered[i] = len(found), True
             scores = _scores(found, width, query)
-            # NaN, and so unequal to itself, if any score is: infinity squared is infinity.
+            # NaN, and so unequal to itself, only if a score is: infinity squared is infinity.
             length = scores.dot(scores)
             if length != length:
                 odd = list(found.items())[int(np.flatnonzero(np.isnan(scores))[0])]
@@ -383,8 +382,8 @@ def rank_dicts(
             for j, document in enumerate(judged, start):
                 score = found.get(document)
                 if score is None:
-                    # Looking at all ids takes as long as all the rest: only where it may be 1
-                    # that was returned for "1".
+                    # Checking all ids takes as long as all other steps, so it is only done if the
+                    # system may have returned 1 instead of "1".
                     if not checked:
                         require_ids([*found], _DOCUMENT.format(query))
                         checked = True
@@ -402,12 +401,12 @@ def rank_dicts(
 def _scores(
     found: Mapping[str, float], width: type[np.floating[Any]], query: str
 ) -> npt.NDArray[Any]:
-    """All scores of a query, of that width. Raises UsageError for what is no number."""
+    """Returns all scores of a query as `width`. Raises UsageError for invalid scores."""
     code = "f" if width is np.float32 else "d"
     try:
-        # A sixth faster than fromiter, which is most of the time that dictionaries take.
+        # A sixth faster than fromiter, which takes most of the time for dictionaries.
         return np.frombuffer(struct.pack(f"{len(found)}{code}", *found.values()), width)
-    except (OverflowError, struct.error):  # beyond float32, or of a type that fromiter may take
+    except (OverflowError, struct.error):  # beyond float32, or a type that fromiter may accept
         pass
     try:
         return np.fromiter(found.values(), width, len(found))
@@ -420,7 +419,7 @@ def _scores(
 def _equals_ahead(
     found: Mapping[str, float], query: str, document: str, width: type[np.floating[Any]], ties: Ties
 ) -> int:
-    """How many documents with the same score are ranked above `document`."""
+    """Counts the documents with the same score that are ranked above `document`."""
     at = width(found[document])
     equals = [d for d, score in found.items() if width(score) == at]
     require_ids(equals, _DOCUMENT.format(query))

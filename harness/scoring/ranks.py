@@ -1,9 +1,9 @@
-"""The ranks of the judged documents: all that any metric needs, found without sorting.
+"""Computes the ranks of judged documents, on which all metrics depend, without sorting.
 
 rank(d) = 1 + #(score > s) + #(score = s and id > d): trec_eval's order is score descending, then
 document id descending, compared as bytes; the rank column of a run file is ignored. Two widths:
 trec_eval up to 9.0.8 and pytrec_eval compare scores as float32, trec_eval 10 as float64.
-`order` compares float64 and leaves equals in the order in which they were returned.
+`order` compares float64 and keeps the returned order of ties.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from harness.datasets.reader import Dataset
 
 NOT_RETRIEVED = np.iinfo(np.int64).max
-"""The rank of a judged document that was not returned: behind every cut-off."""
+"""Rank of a judged document that was not returned; greater than any cutoff."""
 
 
 class Ties(StrEnum):
-    """How a ranking is ordered where scores are equal."""
+    """Order of documents with equal scores."""
 
     TREC = "trec"  # float32, then id descending: trec_eval 9, pytrec_eval
     TREC64 = "trec64"  # float64, then id descending: trec_eval 10
@@ -39,15 +39,15 @@ class Ties(StrEnum):
 
 
 QrelsDict = Mapping[str, Mapping[str, int]]
-"""Judgements in memory, as pytrec_eval has them: query id -> document id -> grade."""
+"""Qrels in the form of pytrec_eval: query id -> document id -> grade."""
 
 
 @dataclass(frozen=True)
 class Qrels:
     """Judgements of n queries as columns of length m, sorted by query.
 
-    `query` holds indices into `query_ids`, `evidence_id` codes of the pieces of evidence (rows with
-    the same code carry the same piece; by default each row is its own).
+    `query` holds indices into `query_ids`, `evidence_id` the code of the evidence item (rows with
+    the same code have the same item; by default each row has its own).
     """
 
     query_ids: Sequence[str]
@@ -60,7 +60,7 @@ class Qrels:
     def first_of_document(self) -> npt.NDArray[np.bool_]:
         """True for one judgement of each document of a query: the first of its highest grade.
 
-        A document has several rows if it carries several pieces of evidence.
+        A document with several evidence items has several rows.
         """
         first = np.zeros(len(self.query), bool)
         pairs = self.query.astype(np.int64) << 32 | self.document_code
@@ -70,7 +70,7 @@ class Qrels:
 
     @cached_property
     def document_code(self) -> npt.NDArray[np.int64]:
-        """A number for each judgement's document: equal ids, equal numbers."""
+        """Number of each judgement's document; equal ids have equal numbers."""
         return to_numpy(self.document.dictionary_encode().indices).astype(np.int64)
 
     @property
@@ -80,7 +80,7 @@ class Qrels:
 
 
 def from_dataset(dataset: Dataset, key: str = "default") -> Qrels:
-    """One answer key of a dataset; every query of the dataset is there, judged or not."""
+    """Returns a qrels set of a dataset, with all its queries, judged or not."""
     judged = dataset.qrels(key)
     return Qrels(
         dataset.query_ids, judged.query, judged.document_id, judged.grade, judged.evidence_id
@@ -91,11 +91,11 @@ def from_dataset(dataset: Dataset, key: str = "default") -> Qrels:
 class Ranked:
     """The ranks of the judged documents of n queries.
 
-    Shapes: `returned` and `answered` (n,): documents returned for a query, and whether the run has
-    the query at all. The rest (m,), one a judgement, sorted by query: `rank` from 1, or
-    NOT_RETRIEVED; `document` numbers the documents, and `first_of_document` is True for one
-    judgement of each, of its highest grade; `above` and `tied` describe its group of equal scores:
-    how many documents have a higher score, and the size of the group (0 if not retrieved).
+    Shapes (n,): `returned`, the number of documents returned, and `answered`, whether the run has
+    the query. Shapes (m,), one per judgement, sorted by query: `rank` from 1, or NOT_RETRIEVED;
+    `document`, the document's number; `first_of_document`, True for one judgement per document, of
+    its highest grade; `above` and `tied`, the number of documents with a higher score and the
+    number with the same score (0 if not retrieved).
     """
 
     returned: Ints
@@ -121,18 +121,18 @@ class Ranked:
 
     @cached_property
     def shares_evidence(self) -> bool:
-        """True where a piece of evidence has several documents, or a document several pieces."""
+        """True if an evidence item has several documents, or a document several items."""
         distinct = len(np.unique(self.evidence_id))
         return distinct < len(self.evidence_id) or not bool(self.first_of_document.all())
 
     @cached_property
     def has_relevant(self) -> npt.NDArray[np.bool_]:
-        """Whether a query has a relevant document, a judgement of grade 1 or more; (n,)."""
+        """True for queries with a relevant document (grade 1 or more); (n,)."""
         return np.bincount(self.query[self.grade >= 1], minlength=self.n) > 0
 
     @cached_property
     def has_ties(self) -> bool:
-        """True when a judged document shares its score with another document."""
+        """True if a judged document has the same score as another document."""
         return bool((self.tied > 1).any())
 
 
@@ -153,7 +153,7 @@ class Ranks:
 
 
 class QrelsIndex:
-    """Judgements ready to be looked up in rankings: in a whole run's, or a few queries'."""
+    """Index of judgements for lookups in rankings of a whole run or of a few queries."""
 
     def __init__(self, qrels: Qrels) -> None:
         self._qrels = qrels
@@ -162,7 +162,7 @@ class QrelsIndex:
         self._hashes = hashes(qrels.document)
 
     def places(self, rankings: Rankings, pairs: RankedPairs, ties: Ties) -> Ranks:
-        """Places of the judged documents in rankings that are best first; `pairs` are theirs."""
+        """Returns the ranks of judged documents; `pairs` index `rankings`, which are best first."""
         score = None if rankings.score is None else of_width(rankings.score, ties)
         starts = rankings.starts
         query_of = np.array([self._known.get(name, -1) for name in rankings.query_ids], np.int64)
@@ -183,7 +183,7 @@ class QrelsIndex:
         return Ranks(query, np.diff(starts)[ours], judgement, rank, above, tied)
 
     def _found(self, pairs: RankedPairs, ours: Ints, query: Ints) -> tuple[Ints, Ints]:
-        """(row of the rankings, judgement) of each judged document in the rankings."""
+        """Returns (row of the rankings, judgement) of each retrieved judged document."""
         counts = np.diff(self._starts)[query]
         within = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
         judgement = np.repeat(self._starts[query], counts) + within
@@ -192,13 +192,13 @@ class QrelsIndex:
             self._qrels.document.take(integers(judgement)),
             self._hashes[judgement],
         )
-        # Of a document that was returned twice the first occurrence counts.
+        # The first occurrence of a repeated document counts.
         once = np.flatnonzero(np.diff(which, prepend=-1) != 0)
         return row[once], judgement[which[once]]
 
 
 def gather_ranks(qrels: Qrels, parts: Iterable[Ranks]) -> Ranked:
-    """Returns the ranks of all judgements, from those in each part of a run."""
+    """Combines the ranks of parts of a run."""
     m = len(qrels.query)
     rank = np.full(m, NOT_RETRIEVED)
     above, tied = rank.copy(), np.zeros(m, np.int64)
@@ -224,10 +224,10 @@ def gather_ranks(qrels: Qrels, parts: Iterable[Ranks]) -> Ranked:
 
 
 def rank_judged(rankings: Rankings, qrels: Qrels, ties: Ties = Ties.TREC) -> Ranked:
-    """Ranks of all judged documents in the rankings.
+    """Returns the ranks of all judged documents.
 
-    Queries that only the rankings have are ignored; queries that only the qrels have are not
-    `answered`. Of duplicate documents the first one counts; see rankings.duplicates.
+    Queries without qrels are ignored; queries without a ranking are not `answered`. The first of
+    duplicate documents counts; see rankings.duplicates.
     """
     rankings = best_first(rankings)
     pairs = RankedPairs(rankings.query, rankings.document)
@@ -235,7 +235,7 @@ def rank_judged(rankings: Rankings, qrels: Qrels, ties: Ties = Ties.TREC) -> Ran
 
 
 def in_order(rankings: Rankings, ties: Ties) -> Rankings:
-    """The rankings with their rows in the order that `rank_judged` ranks by."""
+    """Sorts the rows of rankings in the order of `rank_judged`."""
     rankings = best_first(rankings)
     if ties is Ties.ORDER or rankings.score is None:
         return rankings
@@ -248,10 +248,10 @@ def in_order(rankings: Rankings, ties: Ties) -> Rankings:
 
 
 def of_width(score: npt.NDArray[np.float64], ties: Ties) -> npt.NDArray[Any]:
-    """The scores as wide as the rule compares them."""
+    """Converts scores to the floating-point width of the tie rule."""
     if ties is not Ties.TREC:
         return score
-    # Beyond float32 a score becomes infinite there too, as it does in trec_eval.
+    # Scores beyond float32 become infinite, as in trec_eval.
     with np.errstate(over="ignore"):
         return score.astype(np.float32)
 
@@ -259,7 +259,7 @@ def of_width(score: npt.NDArray[np.float64], ties: Ties) -> npt.NDArray[Any]:
 def _tie_groups(
     query: npt.NDArray[np.int32], score: npt.NDArray[np.float64], row: Ints
 ) -> tuple[Ints, Ints]:
-    """First row and size of the group of equal scores of each row."""
+    """Returns first row and size of each row's group of equal scores."""
     last = np.flatnonzero((score[1:] != score[:-1]) | (query[1:] != query[:-1]))
     ends = np.append(last, len(score) - 1)
     group = np.searchsorted(ends, row)
@@ -268,7 +268,7 @@ def _tie_groups(
 
 
 def _tie_ranks(rankings: Rankings, row: Ints, first: Ints, size: Ints, above: Ints) -> Ints:
-    """Ranks inside groups of equal scores: 1 + those above + tied ones with a greater id."""
+    """Returns ranks of tied rows: 1 + documents above + tied documents with a greater id."""
     starts, which = np.unique(first, return_inverse=True)
     sizes = np.zeros(len(starts), np.int64)
     sizes[which] = size

@@ -1,4 +1,4 @@
-"""Finds which query and which document of a dataset each row of a ranking is."""
+"""Resolves the rows of rankings to queries and documents of a dataset."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from harness.datasets.reader import Dataset
 from harness.runfiles.rankings import Rankings, best_first, duplicates, without
 from harness.scoring.arrays import Flags, Ints
 
-_DIGITS = 9  # of ids that are looked up as numbers
-_SPREAD = 4  # entries per document, up to which a table is built
+_DIGITS = 9  # maximum digits of ids that are looked up as numbers
+_SPREAD = 4  # maximum table entries per document
 
 
 @dataclass(frozen=True)
 class Resolved:
     """The rows of a run that belong to the dataset's queries, in the order of its query table.
 
-    Shapes (n,), one a returned document: `query` (row of the query table, ascending), `row` (of the
-    document table; -1 for a document that the query's haystack does not hold), `rank` from 1.
+    Shapes (n,), one per returned document: `query` (row of the query table, ascending), `row` (of
+    the document table; -1 for a document not in the query's haystack), `rank` from 1.
     `unknown_queries` are in the run but not in the dataset.
     """
 
@@ -33,12 +33,12 @@ class Resolved:
 
     @property
     def unknown_documents(self) -> int:
-        """Returned documents that the haystack of their query does not hold."""
+        """Number of returned documents that are not in their query's haystack."""
         return int((self.row < 0).sum())
 
 
 def cleaned(rankings: Rankings, dataset: Dataset) -> tuple[Rankings, int]:
-    """The rankings best first without duplicate documents, and the number of duplicates.
+    """Returns rankings, best first, without duplicate documents, and the number of duplicates.
 
     If the dataset requires it (Variant.exclude_self), documents with the id of the query are
     removed too, for imported rankings as well.
@@ -55,7 +55,7 @@ def cleaned(rankings: Rankings, dataset: Dataset) -> tuple[Rankings, int]:
 
 
 def resolve(rankings: Rankings, dataset: Dataset) -> Resolved:
-    """Find the rows of everything that was returned."""
+    """Resolves all returned documents to rows of the dataset."""
     known = {name: i for i, name in enumerate(dataset.query_ids)}
     query_of = np.array([known.get(name, -1) for name in rankings.query_ids], np.int64)
     starts = rankings.starts
@@ -75,7 +75,7 @@ def resolve(rankings: Rankings, dataset: Dataset) -> Resolved:
 
 
 def _rows(dataset: Dataset, query: npt.NDArray[np.int32], ids: pa.Array) -> npt.NDArray[np.int32]:
-    """Document rows by id, looked up in the haystack of each row's query."""
+    """Looks up document ids in the haystack of each row's query."""
     rows = np.full(len(query), -1, np.int32)
     haystack = dataset.query_haystack[query]
     order = np.argsort(haystack, kind="stable")
@@ -94,29 +94,29 @@ def _rows(dataset: Dataset, query: npt.NDArray[np.int32], ids: pa.Array) -> npt.
 
 
 def _whole(held: npt.NDArray[np.int32], dataset: Dataset) -> bool:
-    """Whether these are all rows of the dataset, in their order."""
+    """Tests whether these are all rows of the dataset, in order."""
     n = len(dataset.documents)
     return len(held) == n and bool((held == np.arange(n)).all())
 
 
 def places(ids: pa.Array, names: pa.Array) -> npt.NDArray[np.int64]:
-    """The place of each id among the names, which differ from each other; -1 where it is none.
+    """Returns the position of each id among the distinct `names`; -1 for unknown ids.
 
-    Whole numbers with few gaps, as MS MARCO's ids, are looked up as such: to hash millions
+    Integer ids with few gaps, such as MS MARCO's, are looked up in a table, since hashing millions
     of texts takes four times as long.
     """
     number = _numbers(names)
     largest = int(number.max(initial=0))
     if number.min(initial=0) < 0 or largest >= _SPREAD * len(names):
         return np.asarray(pc.fill_null(pc.index_in(ids, value_set=names), -1).to_numpy(), np.int64)
-    place = np.full(largest + 2, -1, np.int64)  # the last for what is none
+    place = np.full(largest + 2, -1, np.int64)  # the last entry is for unknown ids
     place[number] = np.arange(len(names))
     asked = _numbers(ids)
     return place[np.where((asked < 0) | (asked > largest), largest + 1, asked)]
 
 
 def _numbers(ids: pa.Array) -> Ints:
-    """Ids that are whole numbers as such: "7", but not "07" or "+7"; -1 for all others."""
+    """Converts ids that are integers ("7", but not "07" or "+7"); -1 for all others."""
     sizes = pc.binary_length(ids)
     plain = pc.and_(pc.less_equal(sizes, _DIGITS), pc.ascii_is_decimal(ids))
     first = pc.equal(pc.binary_slice(ids.cast(pa.binary()), 0, 1), b"0")
@@ -128,11 +128,11 @@ def _numbers(ids: pa.Array) -> Ints:
 
 
 UNKNOWN_SIZE = 1 << 31
-"""Larger than any haystack: of datasets of ids alone, whose haystacks nobody knows."""
+"""Size of unknown haystacks (datasets that only have ids); larger than any haystack."""
 
 
 def haystack_sizes(dataset: Dataset) -> Ints:
-    """Documents in the haystack of each query; shape (n,)."""
+    """Returns the number of documents in the haystack of each query; shape (n,)."""
     if dataset.manifest.ids_only:
         return np.full(dataset.n_queries, UNKNOWN_SIZE)
     sizes = np.array([dataset.haystack_size(h) for h in range(len(dataset.haystack_ids))], np.int64)
@@ -143,8 +143,8 @@ def haystack_sizes(dataset: Dataset) -> Ints:
 
 
 def held(dataset: Dataset, query: npt.NDArray[np.int32], document: npt.NDArray[np.int32]) -> Flags:
-    """Whether a ranking can hold each document, (m,): it is in the haystack of its query, and not
-    excluded as the query's own document."""
+    """Tests whether a ranking can contain each document, (m,): it is in the query's haystack, and
+    not excluded as the query's own document."""
     there = document >= 0
     haystack = dataset.query_haystack[query]
     order = np.argsort(haystack, kind="stable")

@@ -41,7 +41,7 @@ from harness.stats.intervals import MeanInterval, cluster_intervals
 
 
 def slices(dataset: Dataset) -> dict[str, Flags]:
-    """Masks over the dataset's queries, by name; only those that hold a query.
+    """Returns masks over the dataset's queries, by name; omits empty ones.
 
     `all` is every scored query, `answerable` all but abstention; then each ability, and each of the
     dataset's own categories as `category:...` (unless they equal the abilities).
@@ -92,18 +92,18 @@ class QueryStatus:
 
     @property
     def counted(self) -> Flags:
-        """Queries that means are over: asked, and not unmeasurable; failed ones count 0."""
+        """Queries included in means: asked and measurable; failed ones count 0."""
         return self.asked if self.unmeasurable is None else self.asked & ~self.unmeasurable
 
     def skipped(self, ranked: Flags, missing: str) -> Flags:
-        """Queries that `missing` "skip" leaves out: neither `ranked` (those that the rankings have)
-        nor known to have been answered or to have failed. None where a missing query counts `zero`.
+        """Returns the queries that `missing` "skip" excludes: neither `ranked` (in the rankings)
+        nor known to have been answered or to have failed. None of them if `missing` is "zero".
         """
         return ~(ranked | self.replied | self.failed) & (missing == "skip")
 
     @classmethod
     def everything(cls, n: int) -> QueryStatus:
-        """Every query asked, nothing failed, nothing else known: a run from elsewhere."""
+        """Returns the status of an external run: every query asked, none failed."""
         no = np.zeros(n, bool)
         return cls(np.ones(n, bool), no, no.copy(), np.full(n, np.nan), no.copy())
 
@@ -112,7 +112,7 @@ SATURATED = 0.005
 """A mean this close to its upper bound leaves no room for a better system."""
 
 BOUND = "an upper bound"
-"""The `upper_bound_method` where the best could not be worked out for all queries."""
+"""The `upper_bound_method` if the best value is not known for all queries."""
 
 
 Results = dict[str, MetricResult]
@@ -123,11 +123,11 @@ Results = dict[str, MetricResult]
 class Column:
     """One metric of one protocol over all queries; every array has shape (n,).
 
-    `values` is NaN where the query is not scored. `measurable` is False where the ranking was too
-    short to know the value. `random` and `maximum` are None where there is no such level; `best`,
-    `worst` and `expected` are what other orders of equal scores would give, None where ties change
-    nothing. `exact`: where the maximum can be reached. `random_method` says how the random baseline
-    was estimated, if it is not exact. `depth_sensitive`: a deeper ranking could change the value.
+    `values` is NaN if the query is not scored. `measurable` is False if the ranking was too short
+    to determine the value. `random` and `maximum` are the random baseline and upper bound, or None;
+    `best`, `worst` and `expected` are the values over other orders of ties, None if ties have no
+    effect. `exact`: the maximum can be reached. `random_method` is how the random baseline was
+    estimated, if it is not exact. `depth_sensitive`: a deeper ranking could change the value.
     """
 
     metric: Metric | str
@@ -147,11 +147,11 @@ class Column:
         return ~np.isnan(self.values)
 
     def result(self, mask: Flags, failed: Flags | None = None) -> MetricResult | None:
-        """Returns the mean over the scored queries of a slice; None where there are none.
+        """Returns the mean over the scored queries of a slice; None if there are none.
 
-        The value is None when a ranking in the slice was too short to know it. Queries that
-        `failed` count with their value, which is 0 for what found nothing; where there are any,
-        `answered_only` is the mean over the others.
+        The value is None if a ranking in the slice was too short to determine it. Queries that
+        `failed` are included with their value; if there are any, `answered_only` is the mean over
+        the others.
         """
         mine = mask & self._scored
         n = int(np.count_nonzero(mine))
@@ -211,7 +211,7 @@ def with_failed_as_zero(columns: list[Column], failed: Flags) -> list[Column]:
 def slice_results(
     columns: Sequence[Column], masks: Mapping[str, Flags], failed: Flags
 ) -> dict[str, Results]:
-    """The results of each slice that has any; see `Column.result`."""
+    """Returns the results of each non-empty slice; see `Column.result`."""
     found = {
         name: {
             str(one.metric): result
@@ -266,7 +266,7 @@ def document_columns(
 def query_table(
     dataset: Dataset, asked: Flags, protocol: str, level: str, columns: Sequence[Column]
 ) -> pa.Table:
-    """One row a query that was asked: what it is, and its values; null where it was not scored."""
+    """Returns one row per asked query: its attributes and values, null if it was not scored."""
     rows = np.flatnonzero(asked)
     names = dataset.haystack_bases
     table = {
@@ -287,15 +287,15 @@ class MetricWarnings:
     """Collects uninformative metrics over all protocols of a run; one line per kind and level."""
 
     def __init__(self, depth: int, sizes: Ints) -> None:
-        """`depth`: documents a ranking could hold; `sizes` (queries,): those of the haystack."""
+        """`depth`: maximum length of a ranking; `sizes` (queries,): size of the haystack."""
         self._depth = depth
         self._median = float(np.median(sizes)) if len(sizes) else 0.0
         # (kind, level) -> names in order of first mention
         self._names: dict[tuple[str, str], dict[str, None]] = defaultdict(dict)
 
     def collect(self, columns: list[Column], level: str, results: Results) -> None:
-        """Looks at the results of one protocol at one level: all for bounds, recall and hit for the
-        rest."""
+        """Collects warnings of one protocol at one level: all metrics for loose bounds, recall and
+        hit for the others."""
         for column in columns:
             metric, result = column.metric, results.get(str(column.metric))
             if result is not None and result.upper_bound_method:
@@ -329,7 +329,7 @@ class MetricWarnings:
 
 
 def finisher(protocol: Protocol, metric: Metric, scored: Flags) -> Callable[[Values], Values]:
-    """Gives queries with nothing relevant the protocol's value, and unscored ones NaN."""
+    """Returns a function that sets undefined values to the protocol's, and unscored ones to NaN."""
     empty = protocol.empty.get(metric.name, 0.0)
     return lambda values: np.where(scored, np.where(np.isnan(values), empty, values), np.nan)
 
@@ -345,7 +345,7 @@ def named(text: str, over: str) -> str:
 
 
 def independent(dataset: Dataset) -> npt.NDArray[np.int32] | None:
-    """The haystack of each query if several queries share one of several; None: queries are
+    """Returns each query's haystack if queries share some of several haystacks; None if queries are
     independent. As-of splits of a haystack are one cluster."""
     shares = dataset.query_shares
     return shares if 1 < len(np.unique(shares)) < dataset.n_queries else None
@@ -359,14 +359,14 @@ def with_intervals(
 ) -> dict[str, Results]:
     """Returns the results, by slice and metric, with their 95% intervals.
 
-    Where queries share haystacks, results have `macro_haystack` too: the mean in which each
-    haystack counts once, with its own interval. Results without a value get none.
+    If queries share haystacks, results also have `macro_haystack`: the mean over haystacks with
+    equal weights, with its own interval. Results without a value have no interval.
     """
     return with_intervals_over(independent(dataset), dataset.n_queries, columns, masks, slices)
 
 
 def with_macro_category(slices: Mapping[str, Results]) -> dict[str, Results]:
-    """Returns the results with, in those of `all`, the mean in which each category counts once.
+    """Adds the mean over categories with equal weights to the results of `all`.
 
     It is omitted if a category has no value, and for fewer than two categories.
     """
@@ -392,8 +392,8 @@ def with_intervals_over(
     slices: Mapping[str, Results],
     bounds: tuple[float, float] = (0, 1),
 ) -> dict[str, Results]:
-    """Does the same for n queries of any origin; `clusters` as `independent` gives them, `bounds`
-    the least and greatest value that a query can have."""
+    """Adds intervals as with_intervals does, for any n queries; `clusters` is from `independent`,
+    `bounds` are the minimum and maximum value of a query."""
     by_name = {str(column.metric): column for column in columns}
     found = {name: dict(results) for name, results in slices.items()}
     wanted = [
@@ -430,7 +430,7 @@ def with_intervals_over(
 
 
 def interval_record(interval: MeanInterval, cluster_by: str) -> Interval | None:
-    """Returns an interval as records hold it, over `cluster_by`; None where there is none."""
+    """Converts an interval over `cluster_by` to a record; None if there is none."""
     if interval.method == "none":
         return None
     return Interval(
@@ -445,15 +445,15 @@ def interval_record(interval: MeanInterval, cluster_by: str) -> Interval | None:
 
 
 _SHORT = 0.1
-"""The share of rankings that may end before a cut-off k until k counts as unreached."""
+"""Share of rankings shorter than a cutoff k above which k counts as unreached."""
 
 
 def returned_stats(
     dataset: Dataset, answered: QueryStatus, ranked: Ranked, depth: int, cutoffs: Collection[int]
 ) -> ReturnedStats | None:
-    """Returns the statistics for the `depth` that was requested; None where nothing was returned.
+    """Returns statistics against the requested `depth`; None if nothing was returned.
 
-    `cutoffs` are those of documents that are scored.
+    `cutoffs` are the scored cutoffs of documents.
     """
     counted = (ranked.returned > 0) & answered.asked & ~answered.failed & ~answered.abstained
     own = np.zeros(len(counted), bool)
@@ -469,9 +469,9 @@ def count_returned(
 ) -> ReturnedStats | None:
     """Returns the statistics of n rankings; None for no rankings.
 
-    Shapes (n,): `returned`, documents in a ranking; `sizes`, documents it could hold of its
-    haystack; `own`, whether the query is a document there, which is excluded and may have taken
-    one place of the requested `depth`.
+    Shapes (n,): `returned`, documents in a ranking; `sizes`, documents in its haystack; `own`,
+    whether the query is itself a document there, which is excluded and may have occupied a rank
+    within the requested `depth`.
     """
     if not len(returned):
         return None

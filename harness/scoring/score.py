@@ -1,4 +1,4 @@
-"""Scores a run against a dataset under every protocol that fits. Needs the rankings alone."""
+"""Scores the rankings of a run on a dataset under every applicable protocol."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def score(
 
 
 def scored_dataset(dataset: Dataset) -> ScoredDataset:
-    """Returns what scores hold of the dataset that they are on."""
+    """Returns the record of the dataset in scores."""
     manifest = dataset.manifest
     return ScoredDataset(
         name=manifest.name,
@@ -126,7 +126,7 @@ def scored_dataset(dataset: Dataset) -> ScoredDataset:
 
 
 class _Scorer:
-    """Gathers the parts of a summary; one use."""
+    """Collects the parts of a score report; for a single use."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class _Scorer:
         self._metric_warnings = MetricWarnings(depth, self._sizes)
 
     def apply(self, protocol: Protocol) -> None:
-        """Score under one protocol: documents, and sessions if it has session metrics."""
+        """Scores documents under one protocol, and sessions if it has session metrics."""
         dataset = self._dataset
         judged = dataset.qrels(protocol.key)
         ties = protocol.ties
@@ -175,7 +175,7 @@ class _Scorer:
     def _apply_sessions(
         self, protocol: Protocol, ranked: Ranked, scored: Flags, present: Flags, ties: Ties
     ) -> None:
-        """Score turn rankings at session level too."""
+        """Scores turn rankings at session level."""
         from harness.scoring.sessions import SessionLevel, session_columns
 
         dataset, resolved = self._dataset, self._resolved
@@ -189,7 +189,7 @@ class _Scorer:
         self._add(protocol, "turn>session", ties, columns)
 
     def apply_answers(self) -> None:
-        """Score what was returned against the reference answers, where the dataset has any."""
+        """Scores returned texts against the reference answers, if there are any."""
         dataset, answered = self._dataset, self._answered
         counted = answered.asked & ~self._skipped
         counted &= dataset.abilities != str(Ability.ABSTENTION)
@@ -207,14 +207,14 @@ class _Scorer:
             self._add(ANSWERS, dataset.manifest.granularity, ANSWERS.ties, columns)
 
     def _scored(self, protocol: Protocol, ranked: Ranked) -> Flags:
-        """Which queries count, and the record of those that do not."""
+        """Returns the scored queries, and records why others are excluded."""
         answered, known = self._answered, self._answered.counted
         n = ranked.n
         any_judged = np.bincount(ranked.query, minlength=n) > 0
         without = self._dataset.abilities == str(Ability.ABSTENTION)
         reasons = {
             NOT_ASKED: ~answered.asked,
-            # What no run can be scored on comes before what became of the query in this one.
+            # Reasons that apply to every run precede those of this run.
             NO_ANSWER: without & (not protocol.unanswerable),
             NO_JUDGEMENT: ~any_judged & protocol.judged,
             NO_EVIDENCE: ~ranked.has_relevant & protocol.relevant,
@@ -233,7 +233,7 @@ class _Scorer:
         return scored
 
     def _metrics(self, protocol: Protocol) -> list[Metric]:
-        """The protocol's metrics at the chosen cut-offs, as deep as the rankings go."""
+        """Returns the protocol's metrics at the chosen cutoffs up to the depth of the rankings."""
         cutoffs = self._cutoffs(protocol, int(self._sizes.max(initial=0)))
         texts = [
             t.format(k=cutoff)
@@ -256,8 +256,8 @@ class _Scorer:
         return [m for m in metrics if m.k is None or m.k <= reach]
 
     def _cutoffs(self, protocol: Protocol, largest: int) -> Sequence[int]:
-        """Cutoffs: the protocol's fixed ones, or the chosen ones and the defaults that are
-        smaller than the largest haystack (at its full size a cutoff is uninformative)."""
+        """Returns the protocol's fixed cutoffs, or the chosen ones and the defaults below the size
+        of the largest haystack (at its full size a cutoff is uninformative)."""
         if protocol.fixed_ks:
             if self._choices.ks or self._choices.metrics:
                 self._warn(f"{protocol.name}: metrics and cut-offs are part of it and stay as are")
@@ -266,17 +266,17 @@ class _Scorer:
         return sorted({*own, *self._choices.ks}) or [1]
 
     def _stable_depth(self, ties: Ties) -> Ints:
-        """Down to which rank deeper rankings would be the same; (n,)."""
+        """Returns the rank up to which deeper rankings would be equal; (n,)."""
         results = None
         if self._answered.texts is not None:
             results = np.array([len(texts) for texts in self._answered.texts], np.int64)
-        elif self._answered.repeated:  # any of them may have been cut off
+        elif self._answered.repeated:  # any ranking may have been truncated
             results = np.full(self._dataset.n_queries, self._depth)
         ids, sizes = self._dataset.query_ids, self._sizes
         return stable_depth(self._rankings, ids, sizes, results, self._depth, ties)
 
     def _largest_cutoff(self) -> float:
-        """The largest cutoff that the depth of the rankings allows."""
+        """Returns the largest cutoff that the depth of the rankings allows."""
         return np.inf if self._depth >= self._sizes.max(initial=0) else self._depth
 
     def _add(self, protocol: Protocol, level: str, ties: Ties, columns: list[Column]) -> None:
@@ -310,7 +310,7 @@ class _Scorer:
         )
 
     def _template(self, protocol: str, level: str = "", ties: Ties = Ties.ORDER) -> str:
-        """Returns the signature that the numbers of a protocol share, with placeholders."""
+        """Returns the signature template of a protocol's numbers."""
         m = self._dataset.manifest
         return Signature(
             metric="",
@@ -331,7 +331,7 @@ class _Scorer:
 
     @cached_property
     def _queries(self) -> str:
-        """Which queries the run can be scored on, for the signature."""
+        """The scorable queries of the run, for the signature."""
         if self._counted.all():
             return "all"
         return digest([self._dataset.query_ids[i] for i in np.flatnonzero(self._counted)])
@@ -349,7 +349,7 @@ class _Scorer:
     # -- what is not a protocol ----------------------------------------------------------------
 
     def finish(self, repeated: int) -> Scores:
-        """The parts that every run gets, and everything together; `repeated` as of `cleaned`."""
+        """Returns the complete scores; `repeated` is the number of duplicates from `cleaned`."""
         dataset, manifest = self._dataset, self._dataset.manifest
         ranked = rank_judged(self._rankings, from_dataset(dataset), Ties.ORDER)
         asked = self._answered.asked & ~self._answered.failed
@@ -417,7 +417,7 @@ class _Scorer:
             return None
         from harness.scoring.changes import after_changes
 
-        # Who leaves a query out has not kept anything back: as with abstention.
+        # A missing query does not count as correctly returning nothing, as with abstention.
         asked = self._counted & (ranked.answered | self._answered.replied)
         signature = self._template("changes/1")
         return after_changes(self._dataset, self._resolved, asked, cutoffs, signature)

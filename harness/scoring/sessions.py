@@ -33,7 +33,7 @@ from harness.scoring.results import Column, finisher
 
 
 class SessionLevel:
-    """The sessions behind the turns of a run, for one answer key."""
+    """The sessions of the turns of a run, for one qrels set."""
 
     def __init__(
         self,
@@ -45,16 +45,16 @@ class SessionLevel:
         *,
         renamed: bool,
     ) -> None:
-        """`resolved` and `ranked` are in one order; `depth`: documents that a ranking could hold.
+        """`resolved` and `ranked` have the same order; `depth`: maximum length of a ranking.
 
         `renamed`: turns of a session that are not gold form a separate session (`noans_`).
         """
         self._ranked = ranked
-        # Shorter than it could be: the system had no more to give, and the ranking is all of it.
+        # A ranking of fewer than `depth` documents, or of the whole haystack, is complete.
         self._ended = (ranked.returned >= haystack_sizes(dataset)) | (ranked.returned < depth)
         self.renamed = renamed
         group = sessions_of(dataset, resolved.row)
-        # What is not there must not be taken for something else that is not there either.
+        # Unknown documents of the run and of the qrels must have different codes.
         self.of_judgement = sessions_of(dataset, judged.document, beyond=len(resolved.row))
         if renamed:
             gold = judged.grade >= 1
@@ -71,15 +71,15 @@ class SessionLevel:
 
     @staticmethod
     def most_sessions(dataset: Dataset) -> int:
-        """Sessions in the haystack that has most of them."""
+        """Returns the maximum number of sessions in a haystack."""
         haystacks = range(len(dataset.haystack_ids))
         codes = dataset.session_codes
         return max((len(np.unique(codes[dataset.haystack_rows(h)])) for h in haystacks), default=0)
 
     def ranked(self) -> Ranked:
-        """The judged turns, with the session as the piece of evidence.
+        """Returns the judged turns with their session as the evidence item.
 
-        Any turn of a session brings the session, unless its other turns are renamed.
+        Any turn of a session finds the session, unless its other turns are renamed.
         """
         pieces = self._ranked.query.astype(np.int64) << 33 | self.of_judgement
         _, evidence_id = np.unique(pieces, return_inverse=True)
@@ -91,9 +91,9 @@ class SessionLevel:
         return replace(self._ranked, evidence_id=evidence_id.astype(np.int32), rank=rank)
 
     def effective_cutoff(self, cutoff: int) -> tuple[Ints, np.ndarray]:
-        """The effective cutoff of each query, and whether the ranking was deep enough to know it.
+        """Returns each query's effective cutoff, and whether the ranking is deep enough for it.
 
-        A ranking that was cut off before k distinct sessions is not: run with a larger k.
+        A ranking truncated before k distinct sessions is not: run with a larger k.
         """
         wanted = self._starts[:-1] + cutoff - 1
         enough = wanted < self._starts[1:]
@@ -103,8 +103,8 @@ class SessionLevel:
 
 
 def sessions_of(dataset: Dataset, rows: npt.NDArray[np.int32], beyond: int = 0) -> Ints:
-    """A code for the session of each document row. Documents without a session and unknown
-    ones (-1) each get a separate code; those of the latter start after `beyond` unused ones."""
+    """Returns the session code of each document row. Documents without a session and unknown
+    ones (-1) get unique codes; codes of the latter start after `beyond` unused ones."""
     codes = dataset.session_codes.astype(np.int64)
     named = int(codes.max(initial=-1)) + 1
     codes = np.where(codes >= 0, codes, named + np.arange(len(codes)))
@@ -113,14 +113,14 @@ def sessions_of(dataset: Dataset, rows: npt.NDArray[np.int32], beyond: int = 0) 
 
 
 DRAWS = 100
-"""Random orders of a query's turns that a simulated level is the mean of."""
+"""Number of random orders of a query's turns over which a simulated baseline is the mean."""
 
 _SEED = 0x5E55
 
 
 class Turns(NamedTuple):
-    """The turns of one query's haystack: `session` of each, (turns,), as the protocol names them;
-    and `place` of each relevant judgement among the turns, -1 where it is not there."""
+    """The turns of a query's haystack: `session`, (turns,), the session of each under the protocol;
+    `place`, the position of each relevant judgement among the turns, -1 if absent."""
 
     session: Ints
     place: Ints
@@ -156,11 +156,11 @@ class SessionBaseline:
         counts = np.bincount(judged.query[self._relevant], minlength=self._ranked.n)
         self._queries: list[int] = np.flatnonzero(scored & (counts > 0)).tolist()
         self._sessions: dict[int, tuple[Ints, Ints]] = {}
-        self._means: dict[str, Values] = {}  # of what is simulated, by name
+        self._means: dict[str, Values] = {}  # of simulated metrics, by name
 
     def __call__(self, metric: Metric) -> tuple[Values, str]:
-        """Expected value of each query, (n,), NaN where it does not count or has nothing relevant;
-        and how it was come by, where it is not exact."""
+        """Returns each query's expected value, (n,), NaN if it is unscored or has no relevant turn;
+        and the method, if it is not exact."""
         at = self._cutoffs.index(metric.k or 0)
         if metric.definition.graded:
             if metric.name not in self._means:
@@ -170,7 +170,7 @@ class SessionBaseline:
 
     @cached_property
     def _exact(self) -> dict[str, Values]:
-        """Recall, hit and recall_all by name; each (n, ks)."""
+        """Exact values of recall, hit and recall_all by name; each (n, ks)."""
         names = Met._fields
         found = {name: np.full((self._ranked.n, len(self._cutoffs)), np.nan) for name in names}
         known: dict[Sizes, Met] = {}
@@ -204,12 +204,12 @@ class SessionBaseline:
         return Sizes(tuple(np.sort(mine).tolist()), tuple(np.sort(rest[rest > 0]).tolist()), pieces)
 
     def _rows(self, query: int) -> Ints:
-        """Rows of a query's relevant judgements."""
+        """Returns the rows of a query's relevant judgements."""
         start, end = self._starts[query : query + 2].tolist()
         return np.asarray(np.flatnonzero(self._relevant[start:end]) + start)
 
     def _simulated(self, name: str) -> Values:
-        """The mean of the metric itself over random orders, (n, ks)."""
+        """Returns the mean of the metric over random orders, (n, ks)."""
         found = np.full((self._ranked.n, len(self._cutoffs)), np.nan)
         for query in self._queries:
             rng = np.random.default_rng([_SEED, query])
@@ -239,8 +239,8 @@ class SessionBaseline:
 def random_orders(
     turns: Turns, cutoffs: Sequence[int], rng: np.random.Generator
 ) -> tuple[Ints, list[Ints]]:
-    """DRAWS random orders: ranks of the relevant turns, (DRAWS, relevant), and for each k the rank
-    at which k sessions have been met, (DRAWS,)."""
+    """Draws DRAWS random orders: ranks of the relevant turns, (DRAWS, relevant), and for each k the
+    rank at which k sessions have been met, (DRAWS,)."""
     n = len(turns.session)
     moments = rng.random((DRAWS, n))
     by_session = np.argsort(turns.session, kind="stable")

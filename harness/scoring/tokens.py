@@ -1,4 +1,4 @@
-"""Recall at equal prompt cost: what is found within a budget of tokens, and their count."""
+"""Recall at equal prompt cost: recall within a token budget, and token counts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from harness.scoring.results import QueryStatus, slices
 BUDGETS = (500, 1000, 2000, 5000)
 
 TOKENIZER = "words+marks"
-r"""How tokens are counted, so that anyone can repeat it.
+r"""Name of the token count, which anyone can reproduce.
 
 A token is a run of ASCII letters, digits, underscores and non-ASCII bytes of the UTF-8 text, or a
 single other visible character: `[\w\x80-\xff]+|[!-~]` on bytes. It needs no vocabulary file and no
@@ -94,7 +94,7 @@ class TokenBudget:
     """The prompt cost of every prefix of every ranking."""
 
     def __init__(self, ranked: Ranked, resolved: Resolved, tokens: Ints) -> None:
-        """`tokens` (n,) aligns with `resolved`; `ranked` must be in the order as returned."""
+        """`tokens` (n,) aligns with `resolved`; `ranked` must be in the returned order."""
         self._ranked = ranked
         starts = np.searchsorted(resolved.query, np.arange(ranked.n + 1))
         total = np.concatenate([[0], np.cumsum(tokens)])
@@ -103,15 +103,15 @@ class TokenBudget:
         self._spent = total[1:] - total[starts[resolved.query]]
 
     def recall(self, budget: int) -> tuple[Values, np.ndarray]:
-        """Recall of the longest prefix that costs at most `budget` tokens, and whether the ranking
-        ended before the budget was spent (a deeper one might have found more); each (n,)."""
+        """Returns recall of the longest prefix of at most `budget` tokens, and whether the ranking
+        ended below the budget (a deeper one might have found more); each (n,)."""
         fits = self._spent <= budget
         cut = np.bincount(self._query[fits], minlength=self._ranked.n)
         ended = (cut == self._ranked.returned) & (self.per_query < budget)
         return Metric("recall")(self._ranked, cut), ended
 
     def tokens_at(self, cutoff: int, resolved: Resolved) -> Ints:
-        """Tokens of each query's top k; shape (n,)."""
+        """Returns the tokens of each query's top k; shape (n,)."""
         inside = resolved.rank <= cutoff
         spent = np.zeros(self._ranked.n, np.int64)
         np.maximum.at(spent, self._query[inside], self._spent[inside])
@@ -119,7 +119,7 @@ class TokenBudget:
 
 
 def token_summary(tokens: Ints) -> TokenSummary:
-    """Mean and percentiles over n queries."""
+    """Returns mean and percentiles over n queries."""
     if len(tokens) == 0:
         return TokenSummary(n=0, mean=None, p50=None, p95=None)
     p50, p95 = np.percentile(tokens, [50, 95])
@@ -135,7 +135,7 @@ class TokenCounts:
         self._counts = np.full(len(dataset.documents), -1, np.int32)
 
     def of(self, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-        """Tokens of the documents at `rows`; shape of `rows`. -1 rows cost nothing."""
+        """Returns the tokens of the documents at `rows`; shape of `rows`. 0 for rows of -1."""
         held = rows[rows >= 0]
         new = np.sort(held[self._counts[held] < 0])
         self._count(new[np.diff(new, prepend=-1) > 0])
@@ -144,7 +144,7 @@ class TokenCounts:
         return counts
 
     def _count(self, rows: npt.NDArray[np.int32]) -> None:
-        """Count some documents, in their order: chunk by chunk, so that memory stays flat."""
+        """Counts tokens of documents, given in order, by chunks, so that memory is bounded."""
         self._counts[rows] = 0
         for name in ("text", "title"):
             if not len(rows) or self._documents.lack(name) == len(self._documents):
@@ -167,24 +167,24 @@ class TokenCounts:
 
 
 def token_counts(dataset: Dataset, rows: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
-    """Tokens of the documents at `rows`, title included; shape of `rows`. -1 rows cost nothing."""
+    """Returns tokens of the documents at `rows`, title included; (rows,). 0 for rows of -1."""
     return TokenCounts(dataset).of(rows)
 
 
 def text_tokens(texts: Sequence[str]) -> npt.NDArray[np.int64]:
-    """Tokens of each text."""
+    """Returns the tokens of each text."""
     return _count(pa.array(texts, pa.string()))
 
 
 def _count(texts: pa.Array) -> npt.NDArray[np.int64]:
-    """Tokens of each string; null counts 0."""
+    """Returns the tokens of each string; 0 for null."""
     if len(texts) == 0 or texts.buffers()[2] is None:
         return np.zeros(len(texts), np.int64)
     offsets = np.frombuffer(texts.buffers()[1], np.int32)[
         texts.offset : texts.offset + len(texts) + 1
     ]
     data = np.frombuffer(texts.buffers()[2], np.uint8)[offsets[0] : offsets[-1]]
-    # Comparisons of bytes, which wrap below zero: NumPy does them many at a time.
+    # Comparisons of unsigned bytes, which wrap below zero, are vectorised by NumPy.
     word = (data | 0x20) - 97 < 26
     word |= data - 48 < 10
     word |= data >= 128
@@ -194,23 +194,23 @@ def _count(texts: pa.Array) -> npt.NDArray[np.int64]:
     begins[1:] &= ~(word[1:] & word[:-1])
     starts = offsets[:-1] - offsets[0]
     sizes = np.diff(offsets)
-    # A word that begins a document is a token even when the document before ended in a word.
+    # A word at the beginning of a text is a token even if the previous text ended in a word.
     filled = sizes > 0
     first = starts[filled]
     begins[first] = visible[first]
     counts = np.zeros(len(texts), np.int64)
     if len(first):
-        # Small sums are added up faster, and no document has more tokens than bytes.
+        # Sums of small integers are faster, and no text has more tokens than bytes.
         small = np.uint16 if sizes.max() < 1 << 16 else np.int64
         counts[filled] = np.add.reduceat(begins.view(np.uint8), first, dtype=small)
     return counts
 
 
 ORDERS = 100
-"""Random orders of each haystack that recall within a budget is the mean over."""
+"""Number of random orders of each haystack for the baseline of recall within a budget."""
 
 _SEED = 0xC4A2
-_SHUFFLED = 20_000  # haystacks up to this size are shuffled whole; of larger ones a few are drawn
+_SHUFFLED = 20_000  # maximum size of haystacks that are shuffled whole; larger ones are sampled
 
 
 def recall_random_baseline(
@@ -221,10 +221,10 @@ def recall_random_baseline(
     budgets: Sequence[int],
     counts: TokenCounts,
 ) -> Values:
-    """Expected recall of the longest prefix of a random order, `depth` documents deep, that costs
-    at most each budget of tokens; (n, budgets), NaN where a query is not `scored`.
+    """Returns expected recall of the longest prefix of a random order, `depth` documents deep, that
+    costs at most each budget of tokens; (n, budgets), NaN if a query is not `scored`.
 
-    `ranked` is of the default qrels. Costs are those of the documents, as `counts` has them.
+    `ranked` is of the default qrels. Costs are the documents' token `counts`.
     """
     judged = dataset.qrels()
     present = held(dataset, judged.query, judged.document)
@@ -264,8 +264,8 @@ _END = -2  # marks the end of an order
 class Orders:
     """The first documents of ORDERS random orders of a haystack of `size` documents.
 
-    `row`, (ORDERS, drawn + 1), has their rows, and _END at last; `cost` their tokens, and `above`
-    those of all documents above each. A ranking is `depth` documents deep.
+    `row`, (ORDERS, drawn + 1), has their rows and a final _END, `cost` their tokens, and `above`
+    the tokens of all documents above each. A ranking is `depth` documents deep.
     """
 
     size: int
@@ -285,7 +285,7 @@ class Orders:
         budgets: Sequence[int],
         counts: TokenCounts,
     ) -> Orders:
-        """Seeded by the haystack; `more` than `depth` are drawn, as some will be taken out."""
+        """Draws orders, seeded by the haystack; `more` than `depth`, as some will be removed."""
         rows = dataset.haystack_rows(haystack)
         rng = np.random.default_rng([_SEED, haystack])
         drawn = min(len(rows), depth + more)
@@ -300,7 +300,7 @@ class Orders:
         return cls(len(rows), depth, tuple(budgets), row, cost, above)
 
     def of_one(self, documents: Mapping[int, int]) -> dict[int, Values]:
-        """P(a document is in the prefix of each budget), (budgets,), by document; of their costs.
+        """Returns P(document is in the prefix of each budget), (budgets,), from documents' costs.
 
         All numbers m < n of other documents above it are equally likely. The probability is the
         share of m, up to the depth, for which the first m others leave room for it. Only their
@@ -318,14 +318,14 @@ class Orders:
         found = np.zeros((len(self.budgets), len(documents)))
         most = min(self.depth, self.size)
         spent = self.above[:, :most]
-        # One ascending row of all orders, each beyond what the one before may cost.
+        # All orders in one ascending row, each offset by more than the maximum cost.
         width = int(self.above.max(initial=0)) + 2
         beyond = width * np.arange(ORDERS)[:, np.newaxis]
         ascending = (spent + beyond).ravel()
         before = spent.shape[1] * np.arange(ORDERS)[:, np.newaxis]
         for at, budget in enumerate(self.budgets):
-            # How many of the first 0, 1, 2... of the order leave room for the document; those
-            # with the document among them do where they fit, it being among them.
+            # Number of prefixes of 0, 1, 2... documents that leave room for the document; prefixes
+            # that contain it count if they fit the budget.
             left = np.clip(budget - cost, -1, width - 2)
             room = np.searchsorted(ascending, left + beyond, side="right") - before
             whole = (self.above[:, : most + 1] <= budget).sum(axis=1, keepdims=True)
@@ -336,7 +336,7 @@ class Orders:
         return dict(zip(documents, found.T, strict=True))
 
     def of_several(self, documents: Mapping[int, int], own: int) -> Values:
-        """P(one of `documents`, of these costs, is in the prefix of each budget); (budgets,).
+        """Returns P(any of `documents`, with their costs, is in each budget's prefix); (budgets,).
 
         The first of r has m others above it with probability C(n - r, m) / C(n, m) times
         r / (n - m), is equally likely any of the r, and is in the prefix if it and those m cost no
@@ -362,6 +362,6 @@ class Orders:
 
     @cached_property
     def _sorted(self) -> tuple[npt.NDArray[np.int32], Ints]:
-        """All rows in ascending order, and their flat positions in `row`."""
+        """All rows in ascending order, with their flat positions in `row`."""
         flat = np.argsort(self.row, axis=None)
         return self.row.ravel()[flat], flat

@@ -1,1 +1,1 @@
-"""From a text that a system wrote to the documents of its haystack that it was made of."""
+"""Matches texts that a system returned with their source documents in the haystack."""

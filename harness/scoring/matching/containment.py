@@ -19,20 +19,20 @@ Int64 = npt.NDArray[np.int64]
 _Keys = npt.NDArray[np.uint64]
 
 SEED = 4
-"""Words of the shortest run that is found: shorter ones stand in most texts."""
+"""Minimum words of a run; shorter runs occur in most texts."""
 
-# Odd numbers with many bits set (from SplitMix64 and its kin); a key mixes SEED words into one.
+# Odd numbers with many bits set (as in SplitMix64); a key mixes SEED words into one.
 _MIX = np.array(
     [0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB, 0xD6E8FEB86659FD93], np.uint64
 )
 _MOST = 1 << 21
-"""Places of a text's seeds that are looked at; more have only texts of one phrase over and over."""
+"""Maximum number of seed matches of a text; only texts that repeat one phrase have more."""
 
 NEED = (10, 8, 4)
-"""Words of a run that are proof, by how many of its two ends fit.
+"""Minimum words of a run that is evidence, by the number of its ends (0 to 2) that fit.
 
-An end fits where the text or the document begins (or stops) with it: what a cut leaves. Chosen on
-half of LoCoMo, see tests/benchmarks/matching.md.
+An end fits if the text or the document begins (or ends) with it, as after a cut. Chosen on half of
+LoCoMo, see tests/benchmarks/matching.md.
 """
 
 
@@ -47,29 +47,29 @@ class Span(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The word of the text behind the run."""
+        """Index of the text's first word after the run."""
         return self.start + self.length
 
     def fits(self, words: int) -> int:
-        """How many ends fit, 0 to 2, in a text of so many words."""
+        """Returns how many ends fit, 0 to 2, in a text of `words` words."""
         begins = self.start == 0 or self.first == 0
         ends = self.stop == words or self.first + self.length == self.size
         return int(begins) + int(ends)
 
 
 Found = tuple[list[Span], Way]
-"""Pieces in the order of the text, and the least sure of the ways in which they agree."""
+"""Spans in the order of the text, and the least certain of their ways of agreement."""
 
 _WAYS = [Way.EXACT, Way.ESCAPED, Way.NORMALISED]
 
 
 class Containment:
-    """Finds the documents of a haystack that a text holds or lies in."""
+    """Finds the documents of a haystack that a text contains or is contained in."""
 
     def __init__(
         self, written: Sequence[Written], words: Sequence[Int64], names: Sequence[str]
     ) -> None:
-        """Documents as cut, as the numbers of their words, and the word of each number."""
+        """`written` are the parsed documents, `words` their word numbers, `names` all words."""
         self._written = written
         self._words = words
         self._names = names
@@ -80,7 +80,7 @@ class Containment:
             self._index_short(document)
 
     def _index_short(self, document: int) -> None:
-        """A document, or its lines, too short for a run: by the words, else by the letters."""
+        """Indexes a document or lines too short for a run by their words, else their text."""
         text, words = self._written[document], self._words[document]
         if len(words) < SEED and text.text:
             self._short.setdefault(tuple(words.tolist()) or text.text, []).append(document)
@@ -95,7 +95,7 @@ class Containment:
                     self._short_lines[key].append(document)
 
     def find(self, chunk: Chunk) -> Found | None:
-        """The documents that a text holds or lies in; None where there are none."""
+        """Returns the documents that a text contains or is contained in; None without any."""
         n = len(chunk.words)
         if n < SEED:
             pieces = self._as_short_as(chunk)
@@ -109,7 +109,7 @@ class Containment:
         return pieces, max(ways, key=_WAYS.index)
 
     def _as_short_as(self, chunk: Chunk) -> list[Span]:
-        """Documents that are these few words and no more, else those with such a line."""
+        """Returns documents that consist of these few words, else those with such a line."""
         key = tuple(chunk.numbers.tolist()) or chunk.written.text
         n = len(chunk.words)
         found = self._short.get(key) or self._short_lines.get(key, []) if key else []
@@ -118,9 +118,9 @@ class Containment:
         return [piece for piece in pieces if self._agreement(chunk, piece) == best]
 
     def _pieces(self, chunk: Chunk) -> Iterator[Span]:
-        """The runs that may be proof, as pieces."""
+        """Yields the runs that may be evidence, as spans."""
         runs = self._runs.find(chunk.numbers)
-        # A word that was cut in two may yet make an end fit.
+        # An end may fit once a word that was cut in two is added.
         begins = (runs.start <= 1) | (runs.first == 0)
         stop = runs.start + runs.length
         ends = (stop >= len(chunk.words) - 1) | (runs.first + runs.length == runs.size)
@@ -130,7 +130,7 @@ class Containment:
             yield self._with_cut_words(chunk, Span(*row))
 
     def _with_cut_words(self, chunk: Chunk, piece: Span) -> Span:
-        """The piece with the halves of words with which the text begins and ends."""
+        """Extends a span by the partial words with which the text begins and ends."""
         document, start, first, length, size = piece
         words = self._words[document]
         if start == 1 and first > 0:
@@ -144,7 +144,7 @@ class Containment:
         return Span(document, start, first, length, size)
 
     def _agreement(self, chunk: Chunk, piece: Span) -> int:
-        """Words that the prefixes of the line have in common here and in the document."""
+        """Counts common words of the line's prefix in the text and in the document."""
         prefix = chunk.written.prefix(piece.start)
         return len(prefix & self._written[piece.document].prefix(piece.first)) if prefix else 0
 
@@ -165,7 +165,7 @@ class Containment:
         return sorted(found.values(), key=lambda piece: piece.start)
 
     def _beside(self, chunk: Chunk, piece: Span, step: int) -> Span | None:
-        """The next document (or the previous one), if the text continues with all of it."""
+        """Returns the next or previous document if the text continues with all of it."""
         document = piece.document + step
         reaches = piece.first + piece.length == piece.size if step > 0 else piece.first == 0
         if not reaches or not 0 <= document < len(self._words):
@@ -179,9 +179,9 @@ class Containment:
         return Span(document, start, 0, len(words), len(words))
 
     def _way(self, chunk: Chunk, piece: Span, explained: bool) -> Way:
-        """How the words of a piece agree: letter for letter, or only as words.
+        """Returns how the words of a span agree: as exact text, or only as words.
 
-        A part of a document is the former only in a text that is `explained`; else it is a quote.
+        A part of a document is exact only in a text that is `explained`; else it is a quote.
         """
         if not explained and piece.length < piece.size:
             return Way.NORMALISED
@@ -197,13 +197,12 @@ class Containment:
 def choose(
     pieces: Iterable[Span], words: int, agreement: Callable[[Span], int]
 ) -> list[list[Span]]:
-    """The pieces that are proof, in the order of the text; those over the same words together.
+    """Selects the spans that are evidence, in the order of the text, grouped by equal words.
 
-    The longest come first: words that a longer run explains prove nothing more, so a short document
-    that happens to lie inside another's words is not found. Of the documents that share the very
-    same words of the text, those stay whose prefix agrees best with the text's (`agreement`, words
-    in common), then those whose ends fit best: the one that is just these words before one that has
-    them in its middle.
+    Longer spans have priority: words of a longer span are no further evidence, so a short document
+    that happens to occur inside another's words is not found. Of documents with equal words of the
+    text, those are kept with the best `agreement` of prefixes (common words), then with the most
+    fitting ends, then those that consist of just these words.
     """
 
     def rank(piece: Span) -> tuple[int, int, bool]:
@@ -227,10 +226,10 @@ def choose(
 
 @dataclass(frozen=True, slots=True)
 class Runs:
-    """Runs that cannot be made longer, as aligned columns in the order of `start`.
+    """Runs of maximum length, as aligned columns in the order of `start`.
 
     `start` and `first` are the run's first word in the text and in the document, `length` its
-    words, `size` the document's.
+    number of words, `size` that of the document.
     """
 
     document: Int64
@@ -257,9 +256,9 @@ class RunIndex:
         self._keys, self._at = keys[order], at[order]
 
     def find(self, text: Int64) -> Runs:
-        """All runs of at least four words; words that no document has are -1 in `text`.
+        """Returns all runs of at least four words; -1 in `text` is a word of no document.
 
-        If there are too many places, the most frequent seeds are skipped, which may split a run.
+        If there are too many matches, the most frequent seeds are skipped, which may split a run.
         """
         keys, at = _keys(text)
         low = np.searchsorted(self._keys, keys, side="left")
@@ -271,8 +270,8 @@ class RunIndex:
         start = np.repeat(at, count)
         step = np.arange(len(start)) - np.repeat(np.cumsum(count) - count, count)
         place = self._at[np.repeat(low, count) + step]
-        # Neighbouring seeds at the same distance are one run; none reaches over the end of a
-        # document, for no seed does.
+        # Neighbouring seeds at the same distance are one run; no run crosses the end of a document,
+        # since no seed does.
         order = np.lexsort((start, place - start))
         start, place = start[order], place[order]
         goes_on = (np.diff(start) == 1) & (np.diff(place) == 1)
@@ -286,14 +285,14 @@ class RunIndex:
         return Runs(*(column[order] for column in columns))
 
     def _owner(self, places: Int64) -> Int64:
-        """The document in which each place is; empty ones own nothing."""
+        """Returns the document of each position; empty documents have none."""
         return np.searchsorted(self._starts, places, side="right") - 1
 
 
 def _keys(words: Int64) -> tuple[_Keys, Int64]:
-    """A key for each run of SEED known words, and where it begins.
+    """Returns a key for each run of SEED known words, and its start.
 
-    A key is 64 bits: two different runs share one by chance once in 10^19 pairs.
+    A key has 64 bits: two different runs have the same key with probability about 1e-19.
     """
     n = max(0, len(words) - SEED + 1)
     keys = np.zeros(n, np.uint64)
@@ -308,7 +307,7 @@ def _keys(words: Int64) -> tuple[_Keys, Int64]:
 
 
 def _explained(pieces: Sequence[Span], words: int) -> bool:
-    """Whether the pieces cover the whole text, and each is a whole document."""
+    """Tests whether spans of distinct documents cover the whole text."""
     covered = np.zeros(words, bool)
     for piece in pieces:
         covered[piece.start : piece.stop] = True

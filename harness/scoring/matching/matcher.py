@@ -29,10 +29,10 @@ from harness.scoring.matching.words import Chunk, Prefixes, Way, WordVocabulary,
 
 @dataclass(frozen=True, slots=True)
 class Matching:
-    """How a text is matched with documents: the user's setting.
+    """Settings of the matching of texts with documents.
 
-    `f1` is the least token F1 (above 0, at most 1), `semantic` the least cosine similarity (-1 to
-    1), None for no such way. Raises UsageError for other values.
+    `f1` is the minimum token F1 (above 0, at most 1), `semantic` the minimum cosine similarity (-1
+    to 1), or None to disable it. Raises UsageError for other values.
     """
 
     f1: float = 0.3
@@ -51,10 +51,10 @@ class Matching:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """The documents of one text: positions in the haystack, in the order of their worth.
+    """The documents of one text: positions in the haystack, best first.
 
-    A text that spans several documents has them in the order in which it does. `f1` is the best
-    token F1 with any document, whichever way was taken.
+    Documents of a text that spans several are in the order of the text. `f1` is the best token F1
+    with any document, for every way.
     """
 
     positions: npt.NDArray[np.int64]
@@ -63,18 +63,18 @@ class Match:
 
 
 UNRESOLVED = "unresolved:"
-"""How the id begins that stands in a ranking for a hit that no document was found for."""
+"""Prefix of the id of a hit without a document in a ranking."""
 
 THRESHOLDS = (0.1, 0.3, 0.5)
-"""Token F1 at which it is counted how many hits would resolve."""
+"""Token F1 thresholds for which the number of hits that would resolve is recorded."""
 
 
 @dataclass
 class TextHit:
-    """One hit: `query` is a row of the query table, `place` its place in the answer, from 1.
+    """A hit: `query` is a row of the query table, `place` its position in the answer, from 1.
 
-    `sources` and `documents` are rows of the document table; `unknown` counts sources that the
-    haystack does not hold. `f1` is the best token F1 with any document, NaN if not computed.
+    `sources` and `documents` are rows of the document table; `unknown` counts sources that are not
+    in the haystack. `f1` is the best token F1 with any document, NaN if not computed.
     """
 
     query: int
@@ -90,9 +90,9 @@ class TextHit:
 
 @dataclass(frozen=True)
 class _HitRow:
-    """One row of the ranking that hits make: `document` is -1 for a hit without one.
+    """A row of the ranking made from hits: `document` is -1 for a hit without one.
 
-    `first`: it is its hit's first row, which carries what the hit's text costs.
+    `first`: it is its hit's first row, to which the tokens of the hit's text are assigned.
     """
 
     document: int
@@ -101,17 +101,17 @@ class _HitRow:
 
 
 def by_query(hits: Sequence[TextHit]) -> Iterator[tuple[int, list[TextHit]]]:
-    """The hits of each query, in the order of their places."""
+    """Yields the hits of each query, in the order of the answer."""
     ordered = sorted(hits, key=lambda hit: (hit.query, hit.place))
     for query, group in groupby(ordered, key=lambda hit: hit.query):
         yield query, list(group)
 
 
 def expand(hits: Sequence[TextHit], depth: int) -> tuple[list[_HitRow], int]:
-    """The ranking of documents of one query's hits, and how many it had beyond k.
+    """Returns the ranking of documents of a query's hits, and the number of documents beyond k.
 
-    Each document of a hit takes its own rank, so that k documents mean the same for all systems. A
-    hit without a document takes a rank too, with nothing found. Duplicates are dropped.
+    Each document of a hit has a separate rank, so that k documents mean the same for all systems. A
+    hit without a document has a rank too, as not relevant. Duplicates are dropped.
     """
     rows: list[_HitRow] = []
     seen: set[int] = set()
@@ -124,7 +124,7 @@ def expand(hits: Sequence[TextHit], depth: int) -> tuple[list[_HitRow], int]:
 
 
 def hits_record(hits: Sequence[TextHit], beyond: int, matching: MatchingRecord) -> HitsRecord:
-    """Returns how many hits there were, and how they were resolved.
+    """Returns the number of hits, and how they were resolved.
 
     `beyond` is the number of documents beyond the depth of the run.
     """
@@ -153,7 +153,7 @@ def unmeasurable(hits: Sequence[TextHit], n: int) -> np.ndarray[Any, np.dtype[np
 
 
 def write_hits(dataset: Dataset, hits: Sequence[TextHit], path: Path) -> None:
-    """Write hits.parquet: the dataset's ids, texts, scores, ways."""
+    """Writes hits.parquet: the dataset's ids, texts, scores, ways."""
     import pyarrow.parquet as pq
 
     names = dataset.documents.column("id")
@@ -181,7 +181,7 @@ def write_hits(dataset: Dataset, hits: Sequence[TextHit], path: Path) -> None:
 
 
 def read_hits(dataset: Dataset, path: Path) -> list[TextHit]:
-    """What `write_hits` wrote."""
+    """Reads the hits that `write_hits` wrote."""
     query_of = {name: i for i, name in enumerate(dataset.query_ids)}
     records = read_parquet(path).to_pylist()
     places: dict[int, dict[str, int]] = {}
@@ -219,12 +219,12 @@ _NOWHERE = np.zeros(0, np.int64)
 
 
 class Matcher:
-    """Finds the documents of one haystack that texts were made of.
+    """Finds the source documents of texts in one haystack.
 
-    For each text the first of these ways that finds anything: containment (exact, JSON-escaped,
-    normalised; one that spans several documents gives all of them), token F1, semantic similarity
-    if enabled. The last two give the best document only, with ties: more would be wrong more often
-    than right (tests/benchmarks/matching.md).
+    Uses the first of these ways that finds a document: containment (exact, JSON-escaped,
+    normalised; a text that spans several documents gives all of them), token F1, and semantic
+    similarity if enabled. The last two give only the best document, with ties: further documents
+    would be wrong more often than right (tests/benchmarks/matching.md).
     """
 
     def __init__(
@@ -234,9 +234,9 @@ class Matcher:
         embed: Embed | None = None,
         speakers: Sequence[str] = (),
     ) -> None:
-        """`texts` are the documents', in the haystack's order; `speakers` are names that may begin
-        a line. `embed` returns vectors, shape (texts, dimension), and is called only if
-        `settings.semantic` is set, which raises UsageError without `embed`."""
+        """`texts` are the documents, in the haystack's order; `speakers` are names that may begin a
+        line. `embed` returns vectors, shape (texts, dimension), and is called only if
+        `settings.semantic` is set; without `embed`, that raises UsageError."""
         self._settings = settings or Matching()
         if self._settings.semantic is not None and embed is None:
             raise UsageError("semantic matching needs an embedding model; none is given")
@@ -251,7 +251,7 @@ class Matcher:
         self._overlap = _WordOverlap(words, len(self._vocabulary.numbers))
 
     def find(self, texts: Sequence[str]) -> list[Match]:
-        """The documents of each text."""
+        """Returns the documents of each text."""
         chunks = [Chunk(cut(text, self._prefixes), self._vocabulary) for text in texts]
         matches = [self._by_words(chunk) for chunk in chunks]
         if self._settings.semantic is not None:
@@ -277,7 +277,7 @@ class Matcher:
         return Match(np.flatnonzero(worth == worth.max()), Way.F1, best)
 
     def _by_meaning(self, texts: list[str]) -> list[npt.NDArray[np.int64]]:
-        """The most similar documents of each text, where they are similar enough."""
+        """Returns the most similar documents of each text, if above the threshold."""
         assert self._embed is not None and self._settings.semantic is not None
         cosines = unit(self._embed(texts)) @ self._document_vectors.T
         best = cosines.max(axis=1, keepdims=True)
@@ -293,10 +293,10 @@ class Matcher:
 def resolve_hits(
     dataset: Dataset, hits: Sequence[TextHit], settings: Matching, embed: Embed | None = None
 ) -> None:
-    """Fill `documents`, `way` and `f1` of every hit.
+    """Sets `documents`, `way` and `f1` of every hit.
 
-    Sources come first. What names none is looked for by its text in the haystack of its query: one
-    index a haystack, each distinct text once. `embed` is needed where `settings.semantic` is set.
+    Hits without sources are matched by their text in the query's haystack: one index per haystack,
+    each distinct text once. `embed` is required if `settings.semantic` is set.
     """
     by_text: dict[int, list[TextHit]] = {}
     for hit in hits:
@@ -318,13 +318,13 @@ def resolve_hits(
 
 
 class _WordOverlap:
-    """How many words a text and each document share: token F1 from an inverted index.
+    """Inverted index for the token F1 of a text with each document.
 
-    The lists of documents of all words are concatenated in one array.
+    The document lists of all words are concatenated in one array.
     """
 
     def __init__(self, documents: Sequence[Int64], words: int) -> None:
-        """`documents` are the word numbers of each, below `words`; repetitions do not count."""
+        """`documents` are the word numbers of each, below `words`; repetitions are ignored."""
         sets = [np.unique(document) for document in documents]
         self._sizes: Int64 = np.array([len(s) for s in sets], np.int64)
         word = np.concatenate([np.zeros(0, np.int64), *sets])
@@ -336,19 +336,18 @@ class _WordOverlap:
         self._weights = np.bincount(document, self._rarity[word], minlength=len(sets))
 
     def f1(self, chunk: Chunk) -> Values:
-        """Token F1 of a text with every document, shape (documents,).
+        """Returns the token F1 of a text with every document, shape (documents,).
 
-        2 |A and B| / (|A| + |B|) of the sets of words: the harmonic mean of the shares of each that
-        the other has. 0 where both are empty.
+        2 |A and B| / (|A| + |B|) of the sets of words; 0 if both are empty.
         """
         shared = np.bincount(self._having(chunk)[0], minlength=len(self._sizes))
         return 2 * shared / np.maximum(self._sizes + chunk.size, 1)
 
     def rare_f1(self, chunk: Chunk) -> Values:
-        """The same with words weighted by rarity, log(1 + documents / documents with the word).
+        """Returns token F1 with words weighted by rarity, log(1 + documents / document frequency).
 
-        It selects between documents that share many common words with the text. Words that no
-        document has are weighted as if one had them.
+        It distinguishes documents that share many common words with the text. Words of no document
+        are weighted as if one had them.
         """
         having, lengths = self._having(chunk)
         rarity = self._rarity[chunk.known]
@@ -358,7 +357,7 @@ class _WordOverlap:
         return values
 
     def _having(self, chunk: Chunk) -> tuple[Int64, list[int]]:
-        """The documents that have each word of the text, end to end, and how many have it."""
+        """Returns the concatenated documents of each word of the text, and the length of each."""
         bounds = zip(self._starts[chunk.known], self._starts[chunk.known + 1], strict=True)
         lists = [self._documents[low:high] for low, high in bounds]
         return np.concatenate([np.zeros(0, np.int64), *lists]), [*map(len, lists)]

@@ -50,20 +50,20 @@ _ESCAPES = re.compile(r'(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))+')
 
 
 class Way(StrEnum):
-    """How the documents of a text of a system's own were found, the surest first."""
+    """How the documents of a system's text were found, the most certain first."""
 
     SOURCES = "sources"
     """The system named them."""
     EXACT = "exact"
-    """Letter for letter, in one direction or the other, prefixes taken off."""
+    """Equal text without prefixes; one contains the other."""
     ESCAPED = "json-escaped"
-    """Letter for letter once JSON's escapes are resolved on one of the two sides."""
+    """Equal text after JSON's escapes are resolved in one of the two."""
     NORMALISED = "normalised"
-    """Word for word, whatever the case, the marks and the spaces; or a long quote."""
+    """Equal words, ignoring case, punctuation and spaces; or a long quote."""
     F1 = "token-f1"
-    """Enough of their words are the same."""
+    """Token F1 of the words reaches the threshold."""
     SEMANTIC = "semantic"
-    """Their vectors are close enough."""
+    """Cosine of the vectors reaches the threshold."""
     NONE = "none"
     """Not found, so not measurable."""
 
@@ -97,14 +97,14 @@ class Prefixes:
             rf"(?:{name})\s+(?:said|says|asked|replied)\s*[,:]\s*(?=[\"“])" if name else r"(?!)"
         )
         self._prefix = re.compile(rf"\s*(?:{date}|{said}|{quoted})+")
-        # A turn that begins within a line, where a chunker made spaces of line breaks.
+        # A turn that begins inside a line, after a chunker replaced line breaks by spaces.
         self._turn = re.compile(rf"(?<=[.!?…\"”'’)])\s+(?=(?:{_BRACKETED}\s*)?(?:{said}|{quoted}))")
 
     def lines(self, text: str) -> list[TextLine]:
         """Splits a text into lines, also before a turn inside a line; omits empty lines.
 
-        A line of prefixes alone (a date above a session) belongs to those below it. A text that is
-        nothing but prefixes is kept whole.
+        A line of only prefixes (a date above a session) applies to the lines below it. A text of
+        only prefixes is kept whole.
         """
         lines, above = [], ""
         for written in text.splitlines():
@@ -120,14 +120,14 @@ class Prefixes:
 
 @lru_cache(1 << 16)
 def plain(word: str) -> str:
-    """A word as it is compared."""
+    """Returns the form in which a word is compared."""
     return unicodedata.normalize("NFKC", word).lower().replace("'", "").replace("’", "")
 
 
 class WordVocabulary(dict[str, int]):
-    """The number of each word as written; words that are compared as equal share one.
+    """Maps words as written to numbers; words with equal compared forms have one number.
 
-    `numbers` has the numbers by the words as compared. Asking for a new word makes it known.
+    `numbers` maps compared forms to numbers. A lookup adds an unknown word.
     """
 
     def __init__(self) -> None:
@@ -141,7 +141,7 @@ class WordVocabulary(dict[str, int]):
 
 
 def unescaped(text: str) -> str:
-    """The text with JSON's escapes resolved, however often it was escaped.
+    """Resolves JSON's escapes in a text, also if it was escaped repeatedly.
 
     It is applied to documents and chunks, so a genuine backslash (`\\nabla`) is lost on both sides.
     """
@@ -155,7 +155,7 @@ def unescaped(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A text cut up. `text` is what its lines hold without prefixes, in canonical form (NFC).
+    """A parsed text. `text` has its lines without prefixes, in canonical form (NFC).
 
     `words` are as written; `line_starts` has the number of the first word of each of `lines`;
     `escaped` is true if JSON's escapes were resolved.
@@ -168,13 +168,13 @@ class Written:
     escaped: bool
 
     def prefix(self, word: int) -> frozenset[str]:
-        """Words of the prefix of the line that contains the word of that number."""
+        """Returns the words of the prefix of the line that contains the word of this number."""
         line = bisect_right(self.line_starts, word) - 1
         return frozenset(map(plain, WORD.findall(self.lines[line].prefix)))
 
 
 def cut(text: str, prefixes: Prefixes) -> Written:
-    """The text cut into lines and words."""
+    """Splits a text into lines and words."""
     canonical = text if text.isascii() else unicodedata.normalize("NFC", text)
     resolved = unescaped(canonical)
     lines = prefixes.lines(resolved)
@@ -205,5 +205,5 @@ class Chunk:
 
     @cached_property
     def places(self) -> list[tuple[int, int]]:
-        """Where each word begins and ends in the text."""
+        """Start and end of each word in the text."""
         return [found.span() for found in WORD.finditer(self.written.text)]
