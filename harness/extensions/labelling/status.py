@@ -140,7 +140,7 @@ def _conflict_kind(conflict: Conflict) -> str:
     return words.get(conflict.kind, conflict.kind)
 
 
-# -- Agreement on what two or more annotators judged -----------------------------------------------
+# -- Agreement between annotators ------------------------------------------------------------------
 
 
 def measures(project: Project, annotators: Mapping[str, Annotations]) -> list[AgreementMeasure]:
@@ -228,7 +228,7 @@ def _marks(project: Project, own: Annotations) -> dict[str, int]:
     return {**done, **own.unanswerable}
 
 
-# -- Scores of the pooled systems on what is judged so far -----------------------------------------
+# -- Scores of the pooled systems so far -----------------------------------------------------------
 
 
 @dataclass(frozen=True)

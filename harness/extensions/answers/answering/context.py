@@ -27,8 +27,6 @@ from harness.scoring.matching.matcher import read_hits
 from harness.scoring.resolve import cleaned, resolve
 from harness.scoring.tokens import TokenCounts, text_tokens
 
-"""Contexts in place of what a run returned."""
-
 RETRIEVED: Literal["retrieved"] = "retrieved"
 DEFAULT_WINDOW = 8000
 """Token limit of the newest documents if neither window nor budget is given."""

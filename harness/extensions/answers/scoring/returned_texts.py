@@ -21,7 +21,7 @@ from harness.scoring.results import Column
 SHOWN = ("containment", "exact_match", "token_f1", "rouge_l", "bleu", "bleu1")
 
 PAIRS = 20_000
-"""Texts compared with answers for the random baseline, over all queries: about as for a run."""
+"""Texts compared with answers for the random baseline, in total; about as many as in a run."""
 
 _SEED = 0xC4A2
 _KEPT = 5_000  # documents with cached words

@@ -63,7 +63,7 @@ LEAKAGE = "leakage.json"
 MAX_MATCHING = 3
 """Maximum number of proposed documents with as many of a query's words as its own document."""
 MAX_NEAR = 10
-"""Maximum number of proposed near-duplicates, besides those with all of the text."""
+"""Maximum number of proposed near-duplicates, in addition to those with all of the text."""
 
 _PORTION = 5000
 
@@ -71,7 +71,7 @@ Terms = list[npt.NDArray[np.int32]]
 Weights = npt.NDArray[np.float64]
 
 
-# -- A labelled set, and how it is read from a folder ----------------------------------------------
+# -- Labelled sets ---------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from harness.stats.proportions import SampleRatio, holm, sample_ratio
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired
 
 FAILED = "failed"
-"""Name of the metric that is 1 for a request whose system raised an error."""
+"""Name of the metric that is 1 for a failed request (its system raised an error)."""
 
 MAX_CROSSED = 0.01  # share of units seen in both arms above which no winner is named
 WIDTH = 100

@@ -92,7 +92,7 @@ def normalise_text(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-# -- What people did with what they were shown -----------------------------------------------------
+# -- Clicks and ratings ----------------------------------------------------------------------------
 
 
 class RateStats(Record):

@@ -180,7 +180,7 @@ def _field(value: Any, name: str) -> Any:
     return _field(value[head], name[len(head) + 1 :]) if head else MISSING
 
 
-# -- Records as requests. Wrong values are errors, never guessed at --------------------------------
+# -- Conversion of records. Invalid values raise errors --------------------------------------------
 
 _RARE = {"clicked", "rating", "failed", "abstained", "confidence", "request_id"}
 _PLANS = 256  # kinds of lines (by their keys) with a cached plan

@@ -276,7 +276,7 @@ def _hits(asked: dict[int, RetrievalEvent], dataset: Dataset, depth: int) -> lis
     return hits
 
 
-# -- Text for people -------------------------------------------------------------------------------
+# -- Text ------------------------------------------------------------------------------------------
 
 
 def log_lines(source: ImportedLog, n_scored: int, feedback: FeedbackSummary | None) -> list[str]:

@@ -49,8 +49,8 @@ def read_log(
     """Reads a log file or a folder of log files, including compressed ones (.gz, .zst).
 
     An unfinished last line is dropped and counted. Any other unreadable line raises UsageError,
-    or is counted if `lenient`. The error names file and line. Raises UsageError too if there is no
-    request.
+    or is counted if `lenient`. The error names file and line. A log without a request also raises
+    UsageError.
     """
     files = log_files(Path(path))
     parser = LogParser(mapping or FieldMapping())
@@ -160,7 +160,7 @@ def _fits(form: Fields, fields: list[str]) -> bool:
     return True
 
 
-# -- Files, and the JSON objects in their bytes ----------------------------------------------------
+# -- Files, and the JSON objects in them -----------------------------------------------------------
 
 
 def log_files(path: Path) -> list[Path]:

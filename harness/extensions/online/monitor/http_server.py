@@ -55,7 +55,7 @@ def server(
     return local_server.server(answer, port)
 
 
-# -- Numbers for Prometheus ------------------------------------------------------------------------
+# -- Prometheus metrics ----------------------------------------------------------------------------
 
 
 def exposition(monitor: Monitor, counts: LogCounts | None = None) -> str:

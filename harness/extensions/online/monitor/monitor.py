@@ -290,7 +290,7 @@ class Monitor:
         np.add.at(self.seconds, np.searchsorted(SECONDS, timed), 1)
         self.seconds_sum += float(timed.sum())
 
-    # -- Numbers and alerts ------------------------------------------------------------------------
+    # -- Statistics and alerts ---------------------------------------------------------------------
 
     def snapshot(self) -> Snapshot:
         """Returns all current statistics; values that are not measurable are None."""

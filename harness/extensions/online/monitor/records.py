@@ -205,7 +205,7 @@ class MonitorOutput(Output, Snapshot, tag="harness.monitor/1"):
     notes: list[str]
 
 
-# -- What a state file has of tests and logs -------------------------------------------------------
+# -- Test and log records in the state file --------------------------------------------------------
 
 
 @dataclass(frozen=True)

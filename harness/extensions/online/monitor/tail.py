@@ -110,7 +110,7 @@ class LogTailer:
         if text not in self.notes:
             self.notes.append(text)
 
-    # -- Which files there are ---------------------------------------------------------------------
+    # -- Files of the log --------------------------------------------------------------------------
 
     def _siblings(self) -> list[Path]:
         """Lists files that may have lines of this log, oldest first, the file itself last."""
@@ -239,7 +239,7 @@ class LogTailer:
         except (OSError, UsageError):
             return None, 0
 
-    # -- What is in them ---------------------------------------------------------------------------
+    # -- Content of the files ----------------------------------------------------------------------
 
     def _read(self, key: _Key, path: Path, file: LogFile) -> None:
         rest = b""
@@ -300,7 +300,7 @@ class LogTailer:
             self.monitor.record_many(events, self._position(), hold=True)
         return taken
 
-    # -- How far it was read -----------------------------------------------------------------------
+    # -- Position in the log -----------------------------------------------------------------------
 
     def _position(self) -> LogPosition:
         files = [

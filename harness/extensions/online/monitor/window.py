@@ -148,7 +148,7 @@ class Window:
         return min(self.total, self.size)
 
 
-# -- Scores, by the metrics that score a run -------------------------------------------------------
+# -- Scores, by the metrics of runs ----------------------------------------------------------------
 
 
 def ranking(event: RetrievalEvent, own_id: str | None = None) -> dict[str, int]:
@@ -214,7 +214,7 @@ class Scorer:
         return np.column_stack([metric(ranked) for metric in self._metrics])
 
 
-# -- Requests as columns, and the values that tests of change take ---------------------------------
+# -- Requests as columns, and observations of change tests -----------------------------------------
 
 
 def as_columns(
