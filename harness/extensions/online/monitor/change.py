@@ -118,7 +118,7 @@ class WorseTest(Saved):
     """Base class of tests: an alert, and a new episode with less alpha after it is resolved.
 
     `alpha` bounds the probability of any false alarm, ever. `drop`: worse is lower. `n` counts
-    observations since the start or the last resolved alert. `reference` None: not yet measured.
+    values tested since the start or the last resolved alert. `reference` None: not yet measured.
     """
 
     alpha: float

@@ -219,7 +219,7 @@ class LogTailer:
         return LogFile(path.name)
 
     def _is_same(self, key: _Key, path: Path, file: LogFile) -> bool | None:
-        """Tests whether a file begins like one that was read, and is not shorter than was read.
+        """Tests whether a file begins like one that was read, and reaches its position.
 
         None if it cannot be read: it was renamed just now, or is incomplete.
         """
