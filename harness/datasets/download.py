@@ -1,4 +1,4 @@
-"""Downloads of raw files into the cache, pinned and resumable, from anywhere or from the hub."""
+"""Downloads raw files into the cache, pinned and resumable, from any server or from the hub."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _MINUTE = 60.0
 _FAILURES = 5  # consecutive attempts without progress
 _LONGEST_WAIT = 300.0  # seconds; the hub counts requests in windows of five minutes
 _PASSING = {408, 429, 500, 502, 503, 504}
-_COUNT = re.compile("[0-9]{1,19}")  # of bytes or seconds; what is longer is none
+_COUNT = re.compile("[0-9]{1,19}")  # of bytes or seconds; longer numbers are invalid
 _EXTENT = re.compile(r"bytes (?:([0-9]{1,19})-[0-9]+|\*)/([0-9]{1,19}|\*)")
 _LOCAL_COPY = "or give a local copy with --source PATH"
 
@@ -58,7 +58,7 @@ class _BrokenError(Exception):
 
 
 def transfer(source: DownloadSource, part: Path, *, resume: bool, size: int, quiet: bool) -> None:
-    """Download `source` to `part`, and flush it to disk.
+    """Downloads `source` to `part`, and flushes it to disk.
 
     With `resume`, a partial file is continued; otherwise every attempt starts from the beginning.
     `size` (bytes, 0: unknown) is for the progress bar until the server reports it. After an error
@@ -97,7 +97,7 @@ def transfer(source: DownloadSource, part: Path, *, resume: bool, size: int, qui
 def _wait(
     source: DownloadSource, error: _BrokenError, failures: int, bar: Any, *, reached: bool
 ) -> None:
-    """Wait before the next attempt. Raises RunError when another would be of no use."""
+    """Waits before the next attempt. Raises RunError if another attempt would be useless."""
     if not reached:
         raise RunError(
             f"{source.url}: {error}; check the network (HTTPS_PROXY is honoured) {_LOCAL_COPY}"
@@ -119,7 +119,7 @@ def _wait(
 
 
 def _receive(source: DownloadSource, file: IO[bytes], bar: Any, *, resume: bool) -> None:
-    """One attempt: append what is missing to `file`. Raises _BrokenError when it breaks."""
+    """Makes one attempt to append the missing bytes to `file`. Raises _BrokenError on failure."""
     if not resume:
         file.truncate(0)
     have = file.seek(0, os.SEEK_END)
@@ -151,10 +151,10 @@ def _receive(source: DownloadSource, file: IO[bytes], bar: Any, *, resume: bool)
 
 
 def _open(source: DownloadSource, have: int) -> HTTPResponse:
-    """The answer to a request for all bytes from `have` on: status 200, 206 or 416."""
+    """Requests all bytes from `have` on; returns a response of status 200, 206 or 416."""
     if urlsplit(source.url).scheme not in ("http", "https"):
         raise ValueError(f"{source.url}: neither http nor https")
-    # Some file servers turn away Python's own name.
+    # Some file servers refuse Python's default user agent.
     request = Request(source.url, headers={"User-Agent": "memory-retrieval-harness"})
     for name, value in source.headers.items():
         request.add_unredirected_header(name, value)
@@ -171,7 +171,7 @@ def _open(source: DownloadSource, have: int) -> HTTPResponse:
             raise _BrokenError(_status(error), wait=_asked_wait(error.headers)) from None
         advice = source.advice.get(error.code, f"try again later, {_LOCAL_COPY}")
         raise RunError(f"{source.url}: {_status(error)}: {advice}") from None
-    except ValueError as error:  # of an address that it sends on to
+    except ValueError as error:  # an invalid redirect address
         raise RunError(
             f"{source.url}: the server's answer cannot be read ({error}); try again later, "
             f"{_LOCAL_COPY}"
@@ -199,10 +199,10 @@ def _extent(response: HTTPResponse) -> tuple[int, int]:
 
 
 def _blocks(response: HTTPResponse) -> Iterator[bytes]:
-    """The body; a failure of the network, and of nothing else, is a _BrokenError."""
+    """Yields the body. Raises _BrokenError for network failures only."""
     since, came = time.monotonic(), 0
     try:
-        while block := response.read1(_BLOCK):  # what is there, as a slow line never fills a block
+        while block := response.read1(_BLOCK):  # does not wait for a full block
             yield block
             came += len(block)
             if came >= _LEAST:
@@ -214,7 +214,7 @@ def _blocks(response: HTTPResponse) -> Iterator[bytes]:
 
 
 def _asked_wait(headers: Message) -> float | None:
-    """Seconds to wait by Retry-After (seconds or a date), else by the RateLimit draft header."""
+    """Returns the seconds to wait by Retry-After, else by the RateLimit draft header."""
     value = (headers.get("Retry-After") or "").strip()
     if _COUNT.fullmatch(value):
         return float(value)
@@ -303,9 +303,9 @@ def _fetch(file: RemoteFile, folder: Path, quiet: bool) -> Path:
 
 @dataclass(frozen=True)
 class HubFile:
-    """One file of a dataset repository on the Hugging Face hub, at a revision.
+    """A file of a dataset repository on the Hugging Face hub, at a revision.
 
-    `transfer` fetches its bytes: `hf_hub_download` loses what it has when its process ends.
+    It is downloaded by `transfer`, since `hf_hub_download` cannot resume after its process ends.
     """
 
     repo: str
@@ -314,7 +314,7 @@ class HubFile:
 
     @classmethod
     def parse(cls, url: str) -> HubFile:
-        """Read `hf://datasets/OWNER/NAME@REVISION/PATH`; a slash in a revision is written %2F."""
+        """Parses `hf://datasets/OWNER/NAME@REVISION/PATH`; %2F is a slash in a revision."""
         match = _HUB_URL.fullmatch(url)
         if match is None:
             raise ValueError(f"{url!r} is not hf://datasets/OWNER/NAME@REVISION/PATH")
@@ -322,7 +322,7 @@ class HubFile:
 
     @property
     def url(self) -> str:
-        """Where it is downloaded from: the hub, or the mirror that HF_ENDPOINT names."""
+        """Download address: on the hub, or on the mirror named by HF_ENDPOINT."""
         from huggingface_hub import hf_hub_url
 
         return hf_hub_url(
@@ -335,23 +335,23 @@ class HubFile:
 
     @property
     def page(self) -> str:
-        """The page of the file, from which a browser downloads it."""
+        """Address of the file's page for a browser."""
         return f"{self.repo_page}/blob/{quote(self.revision, safe='')}/{quote(self.path)}"
 
     @property
     def repo_page(self) -> str:
-        """The page on which people accept its terms."""
+        """Address of the page to accept the repository's terms."""
         return f"{_endpoint()}/datasets/{self.repo}"
 
     def headers(self) -> dict[str, str]:
-        """The authorization, with HF_TOKEN or after `hf auth login`; empty without a token."""
+        """Returns the authorization by HF_TOKEN or `hf auth login`; empty without a token."""
         from huggingface_hub import constants, get_token
 
         token = None if constants.HF_HUB_DISABLE_IMPLICIT_TOKEN else get_token()
         return {"Authorization": f"Bearer {token}"} if token else {}
 
     def cached(self) -> Path | None:
-        """Its place in the Hugging Face cache, if it was ever downloaded there."""
+        """Returns its path in the Hugging Face cache, or None."""
         from huggingface_hub import try_to_load_from_cache
 
         found = try_to_load_from_cache(
@@ -377,7 +377,7 @@ def hub_files(repo: str, revision: str) -> list[RemoteFile]:
     try:
         tree = api.list_repo_tree(repo, recursive=True, revision=revision, repo_type="dataset")
         found = [file for file in tree if isinstance(file, RepoFile)]
-    except Exception as error:  # of the hub's library, and of the one that it speaks HTTP with
+    except Exception as error:  # errors of the hub's library and of its HTTP client
         said = (str(error).strip() or "no reason given").splitlines()[0]
         raise RunError(
             f"the hub does not list the files of {_endpoint()}/datasets/{repo} at {revision}: "
@@ -402,7 +402,7 @@ def hub_files(repo: str, revision: str) -> list[RemoteFile]:
 
 
 def offline() -> bool:
-    """True when the environment forbids the network, as the hub's own library reads it."""
+    """Tests whether the environment forbids network access, as the hub's library does."""
     value = os.environ.get("HF_HUB_OFFLINE") or os.environ.get("TRANSFORMERS_OFFLINE") or ""
     return value.upper() in {"1", "ON", "YES", "TRUE"}
 
@@ -421,14 +421,14 @@ def _source(file: RemoteFile, hub: HubFile | None) -> DownloadSource:
 
 
 def _download(file: RemoteFile, source: DownloadSource, part: Path, *, quiet: bool) -> None:
-    """Leave the whole, right file at `part`, or raise."""
+    """Downloads the complete, verified file to `part`. Raises RunError for another file."""
     pinned = bool(file.sha256 or file.md5)
     if not pinned:
         part.unlink(missing_ok=True)
     continued = part.exists()
     transfer(source, part, resume=pinned, size=file.bytes, quiet=quiet)
     found = _difference(file, part)
-    if found and continued:  # the part was of another file, or damaged
+    if found and continued:  # the partial file was damaged or of another file
         part.unlink()
         transfer(source, part, resume=True, size=file.bytes, quiet=quiet)
         found = _difference(file, part)
@@ -442,9 +442,9 @@ def _download(file: RemoteFile, source: DownloadSource, part: Path, *, quiet: bo
 
 
 def _difference(file: RemoteFile, path: Path) -> str:
-    """What `path` has instead of what is pinned; empty when it is the right file.
+    """Describes how `path` differs from the pinned file; empty if it does not.
 
-    A hash decides alone; the size, which may be a rough one, only where no hash is known.
+    Compares hashes; the size, which may be approximate, only if no hash is known.
     """
     for algorithm, expected in (("sha256", file.sha256), ("md5", file.md5)):
         if expected:
@@ -464,9 +464,9 @@ def _expected(file: RemoteFile) -> str:
 
 
 def _link(cached: Path, target: Path) -> Path:
-    """Let `target` be `cached` without a second copy: a hard link, else (another disk) a soft one.
+    """Links `target` to `cached` without a copy: a hard link, or a symbolic one on another disk.
 
-    A hard link outlives the other cache's cleaning.
+    A hard link is not affected if the other cache is cleaned.
     """
     aside = target.with_name(f".{target.name}.link")
     aside.unlink(missing_ok=True)

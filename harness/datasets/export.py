@@ -35,7 +35,7 @@ from harness.schema import Query
 
 
 class ExportedDocument(Record):
-    """A document; `haystack` is a name, several, or names with the document's time there."""
+    """A document; `haystack` is a name, several names, or names with the document's times."""
 
     id: str
     title: str = ""
@@ -48,7 +48,7 @@ class ExportedDocument(Record):
 
 
 class ExportedQuery(Record):
-    """A query; without `haystack` it asks all documents."""
+    """A query; without `haystack`, all documents are searched."""
 
     id: str
     text: str
@@ -60,7 +60,7 @@ class ExportedQuery(Record):
 
 
 class ExportedQrel(Record):
-    """A judgement; without `qrels_set` of the default one."""
+    """A judgement; without `qrels_set`, it belongs to the default set."""
 
     query: str
     document: str
@@ -71,7 +71,7 @@ class ExportedQrel(Record):
 
 
 class ExportedChange(Record):
-    """A change; without `haystack` in the one of all documents."""
+    """A change; without `haystack`, it applies to the haystack of all documents."""
 
     kind: str
     document: str
@@ -89,7 +89,7 @@ class ExportedHaystack(Record):
 
 
 class BeirDocumentMetadata(Record):
-    """What BEIR's format has no field for, of a document."""
+    """Document fields that BEIR's format lacks."""
 
     timestamp: int | None = None
     session: str | None = None
@@ -107,7 +107,7 @@ class BeirDocument(Record):
 
 
 class BeirQueryMetadata(Record):
-    """What BEIR's format has no field for, of a query."""
+    """Query fields that BEIR's format lacks."""
 
     ability: str
     category: str = ""
@@ -131,7 +131,7 @@ _TOP_RANKED = pa.schema([("query-id", pa.string()), ("corpus-ids", pa.list_(pa.s
 Rows = npt.NDArray[np.int32]
 
 _ROWS = 1 << 14
-_LISTED = 1 << 20  # documents of top_ranked that are in memory at a time
+_LISTED = 1 << 20  # documents of top_ranked in memory at a time
 
 
 def write_mteb(
@@ -142,12 +142,12 @@ def write_mteb(
     *,
     whole: bool,
 ) -> None:
-    """Write the tables and the card into `folder`.
+    """Writes the tables and the dataset card to `folder`.
 
-    `names` are those of the documents, by row; `key` is query, document and grade of each
-    judgement; `whole`: every query is answered from all documents.
+    `names` are the documents' ids by row; `key` has query, document and grade of each judgement;
+    `whole`: all documents are searched for every query.
     """
-    split = dataset.manifest.split.replace("-", "_")  # the hub's splits have no hyphens
+    split = dataset.manifest.split.replace("-", "_")  # names of splits on the hub have no hyphens
     tables = {
         "corpus": (_CORPUS, _corpus(dataset, names)),
         "queries": (_QUERIES, iter([dataset.query_table.select(["id", "text"])])),
@@ -168,7 +168,7 @@ def _corpus(dataset: Dataset, names: Sequence[str]) -> Iterator[pa.Table]:
     table = dataset.documents.table
     for start in range(0, max(len(table), 1), _ROWS):
         part = table.slice(start, _ROWS)
-        titles = part["title"].fill_null("")  # mteb joins them by a space where there is one
+        titles = part["title"].fill_null("")  # mteb joins title and text by a space
         ids = pa.array(names[start : start + _ROWS], pa.string())
         yield pa.table({"id": ids, "title": titles, "text": part["text"]})
 
@@ -225,10 +225,10 @@ _LINE = re.compile(r"[\t\r\n]+")
 
 
 def export(dataset: Dataset, folder: Path, format: str) -> list[Path]:
-    """Write `dataset` into `folder` as `beir`, `mteb`, `trec` or `jsonl`, and return the files.
+    """Writes `dataset` to `folder` as `beir`, `mteb`, `trec` or `jsonl`, and returns the files.
 
-    The folder appears whole or not at all. Raises UsageError for an unknown format, a folder that
-    holds something already, and ids that the format cannot carry.
+    The folder is written atomically. Raises UsageError for an unknown format, a folder that is not
+    empty, and ids that the format does not allow.
     """
     if format not in _FORMATS:
         raise UsageError(f"unknown export format {format!r}{near(format, list(_FORMATS))}")
@@ -293,7 +293,7 @@ def _jsonl(dataset: Dataset, folder: Path) -> None:
 
 
 def _changes(dataset: Dataset) -> Iterator[ExportedChange]:
-    """The changes of every haystack; one of all documents needs no name."""
+    """Yields the changes of every haystack; without its name if it has all documents."""
     for haystack, name in enumerate(dataset.haystack_ids):
         changes = dataset.changes(haystack)
         of_all = bool(changes) and _holds_all(dataset, haystack)
@@ -403,7 +403,7 @@ _FORMATS: dict[str, Callable[[Dataset, Path], None]] = {
 
 
 def write_lines(path: Path, records: Iterable[Record]) -> None:
-    """Writes one JSON object a line."""
+    """Writes one JSON object per line."""
     with open(path, "wb") as file:
         for record in records:
             file.write(encode(record) + b"\n")
@@ -433,7 +433,7 @@ def qrel_rows(dataset: Dataset) -> Iterator[QrelRow]:
 
 
 def _default_key(dataset: Dataset, names: list[str]) -> Iterator[tuple[str, str, int]]:
-    """Query, document and grade of the default key, one a document: its highest grade."""
+    """Yields query, document and highest grade of each judged pair in the default qrels set."""
     grades: dict[tuple[str, str], int] = {}
     for one in qrel_rows(dataset):
         if one.qrels_set == "default":
@@ -445,7 +445,7 @@ def _default_key(dataset: Dataset, names: list[str]) -> Iterator[tuple[str, str,
 
 
 def _holds_all(dataset: Dataset, haystack: int) -> bool:
-    """True for a haystack of all documents with their own dates."""
+    """Tests whether a haystack has all documents with their own dates."""
     if dataset.haystack_size(haystack) < len(dataset.documents):
         return False
     own = dataset.documents.column("timestamp").combine_chunks()
@@ -453,7 +453,7 @@ def _holds_all(dataset: Dataset, haystack: int) -> bool:
 
 
 def _homes(dataset: Dataset) -> dict[int, dict[str, int | None]]:
-    """Haystacks of each row, with the document's date if the haystack overrides it.
+    """Returns the haystacks of each row, with the document's date if the haystack overrides it.
 
     Haystacks of all documents are omitted.
     """
@@ -472,7 +472,7 @@ def _homes(dataset: Dataset) -> dict[int, dict[str, int | None]]:
 
 
 def _names(homes: dict[str, int | None]) -> str | list[str] | dict[str, int | None] | None:
-    """Haystacks as `labelled` reads them: a name, a list of names, or names with times."""
+    """Returns haystacks in the form of `labelled`: a name, a list, or names with times."""
     if not homes:
         return None
     if any(stamp is not None for stamp in homes.values()):
@@ -481,7 +481,7 @@ def _names(homes: dict[str, int | None]) -> str | list[str] | dict[str, int | No
 
 
 def _unique_ids(dataset: Dataset) -> list[str]:
-    """A name of each row that no other row has: its id, or `haystack/id` where ids are shared."""
+    """Returns a name for each row: its id, or `haystack/id` if rows share the id."""
     column = dataset.documents.column("id")
     ids: list[str] = column.to_pylist()
     if pc.count_distinct(column).as_py() == len(ids):
@@ -497,7 +497,7 @@ def _unique_ids(dataset: Dataset) -> list[str]:
 
 
 def _write_haystacks(dataset: Dataset, names: list[str], folder: Path) -> None:
-    """haystacks.jsonl, where queries are answered from a part of the documents."""
+    """Writes haystacks.jsonl, unless every haystack has all documents."""
     if all(_holds_all(dataset, h) for h in range(len(dataset.haystack_ids))):
         return
     asking: dict[int, list[str]] = {}

@@ -44,7 +44,7 @@ QRELS = pa.schema(
     [
         ("qrels_set", pa.string()),
         ("query", pa.int32()),
-        ("document", pa.int32()),  # row; -1 where the corpus does not hold the document
+        ("document", pa.int32()),  # row; -1 if the corpus lacks the document
         ("document_id", pa.string()),
         ("grade", pa.int32()),
         ("evidence_id", pa.string()),
@@ -74,18 +74,18 @@ FILES = {
 }
 """The tables of every dataset."""
 CHANGES_FILE = "changes.arrow"
-"""The table of datasets in which something that was said was changed later; others lack it."""
+"""The table of changes of documents; only in datasets that have changes."""
 TABLES = {**FILES, CHANGES_FILE: CHANGES}
 
 NAME = "manifest.json"
 _AGAIN = "remove its folder, and the dataset is prepared again"
 
 IDS_ONLY = "ids-only"
-"""The text form of datasets that have ids alone: rankings are scored on them, nothing is run. Their
-haystacks hold the judged documents, and what else there is nobody knows."""
+"""The text form of datasets that only have ids: rankings can be scored on them, but nothing can be
+run. Their haystacks contain only the judged documents; all others are unknown."""
 
 AS_OF = "-as-of"
-"""How a split's name ends whose questions are put to what had been said when they are asked."""
+"""Suffix of splits in which questions only see documents dated up to their own time."""
 
 
 class Repair(Record):
@@ -142,7 +142,7 @@ class Manifest(ChecksummedRecord, omit_defaults=False):
 
     @property
     def official(self) -> bool:
-        """True when every raw file is the publisher's."""
+        """True if every raw file is the publisher's."""
         return all(raw.status in ("pinned", "revision") for raw in self.raw)
 
     @property
@@ -152,12 +152,12 @@ class Manifest(ChecksummedRecord, omit_defaults=False):
 
     @property
     def ids_only(self) -> bool:
-        """Whether the dataset has no texts and only judged documents."""
+        """True if the dataset has no texts and only judged documents."""
         return self.text == IDS_ONLY
 
     @property
     def as_of(self) -> bool:
-        """Whether questions see undated documents and those dated up to them (see AsOfWriter)."""
+        """True if questions only see undated documents and those dated up to them (AsOfWriter)."""
         return self.split.endswith(AS_OF)
 
     def write(self, folder: Path) -> None:

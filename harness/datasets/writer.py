@@ -93,7 +93,7 @@ class DatasetWriter:
         speaker: str | None = None,
         position: int | None = None,
     ) -> int:
-        """Add one document and return its row."""
+        """Adds a document and returns its row."""
         columns = self._documents
         columns["id"].append(id)
         columns["text"].append(text)
@@ -104,7 +104,7 @@ class DatasetWriter:
         columns["position"].append(position)
         row = self._document_count
         self._document_count += 1
-        if isinstance(text, str):  # anything else is refused when it is written
+        if isinstance(text, str):  # other types are refused when written
             self._pending_characters += len(text)
         if len(columns["id"]) >= _BATCH_DOCUMENTS or self._pending_characters >= _BATCH_CHARACTERS:
             self._flush_documents()
@@ -113,7 +113,7 @@ class DatasetWriter:
     def documents(
         self, ids: Sequence[str], texts: Sequence[str], titles: Sequence[str | None] | None = None
     ) -> None:
-        """Add many plain documents at once; several times as fast as one by one."""
+        """Adds many plain documents at once, several times as fast as one by one."""
         self._flush_documents()
         self._document_ids.add(ids)
         n = len(ids)
@@ -136,7 +136,7 @@ class DatasetWriter:
             self._bar.update(n)
 
     def drop_documents(self, rows: Sequence[int]) -> None:
-        """Take documents out again; the rows of those behind them become less."""
+        """Removes documents; the rows of later documents decrease."""
         self._flush_documents()
         self._tables["documents.arrow"].close()
         written = self._folder / "documents.arrow"
@@ -154,7 +154,7 @@ class DatasetWriter:
         self._document_count = table.rows
 
     def repeated_ids(self) -> set[int]:
-        """Hashes of the document ids that occurred more than once so far (see Repeated)."""
+        """Returns hashes of document ids that occurred more than once so far (see Repeated)."""
         self._flush_documents()
         return self._document_ids.candidates()
 
@@ -164,7 +164,7 @@ class DatasetWriter:
         rows: Sequence[int] | None = None,
         timestamps: Sequence[int] | None = None,
     ) -> None:
-        """Add a haystack: the rows that a query may be answered from (None: every document)."""
+        """Adds a haystack: the rows that are searched for a query (None: every document)."""
         if id in self._haystacks:
             raise UsageError(f"haystack {id!r} is defined twice")
         if timestamps is not None and (rows is None or len(rows) != len(timestamps)):
@@ -185,7 +185,7 @@ class DatasetWriter:
         timestamp: int | None = None,
         answers: Sequence[str] = (),
     ) -> None:
-        """Add one query; its haystack may be defined later."""
+        """Adds a query; its haystack may be defined later."""
         if id in self._queries:
             raise UsageError(f"query id {id!r} stands twice; ids must be unique in a dataset")
         self._queries[id] = len(self._queries)
@@ -210,8 +210,8 @@ class DatasetWriter:
     ) -> None:
         """Adds one judgement to a qrels set.
 
-        `document` is a row, or an id where ids are unique in the whole dataset. A row of -1 with a
-        `document_id` is a document that the corpus does not hold.
+        `document` is a row, or an id if ids are unique in the whole dataset. A row of -1 with a
+        `document_id` is a document that the corpus lacks.
         """
         judged = self._judged
         self._judged_query.append(query)
@@ -222,16 +222,16 @@ class DatasetWriter:
         judged["evidence_id"].append(evidence_id)
 
     def change(self, change: Change, where: str = "") -> None:
-        """Add what became of a document; `where`, for errors, is the place of it in a file."""
+        """Adds a change of a document; `where` is its position in a file, for errors."""
         what = f"change {len(self._changes) + 1}, of the document {change.document!r}"
         self._changes.append((change, where or what))
 
     def origin(self, what: str) -> None:
-        """Record the package that content was loaded with: its name, version, and the id there."""
+        """Records the package from which content was loaded: name, version, and its dataset id."""
         self.origins.append(what)
 
     def repair(self, kind: str, what: str) -> None:
-        """Record something repaired, kept although odd, or dropped. `kind` is a sentence."""
+        """Records an oddity that was repaired, kept or removed. `kind` is a sentence."""
         self._repair_counts[kind] += 1
         examples = self._repairs.setdefault(kind, [])
         if len(examples) < _EXAMPLES:
@@ -240,10 +240,10 @@ class DatasetWriter:
     # -- the end -----------------------------------------------------------------------------------
 
     def finish(self) -> None:
-        """Resolve names to rows, check them, and close the files.
+        """Resolves names to rows, checks them, and closes the files.
 
         Raises UsageError for a query without a haystack, a judgement of an unknown query or
-        document, document ids that are not unique where they must be, and changes that cannot be.
+        document, duplicate document ids in a haystack, and invalid changes.
         """
         self._flush_documents()
         self._tables["documents.arrow"].close()
@@ -257,12 +257,12 @@ class DatasetWriter:
 
     @property
     def files(self) -> dict[str, int]:
-        """Bytes of each finished table's file."""
+        """Size in bytes of each finished table's file."""
         return {name: (self._folder / name).stat().st_size for name in self._tables}
 
     @property
     def counts(self) -> dict[str, int]:
-        """Rows of each table."""
+        """Number of rows of each table."""
         return {name.removesuffix(".arrow"): t.rows for name, t in self._tables.items()}
 
     @property
@@ -282,7 +282,7 @@ class DatasetWriter:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 over the content of all tables: equal content, equal fingerprint."""
+        """sha256 of the content of all tables; equal content has an equal fingerprint."""
         return fingerprint({name: table.content for name, table in self._tables.items()})
 
     def _flush_documents(self) -> None:
@@ -345,7 +345,7 @@ class DatasetWriter:
             self._tables[CHANGES_FILE].write_columns(columns)
 
     def _require_unique_ids(self) -> None:
-        """Reject duplicate ids in one haystack, which a ranking could not distinguish."""
+        """Rejects duplicate ids in a haystack, which a ranking could not distinguish."""
         candidates = self.repeated_ids()
         if not candidates:
             return

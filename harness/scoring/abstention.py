@@ -42,7 +42,7 @@ def run_abstention(
     signature: str,
 ) -> AbstentionResult | None:
     """Computes the abstention metrics of a run, over unanswerable queries and `counted` ones (n,)
-    that have evidence; None unless both are there."""
+    with evidence; None unless there are both."""
     without, failed = dataset.abilities == str(Ability.ABSTENTION), answered.failed
     # A run file does not distinguish an empty answer from a missing query: skip these.
     known = ranked.answered | answered.replied | failed
@@ -74,7 +74,7 @@ def run_abstention(
 
 
 def _top_scores(dataset: Dataset, rankings: Rankings) -> Values:
-    """Best score of each query's ranking; NaN without."""
+    """Returns the best score of each query's ranking; NaN without scores."""
     top = np.full(dataset.n_queries, np.nan)
     if rankings.score is None:
         return top
@@ -96,7 +96,7 @@ def abstention(
     failed: Flags | None = None,
     seed: int = 0,
 ) -> AbstentionResult | None:
-    """All abstention metrics over n queries; None when one of the two kinds is missing.
+    """Computes all abstention metrics over n queries; None if one of the two kinds is missing.
 
     The descriptive texts of the result are left empty.
 
@@ -136,7 +136,7 @@ def _confidence_result(
     haystack: npt.NDArray[np.int32],
     seed: int,
 ) -> ConfidenceResult | None:
-    """Returns the metrics of confidence; None where it is missing, constant or of one kind only."""
+    """Computes metrics of confidence; None if it is missing, constant or for one kind only."""
     usable = silent | ~np.isnan(confidence)
     kinds = len(np.unique(unanswerable))
     if kinds < 2 or not usable.all() or len(np.unique(confidence[~silent])) < 2:
@@ -166,7 +166,7 @@ def _confidence_result(
 
 
 def precision_recall_f1(abstained: Flags, unanswerable: Flags) -> PrecisionRecallF1:
-    """Of abstaining where there is no answer. Precision is None when nothing was abstained from."""
+    """Computes precision (None without abstentions), recall and F1 of abstentions."""
     right = int((abstained & unanswerable).sum())
     said, there = int(abstained.sum()), int(unanswerable.sum())
     return PrecisionRecallF1(
@@ -177,7 +177,7 @@ def precision_recall_f1(abstained: Flags, unanswerable: Flags) -> PrecisionRecal
 
 
 def auroc(answerable: Values, unanswerable: Values) -> float:
-    """P(confidence with an answer > confidence without one), ties half (Mann-Whitney U).
+    """Returns P(confidence with an answer > confidence without one), ties half (Mann-Whitney U).
 
     SciPy's mannwhitneyu would add an unused p-value and a second for importing scipy.stats.
     """
@@ -188,13 +188,13 @@ def auroc(answerable: Values, unanswerable: Values) -> float:
 
 
 def sureness(confidence: Values, silent: Flags) -> Values:
-    """Confidence, and below all of it for queries on which the system is silent."""
+    """Returns the confidence, with a value below all others for silent queries."""
     lowest = confidence[~silent].min()
     return np.where(silent, lowest - max(1.0, abs(lowest)), confidence)
 
 
 def risk_coverage(confidence: Values, wrong: Values) -> Values:
-    """Share of wrong answers among the i surest queries, i = 1..n; ties take their mean.
+    """Returns the share of wrong answers among the i surest queries, i = 1..n; ties averaged.
 
     The mean of the curve is the area under it (AURC; Geifman et al., ICLR 2019).
     """
@@ -212,14 +212,14 @@ def _rule(haystack: npt.NDArray[np.int32]) -> str:
 
 
 def deal(unanswerable: Flags, haystack: npt.NDArray[np.int32], seed: int) -> npt.NDArray[np.int64]:
-    """The fold of each query, seeded; see the rule above."""
+    """Assigns each query to a fold, seeded; see the module for the rule."""
     rng = np.random.default_rng(seed)
     names, which = np.unique(haystack, return_inverse=True)
     if 2 <= len(names) < _HAYSTACKS:
         return np.asarray(which, np.int64)
     if len(names) >= _HAYSTACKS:
         folds = np.empty(len(names), np.int64)
-        # Haystacks of one question (LongMemEval) are dealt out by kind, as queries are.
+        # Haystacks of one question (LongMemEval) are stratified by kind, as queries are.
         kind = np.bincount(which, weights=unanswerable) / np.bincount(which)
         order = rng.permutation(len(names))
         order = order[np.argsort(kind[order], kind="stable")]
@@ -233,7 +233,7 @@ def deal(unanswerable: Flags, haystack: npt.NDArray[np.int32], seed: int) -> npt
 
 
 def cross_validated(confidence: Values, unanswerable: Flags, folds: npt.NDArray[np.int64]) -> Flags:
-    """Whether each query is abstained from, by a threshold chosen on the other folds."""
+    """Tests whether each query is abstained from, with a threshold chosen on the other folds."""
     abstained = np.zeros(len(confidence), bool)
     for fold in np.unique(folds).tolist():
         test = folds == fold
@@ -243,13 +243,13 @@ def cross_validated(confidence: Values, unanswerable: Flags, folds: npt.NDArray[
 
 
 def best_threshold(confidence: Values, unanswerable: Flags) -> float:
-    """The cut below which to abstain with the best F1; the lowest such, -inf if none helps."""
+    """Returns the lowest threshold with the best F1 of abstaining below it; -inf if none helps."""
     order = np.argsort(confidence, kind="stable")
     ordered, without = confidence[order], unanswerable[order]
     right = np.cumsum(without)
     said = np.arange(1, len(order) + 1)
     f1 = 2 * right / (said + max(int(without.sum()), 1))
-    ends = np.append(ordered[1:] > ordered[:-1], True)  # a cut falls between different values
+    ends = np.append(ordered[1:] > ordered[:-1], True)  # thresholds are between different values
     f1[~ends] = -1
     if len(f1) == 0 or f1.max() <= 0:
         return -np.inf

@@ -1,8 +1,8 @@
-"""Named scoring protocols, as data, and the options of a scoring.
+"""Named scoring protocols, as data, and the options of scoring.
 
-A protocol defines the queries, the answer key, the order of ties and the metrics. Two numbers are
-comparable only under the same protocol. `version` is raised whenever a protocol would give another
-number for the same rankings.
+A protocol defines the queries, the qrels, the order of ties and the metrics. Two values are
+comparable only under the same protocol. `version` is increased whenever a protocol would give
+another value for the same rankings.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from harness.scoring.ranks import Ties
 
 @dataclass(frozen=True)
 class Protocol:
-    """How a run is turned into numbers.
+    """Rules by which a run is scored.
 
-    `metrics` are templates with `{k}`. `key` names the answer key. A query is scored when it is
-    answerable (unless `unanswerable`), has a judgement (`judged`) and something relevant
-    (`relevant`); `empty` gives the value of a metric where nothing is relevant. `sessions`: turn
-    rankings are scored at session level too, by LongMemEval's rule; `renamed`: there, turns of a
+    `metrics` are templates with `{k}`. `key` names the qrels set. A query is scored if it is
+    answerable (unless `unanswerable`), has a judgement (if `judged`) and a relevant document (if
+    `relevant`); `empty` is the value of a metric without relevant documents. `session_metrics`:
+    turn rankings are also scored at session level by LongMemEval's rule; with `renamed`, turns of a
     gold session that are not gold count as another session (its `noans_` ids).
     """
 
@@ -155,12 +155,12 @@ ANSWERS = Protocol(
     metrics=(),
     ks=(1, 5, 10),
 )
-"""Of texts instead of documents, and not in the list of protocols: it is asked for, or of systems
+"""Protocol of texts instead of documents; not listed, as it is used on request, and for systems
 that return texts. See extensions/answers/scoring/returned_texts.py."""
 
 
 def protocol(name: str) -> Protocol:
-    """The protocol called `name`, or NAME/VERSION. Raises UsageError with the near names."""
+    """Returns the protocol called `name`, or NAME/VERSION. Raises UsageError if it is unknown."""
     plain, _, version = name.partition("/")
     if plain in PROTOCOLS and version == str(PROTOCOLS[plain].version):
         return PROTOCOLS[plain]
@@ -174,7 +174,7 @@ def fitting(
     names: Sequence[str] = (),
     where: str = "this dataset at this granularity",
 ) -> list[Protocol]:
-    """Selects the protocols that a dataset has the answer key for; only `names`, if given.
+    """Selects the protocols for which a dataset has qrels; only `names`, if given.
 
     `where` names the dataset in errors. Raises UsageError for unknown names and for protocols that
     do not fit.
@@ -193,11 +193,11 @@ def fitting(
 
 @dataclass(frozen=True)
 class Choices:
-    """How to score. Empty: every fitting protocol at its own cut-offs and metrics, to which `ks`
-    and `metrics` are added.
+    """Options of scoring. Default: every applicable protocol with its own cutoffs and metrics, to
+    which `ks` and `metrics` are added.
 
-    `answers`: returned texts against reference answers too, which systems that return texts get
-    anyway (see `ANSWERS`).
+    `answers`: also score returned texts against reference answers, as is always done for systems
+    that return texts (see `ANSWERS`).
     """
 
     protocols: Sequence[str] = ()
@@ -208,7 +208,7 @@ class Choices:
     answers: bool = False
 
     def record(self) -> RequestedScores:
-        """Returns these choices as scores.json holds them; see `wider`."""
+        """Converts these choices to the record in scores.json; see `wider`."""
         return RequestedScores(
             protocols=[*self.protocols],
             ks=[*self.ks],
@@ -219,7 +219,7 @@ class Choices:
     def wider(self, earlier: RequestedScores) -> Choices:
         """Adds the choices of an earlier scoring, so that scoring again removes no results.
 
-        The order of ties and the rule for missing queries stay as they are.
+        The order of ties and the rule for missing queries are not changed.
         """
         known = earlier.protocols
         return replace(

@@ -1,7 +1,7 @@
 """Scores of a run: `scores["recall@10"]`, `scores["recall@10", "temporal"]`, tables of all results.
 
-`report` is what scores.json holds: protocols x slices x metrics, each result with its value, n,
-interval, random baseline, upper bound and signature. The rest of this file looks things up in it.
+`report` is the content of scores.json: protocols x slices x metrics, each result with its value, n,
+interval, random baseline, upper bound and signature. This module provides lookups in it.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from pandas import DataFrame
 
 MAIN = ("recall@10", "hit@10", "ndcg@10", "mrr@10")
-"""The metrics that a run is read by in one line, where they were scored."""
+"""Main metrics, shown in one line if they were scored."""
 
 MAIN_OF_ANSWERS = ("accuracy", "f1", "token_f1")
-"""The same of answers."""
+"""Main metrics of answers."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -36,10 +36,10 @@ class Scores:
     `scores[metric]`, `scores[metric, slice]` and `scores[metric, slice, protocol]` are numbers.
     `metric` is a name as printed (`recall@10`). `slice` is `all` by default, `answerable`, an
     ability, or a category of the dataset. `protocol` is a name (`trec`, `locomo-official`), with
-    `:turn>session` behind it for rankings of turns scored as sessions; by default the one that
-    `harness run` shows by ability. NaN is a mean over nothing.
+    the suffix `:turn>session` for rankings of turns scored as sessions; by default the one that
+    `harness run` shows by ability. NaN is a mean over no query.
 
-    `report` holds all results, `per_query` one row a query and protocol, `excluded` the ids that a
+    `report` has all results, `per_query` one row per query and protocol, `excluded` the ids that a
     protocol did not score, by protocol and reason.
     """
 
@@ -48,14 +48,14 @@ class Scores:
     excluded: dict[str, dict[str, list[str]]] = field(default_factory=dict)
 
     def __getitem__(self, key: str | tuple[str, ...]) -> float:
-        """A mean. Raises UsageError, with the near names, for one that was not scored."""
+        """Returns a mean. Raises UsageError with similar names if it was not scored."""
         value = self.result(*((key,) if isinstance(key, str) else key)).value
         return math.nan if value is None else value
 
     def result(self, metric: str, slice: str = "all", protocol: str = "") -> MetricResult:
-        """Returns a number with its n, interval, random baseline, upper bound and signature.
+        """Returns a result: value, n, interval, random baseline, upper bound and signature.
 
-        Raises UsageError, with the near names, for one that was not scored.
+        Raises UsageError, with similar names, if it was not scored.
         """
         slices = self._protocol(protocol).slices
         if slice not in slices:
@@ -66,12 +66,12 @@ class Scores:
         return metrics[metric]
 
     def signature(self, metric: str, slice: str = "all", protocol: str = "") -> str:
-        """Returns the signature of a number. Raises UsageError as `result`."""
+        """Returns the signature of a result. Raises UsageError as `result` does."""
         return self.result(metric, slice, protocol).signature
 
     @property
     def protocols(self) -> list[str]:
-        """Names of what was scored, as the third part of a key."""
+        """Names of the scored protocols, as the third part of a key."""
         return [one.key for one in self.report.protocols]
 
     @property
@@ -85,14 +85,14 @@ class Scores:
         return list(self._protocol("").overall)
 
     def to_arrow(self) -> pa.Table:
-        """Every result as a row: protocol, slice, metric, value, n, low, high, random_baseline,
-        upper_bound, signature. What a result does not have is null."""
+        """Returns a row per result: protocol, slice, metric, value, n, low, high, random_baseline,
+        upper_bound, signature. Missing values are null."""
         return pa.Table.from_pylist(list(self._rows()), _COLUMNS)
 
     def to_pandas(self) -> DataFrame:
-        """The rows of `to_arrow` as a data frame; needs pandas, which the harness does not bring.
+        """Returns the rows of `to_arrow` as a data frame; needs pandas, which is not a dependency.
 
-        Raises UsageError where pandas is not installed.
+        Raises UsageError if pandas is not installed.
         """
         if find_spec("pandas") is None:
             raise UsageError("to_pandas needs pandas: pip install pandas, or take to_arrow()")
@@ -100,7 +100,7 @@ class Scores:
         return frame
 
     def __repr__(self) -> str:
-        """What a person wants to see first, in a few lines; never all of it."""
+        """Summary of the main results."""
         dataset = self.report.dataset
         head = f"Scores on {dataset.name}, {dataset.granularity}"
         main = main_protocol(self.report.protocols)
@@ -153,8 +153,8 @@ _COLUMNS = pa.schema(
 
 
 def main_protocol(protocols: Sequence[ProtocolResult]) -> ProtocolResult | None:
-    """Returns the protocol to show by ability: `memory` where there are several abilities, else
-    `trec`; of answers the last judge's, else LoCoMo's, else that of plain texts."""
+    """Returns the protocol to show by ability: `memory` if there are several abilities, else
+    `trec`; for answers, the last judge's, else LoCoMo's, else that of plain texts."""
     if protocols and protocols[0].level == "answer":
         judges = [one for one in protocols if one.protocol.startswith("judge:")]
         return [protocols[0], *protocols[1:2], *judges][-1]
@@ -167,8 +167,8 @@ def main_protocol(protocols: Sequence[ProtocolResult]) -> ProtocolResult | None:
 
 
 def range_over_judges(protocols: Sequence[ProtocolResult]) -> tuple[float, float] | None:
-    """Returns the least and the largest accuracy that one set of answers has, by whom it is judged;
-    None where fewer than two judges did. People, who saw a sample, are none of them."""
+    """Returns the minimum and maximum accuracy of a set of answers over its judges; None for fewer
+    than two judges. Human labels, which cover a sample, are not included."""
     judged = [one.overall for one in protocols if one.protocol.startswith("judge:")]
     found = [
         results["accuracy"].value
@@ -183,7 +183,7 @@ def main_metrics(
 ) -> list[str]:
     """Returns the main metrics of a slice, then the requested ones.
 
-    Without a cutoff of 10 in the list, the deepest of each family is taken.
+    If a family has no cutoff of 10, its deepest cutoff is used.
     """
     found = []
     for name in main:
@@ -214,9 +214,9 @@ def depth_message(returned: ReturnedStats | None, depth: int, *, requested: bool
 
 
 def unreached_message(returned: ReturnedStats | None, metrics: Iterable[str] | None = None) -> str:
-    """Names the cut-offs that exceed what was returned, as a sentence; empty for none.
+    """Describes the cutoffs that exceed the number of returned documents; empty if none does.
 
-    `metrics`: only their cut-offs (None: all that were scored).
+    `metrics`: restricts it to their cutoffs (None: all scored cutoffs).
     """
     cutoffs = returned.unreached_cutoffs if returned else []
     if metrics is not None:
@@ -231,5 +231,5 @@ def unreached_message(returned: ReturnedStats | None, metrics: Iterable[str] | N
 
 
 def figures(returned: ReturnedStats, what: str) -> str:
-    """`6.5 documents on average, 5 at least`."""
+    """Formats as `6.5 documents on average, 5 at least`."""
     return f"{returned.mean:.1f} {what} on average, {returned.min} at least"

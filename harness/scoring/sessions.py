@@ -261,7 +261,7 @@ def random_orders(
 
 
 def _as_queries(ranked: Ranked, rows: Ints, rank: Ints) -> Ranked:
-    """Orders of one query's judgements, `rank` (orders, rows), as so many queries."""
+    """Represents orders of a query's judgements, `rank` (orders, rows), as separate queries."""
     orders, m = rank.shape
     columns = {
         name: np.tile(getattr(ranked, name)[rows], orders)
@@ -284,21 +284,21 @@ class Met(NamedTuple):
 
 
 def met(gold: Sequence[int], others: Sequence[int], pieces: int, cutoffs: Sequence[int]) -> Met:
-    """Of a random order of turns, what is expected of the k sessions that it meets first.
+    """Computes expected metrics of the first k sessions met by a random order of turns.
 
-    `gold` and `others` are the sizes of sessions with and without evidence; `pieces` counts those
-    with evidence, also such as are not there.
+    `gold` and `others` are the sizes of sessions with and without evidence; `pieces` is the number
+    with evidence, including absent ones.
     """
     if not gold:
         return Met(*(np.zeros(len(cutoffs)) for _ in Met._fields))
     u, weight = _quadrature(sum(gold) + sum(others))
-    most = min(max(cutoffs), len(gold) + len(others))  # no more can have been met before one is
+    most = min(max(cutoffs), len(gold) + len(others))  # at most this many can be met before another
     counts = np.zeros((most, len(u)))
     counts[0] = 1
     counts = _add(counts, u, others)
 
     def integral(density: Values, counts: Values, fewer: Ints) -> Values:
-        """Over u, of `density` times P(fewer sessions than `fewer`, (ks,), are met by then)."""
+        """Integrates over u `density` times P(fewer than `fewer`, (ks,), sessions are met)."""
         exactly = np.cumsum([0.0, *(counts @ (weight * density))])
         return np.asarray(exactly[np.clip(fewer, 0, most)])
 
@@ -316,10 +316,10 @@ def met(gold: Sequence[int], others: Sequence[int], pieces: int, cutoffs: Sequen
 
 
 def _quadrature(turns: int) -> tuple[Values, Values]:
-    """Nodes on 0 to 1 and their weights, for polynomials of degree below `turns`.
+    """Returns nodes from 0 to 1 and their weights, for polynomials of degree below `turns`.
 
-    In general half as many nodes as turns are needed. These polynomials are smooth, with their
-    weight near 1, and need far fewer: twice as many would change only the last digits.
+    In general, half as many nodes as turns are needed. These polynomials are smooth and have most
+    of their mass near 1, so they need far fewer: twice as many would change only the last digits.
     """
     return _gauss(min(turns // 2 + 1, 128 + 2 * isqrt(turns)))
 
@@ -331,7 +331,7 @@ def _gauss(nodes: int) -> tuple[Values, Values]:
 
 
 def _add(counts: Values, u: Values, sizes: Iterable[int]) -> Values:
-    """P(0, 1, 2... sessions met by 1 - u), (most, nodes), with sessions of these sizes as well."""
+    """Adds sessions of these sizes to P(0, 1, 2... sessions met by time 1 - u), (most, nodes)."""
     for size in sizes:
         missed = counts * u**size
         counts = counts - missed
@@ -349,7 +349,7 @@ def session_columns(
     present: Flags,
     stable: Ints,
 ) -> list[Column]:
-    """Every session metric of the protocol at `cutoffs`, on turns.
+    """Computes every session metric of the protocol at `cutoffs`, on turns.
 
     `present` (m,) and `stable` (n,) are as for documents.
     """

@@ -1,6 +1,6 @@
-"""Signatures of numbers.
+"""Signatures of results.
 
-A signature is one short string with everything that could change a number:
+A signature is a short string with everything that could change a value:
 `recall@10|protocol:memory/1|data:locomo#ff853148|level:turn|text:official|split:test|slice:all|
 n:1982|queries:all|ties:order|depth:50|missing:zero|v:0.1.0`. Two numbers compare when their
 signatures agree.
@@ -53,7 +53,7 @@ class Signature:
         )
 
     def parts(self) -> list[Field[Any]]:
-        """Returns its parts; those that most numbers lack only where they hold something."""
+        """Returns the fields of the signature; omits optional ones that are empty."""
         return [f for f in fields(self) if f.default is MISSING or getattr(self, f.name)]
 
 

@@ -1,8 +1,8 @@
-"""Metrics: values that parse from and print to the text people type, and their definitions.
+"""Metrics: parsing and printing of their names, and their definitions.
 
-Each metric is one `MetricDefinition`, in `counted` or `ranked`, or in an installed package, which
-registers it in the entry point group `harness.metrics` under the metric's name. These are loaded
-for names that are unknown here. `described` describes the metrics that need more than rankings.
+Each metric is a `MetricDefinition` in `counted`, in `ranked`, or in an installed package that
+registers it under its name in the entry point group `harness.metrics`, which is searched for names
+that are unknown here. `described` describes the metrics that need more than rankings.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from harness.scoring.ranks import Ranked
 __all__ = ["METRICS", "Metric", "MetricDefinition", "find_metric", "parse_metrics"]
 
 _TREC_EVAL = re.compile(r"(ndcg_cut|map_cut|p|recall|success)_(\d+)", re.IGNORECASE | re.ASCII)
-"""What trec_eval writes for a measure at a cutoff: `ndcg_cut_10`, `P_5`."""
+"""trec_eval's names of measures at a cutoff: `ndcg_cut_10`, `P_5`."""
 _TEXT = re.compile(r"([A-Za-z_0-9\-]+)(?:\(rel=(\d+)\))?(?:@(.*))?", re.ASCII)
 
 
 @dataclass(frozen=True, order=True)
 class Metric:
-    """A metric: name, cutoff `k` (None: the whole ranking) and the grade from which on is relevant.
+    """A metric: name, cutoff `k` (None: the whole ranking) and the minimum relevant grade.
 
     `Metric.parse("recall(rel=2)@100")` and `str()` are inverse.
     """
@@ -42,7 +42,7 @@ class Metric:
 
     @classmethod
     def parse(cls, text: str) -> Metric:
-        """Raises UsageError for an unknown name (with the near ones), a bad or missing cutoff."""
+        """Parses a name. Raises UsageError for unknown names and bad or missing cutoffs."""
         if not isinstance(text, str):
             raise UsageError(f"a metric is a text, as in ndcg@10, not {text!r:.60}")
         found = _TEXT.fullmatch(_TREC_EVAL.sub(r"\1@\2", text.strip()))
@@ -71,9 +71,9 @@ class Metric:
         return f"{self.name}{rel}" + (f"@{self.k}" if self.k is not None else "")
 
     def __call__(self, ranked: Ranked, cutoff: Ints | None = None) -> Values:
-        """One value a query; NaN where the query has nothing relevant.
+        """Computes one value per query; NaN if the query has no relevant document.
 
-        `cutoff`, shape (n,), replaces the cutoff k by one of each query's own.
+        `cutoff`, shape (n,), replaces the cutoff k by one per query.
         """
         ranked, definition = self.with_relevance(ranked), self.definition
         if cutoff is None:
@@ -81,9 +81,9 @@ class Metric:
         return definition.function(ranked, cutoff)
 
     def with_relevance(self, ranked: Ranked) -> Ranked:
-        """Returns the ranks with grade 1 for what is relevant and 0 for what is judged below `rel`.
+        """Returns the ranks with grade 1 for relevant documents and 0 for those below `rel`.
 
-        Graded metrics keep all grades, and for `rel` 1 nothing changes.
+        Has no effect for graded metrics and for `rel` 1.
         """
         if self.rel == 1 or self.definition.graded:
             return ranked
@@ -92,7 +92,7 @@ class Metric:
 
     @property
     def definition(self) -> MetricDefinition:
-        """The entry of the registry behind the name. Raises UsageError for an unknown name."""
+        """Definition of the metric. Raises UsageError for an unknown name."""
         found = find_metric(self.name)
         if found is None:
             raise unknown_metric(self.name, self.name)
@@ -100,12 +100,12 @@ class Metric:
 
 
 def _whole(text: str) -> bool:
-    """True for the digits of a whole number that fits 64 bits."""
+    """Tests for the digits of a whole number that fits 64 bits."""
     return text.isdecimal() and text.isascii() and len(text) <= 18
 
 
 def parse_metrics(texts: str | list[str]) -> list[Metric]:
-    """Metrics from `"ndcg@10,recall@5"` or a list, each once, in order."""
+    """Parses `"ndcg@10,recall@5"` or a list; returns distinct metrics in order."""
     parts: list[Any] = texts.split(",") if isinstance(texts, str) else texts
     return list(dict.fromkeys(Metric.parse(part) for part in parts))
 
@@ -115,10 +115,10 @@ def parse_metrics(texts: str | list[str]) -> list[Metric]:
 ENTRY_POINTS = "harness.metrics"
 
 METRICS: dict[str, MetricDefinition] = {one.name: one for one in (*COUNTED, *RANKED)}
-"""The metrics of this folder, by name; and of packages those that were asked for."""
+"""The built-in metrics and the loaded metrics of packages, by name."""
 
 ALIASES = {alias: one.name for one in METRICS.values() for alias in one.aliases}
-"""Names that other tools use, and ours. `recall_any@k` of LongMemEval is `hit@k`."""
+"""Maps names of other tools to metric names. `recall_any@k` of LongMemEval is `hit@k`."""
 
 
 def find_metric(name: str) -> MetricDefinition | None:
@@ -141,7 +141,7 @@ def find_metric(name: str) -> MetricDefinition | None:
 
 
 def unknown_metric(text: str, name: str) -> UsageError:
-    """Returns the error for a metric that is not known, with the near names."""
+    """Returns the error for an unknown metric, with similar names."""
     others = plugins.names(ENTRY_POINTS)
     return UsageError(f"unknown metric {text!r}{near(name, [*METRICS, *ALIASES, *others])}")
 
@@ -149,7 +149,7 @@ def unknown_metric(text: str, name: str) -> UsageError:
 def _checked(
     name: str, function: Callable[[Ranked, Ints], Values]
 ) -> Callable[[Ranked, Ints], Values]:
-    """Returns a function that raises UsageError for what is not one value from 0 to 1 a query."""
+    """Wraps a metric; raises UsageError unless it gives a value from 0 to 1 or NaN per query."""
 
     def checked(ranked: Ranked, cutoff: Ints) -> Values:
         values = np.asarray(function(ranked, cutoff), np.float64)

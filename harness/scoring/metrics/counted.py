@@ -1,10 +1,10 @@
 """Metrics that count evidence, relevant documents and judged documents in the top k.
 
 Recall, hit and recall_all (how much, whether any, and whether all of the evidence was found) are
-quoted under one name in the field ("R@k") and differ by tens of points; here each has its own. They
-count *pieces of evidence*: a relevant document is its own piece, unless the judgements name pieces
-(schema.Qrel); a piece is found when any document that carries it is. The others count
-documents: precision over k and over what was returned, F1, R-precision, the judged share.
+all called "R@k" in publications, but differ by tens of points; here each has its own name. They
+count evidence items: a relevant document is its own item, unless the qrels name items
+(schema.Qrel); an item is found if any of its documents is. The other metrics count documents:
+precision over k and over returned documents, F1, R-precision, and the judged share.
 
 In a random order of N documents with R relevant ones the number of relevant documents in the top k
 is hypergeometric: every random baseline follows from that.
@@ -31,8 +31,8 @@ from harness.scoring.metrics.definition import (
 from harness.scoring.ranks import Ranked
 
 _MOST_SETS = 16
-"""Queries whose pieces lie in more different sets of documents than this get no random level of
-recall_all."""
+"""Maximum number of distinct document sets of a query's evidence items for which recall_all has a
+random baseline."""
 
 
 # -- Pieces of evidence ----------------------------------------------------------------------------
@@ -62,7 +62,7 @@ def _recall_all(ranked: Ranked, cutoff: Ints) -> Values:
 
 
 def _pieces(ranked: Ranked, cutoff: Ints) -> tuple[Values, Ints]:
-    """Pieces found in the top k, and pieces there are; each (n,)."""
+    """Returns the number of evidence items in the top k, and of all items; each (n,)."""
     relevant = ranked.grade >= 1
     query, rank = ranked.query[relevant], ranked.rank[relevant]
     found = rank <= cutoff[query]
@@ -76,7 +76,7 @@ def _pieces(ranked: Ranked, cutoff: Ints) -> tuple[Values, Ints]:
 
 
 def pieces_of(ranked: Ranked, relevant: Flags, present: Flags) -> dict[int, list[set[int]]]:
-    """For each query the documents of each of its pieces of evidence, those that are `present`."""
+    """Returns the `present` documents of each evidence item of each query."""
     found: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
     for row in np.flatnonzero(relevant).tolist():
         documents = found[int(ranked.query[row])][int(ranked.evidence_id[row])]
@@ -105,8 +105,8 @@ def _random_recall_of_pieces(pieces: Sequence[frozenset[int]], size: int, top: i
 def _random_recall_all_of_pieces(
     pieces: Sequence[frozenset[int]], size: int, top: int
 ) -> float | None:
-    """P(each piece has a document in the top k), by inclusion and exclusion over the different sets
-    of documents; None where those are more than _MOST_SETS."""
+    """Returns P(each item has a document in the top k), by inclusion-exclusion over the distinct
+    sets of documents; None if there are more than _MOST_SETS."""
     sets = set(pieces)
     if len(sets) > _MOST_SETS:
         return None
@@ -122,13 +122,13 @@ def _random_recall_all_of_pieces(
 
 @lru_cache(maxsize=1 << 16)
 def _share_found(size: int, documents: tuple[int, ...], top: int) -> float:
-    """Expected share of the pieces that so many documents each carry in the top k of N."""
+    """Returns the expected share of items in the top k of N, from each item's document count."""
     return float(np.mean([1 - _missed(size, carried, top) for carried in documents]))
 
 
 @lru_cache(maxsize=1 << 16)
 def _missed(size: int, documents: int, top: int) -> float:
-    """P(none of so many documents is in the top k of N) = C(N - documents, k) / C(N, k)."""
+    """Returns P(none of `documents` documents in top k of N) = C(N - documents, k) / C(N, k)."""
     i = np.arange(documents)
     return float(np.prod(np.maximum(size - top - i, 0) / np.maximum(size - i, 1)))
 
@@ -185,7 +185,7 @@ def _judged(ranked: Ranked, cutoff: Ints) -> Values:
 
 
 def _counts(ranked: Ranked, cutoff: Ints) -> tuple[Values, Ints]:
-    """Relevant documents in the top k, and relevant documents; each (n,)."""
+    """Returns the number of relevant documents in the top k, and of all; each (n,)."""
     once = _once(ranked)
     query = ranked.query[once]
     inside = ranked.rank[once] <= cutoff[query]
@@ -193,7 +193,7 @@ def _counts(ranked: Ranked, cutoff: Ints) -> tuple[Values, Ints]:
 
 
 def _once(ranked: Ranked) -> npt.NDArray[np.bool_]:
-    """Judgements of relevant documents, each document once however many pieces it carries."""
+    """Selects one judgement of each relevant document, regardless of its evidence items."""
     return ranked.first_of_document & (ranked.grade >= 1)
 
 

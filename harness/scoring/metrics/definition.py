@@ -1,9 +1,9 @@
-"""Defines a metric as one record with its functions and its description.
+"""Defines a metric as a record of its functions and its description.
 
 The table of metrics in the documentation, the glossary of the pages, `harness explain` and the
-property tests are generated from these records. The functions below give probabilities of how many
-relevant documents are in the top k of a random order. SciPy's hypergeom is slower and, for 8.8
-million documents, less accurate (7e-10, products 1e-15).
+property tests are generated from these records. The functions below compute probabilities of
+relevant documents in the top k of a random order. SciPy's hypergeom is slower and, for 8.8 million
+documents, less accurate (errors of 7e-10; products 1e-15).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class RandomOrders:
 
     @property
     def share(self) -> Values:
-        """The share of the haystack that is relevant."""
+        """Share of relevant documents in the haystack."""
         return ratio(self.inside, self.size, 0.0)
 
 
@@ -68,10 +68,10 @@ class RandomOrders:
 class TiedDocuments:
     """Relevant documents that were returned, each in its group of documents with equal scores.
 
-    A group of t equals below `above` others fills the ranks above + 1 to above + t, each document
-    with probability 1 / t at each. Shapes (rows,): `rows` of the judgements, `query`, `above`,
-    `tied` (t), and `inside`, how many ranks of the group are within the cutoff. Shapes (n,):
-    `cutoff`, and `total` relevant documents of each query.
+    A group of t tied documents below `above` others has the ranks above + 1 to above + t, each
+    document with probability 1 / t. Shapes (rows,): `rows` of the judgements, `query`, `above`,
+    `tied` (t), and `inside`, the number of the group's ranks within the cutoff. Shapes (n,):
+    `cutoff`, and `total`, the number of relevant documents of each query.
     """
 
     ranked: Ranked
@@ -85,12 +85,12 @@ class TiedDocuments:
 
     @cached_property
     def found(self) -> Values:
-        """The expected number of relevant documents within the cutoff; (n,)."""
+        """Expected number of relevant documents within the cutoff; (n,)."""
         return sum_by(self.query, self.inside / self.tied, self.ranked.n)
 
     @cached_property
     def groups(self) -> TieGroups:
-        """The groups of equals that hold these documents."""
+        """Groups of ties with these documents."""
         order = np.lexsort((self.above, self.query))
         query, above = self.query[order], self.above[order]
         new = (np.diff(query, prepend=-1) != 0) | (np.diff(above, prepend=-1) != 0)
@@ -103,7 +103,7 @@ class TiedDocuments:
 
 @dataclass(frozen=True)
 class TieGroups:
-    """Groups of equals by query and rank, each with `relevant` documents; shapes (groups,)."""
+    """Groups of ties by query and rank, with `relevant` documents each; shapes (groups,)."""
 
     query: npt.NDArray[np.int32]
     above: Ints
@@ -116,20 +116,20 @@ class TieGroups:
 class MetricDefinition(MetricDescription):
     """A metric of rankings: its functions and the syntax of its name.
 
-    `function` gives one value from 0 to 1 a query, NaN where the query has nothing relevant, from
-    the ranks of its judged documents and a cutoff for each query. `random_baseline` is the expected
-    value over random orders, `expected_over_ties` that over orders of equal scores; without them a
-    result has neither. `has_upper_bound`: no ranking is better than the relevant documents alone,
-    best grade first.
+    `function` computes one value from 0 to 1 per query, NaN if the query has no relevant document,
+    from the ranks of its judged documents and a cutoff per query. `random_baseline` computes the
+    expected value over random orders, `expected_over_ties` that over orders of ties; both are
+    optional. `has_upper_bound`: the best ranking has the relevant documents first, best grade
+    first.
 
-    Of metrics of pieces of evidence `piece_value` is the value from how many pieces were found and
-    how many there are, and `random_pieces` the expected value where documents share pieces: from
-    the documents of each piece, the size of the haystack and the cutoff.
+    For metrics of evidence items, `piece_value` computes the value from the number of items found
+    and of all items, and `random_pieces` the expected value if documents share items, from the
+    documents of each item, the size of the haystack and the cutoff.
 
-    `graded` metrics weigh grades, and take no `(rel=N)`; `of_judged` ones count judged documents,
-    relevant or not. `needs_cutoff`: it means nothing without `@k`; `own_cutoff` gives the cutoff of
-    each query where it takes no `@k`. `aliases` are names of other tools. `reference` is the
-    measure of trec_eval that gives the same values.
+    `graded` metrics use grades, and do not allow `(rel=N)`; `of_judged` ones count judged
+    documents, relevant or not. `needs_cutoff`: `@k` is required; `own_cutoff` computes the cutoff
+    of each query if `@k` is not allowed. `aliases` are names in other tools. `reference` is the
+    measure of trec_eval with the same values.
     """
 
     function: Callable[[Ranked, Ints], Values]
@@ -147,17 +147,17 @@ class MetricDefinition(MetricDescription):
 
     @property
     def least_grade(self) -> int:
-        """The grade from which on a document counts, once grades below `rel` are 0."""
+        """Minimum grade of counted documents, after grades below `rel` are set to 0."""
         return 0 if self.of_judged else 1
 
     def cutoffs(self, ranked: Ranked, k: int | None) -> Ints:
-        """Returns the cutoff of each query, (n,); behind every rank without one."""
+        """Returns the cutoff of each query, (n,); greater than every rank if there is none."""
         if self.own_cutoff is not None:
             return self.own_cutoff(ranked)
         return np.full(ranked.n, k if k is not None else NOT_RETRIEVED - 1)
 
     def where_defined(self, values: Values, ranked: Ranked, total: Ints) -> Values:
-        """Returns the values, and NaN where a query has nothing that counts (`total` is 0)."""
+        """Returns the values, with NaN for queries without counted documents (`total` is 0)."""
         known = (count_by(ranked.query, ranked.n) if self.of_judged else total) > 0
         return np.where(known, values, np.nan)
 
@@ -183,8 +183,8 @@ def all_found(size: Ints, relevant: Ints, top: Ints) -> Values:
 
 
 def first_found(size: int, relevant: int, top: int, above: int = 0) -> float:
-    """Sum over j < top of P(the first of R relevant documents has j others of N above it), each
-    over its rank, which is above + j + 1."""
+    """Returns the sum over j < top of P(the first of R relevant documents has j others of N above
+    it) divided by its rank, above + j + 1."""
     if relevant == 0:
         return 0.0
     j = np.arange(min(top, size - relevant + 1))

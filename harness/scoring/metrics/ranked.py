@@ -1,8 +1,8 @@
 """Metrics that weigh the ranks of relevant documents: nDCG, average precision, reciprocal rank.
 
-The means of the latter two over queries are MAP and MRR. nDCG comes in its three honest forms. The
-ideal is always over all relevant documents of the query, never over what was retrieved (which would
-score one of three found as 1).
+The means of the latter two over queries are MAP and MRR. nDCG has three forms. The ideal ranking
+always has all relevant documents of the query, not only the retrieved ones (with which one found of
+three would score 1).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _random_reciprocal_rank(orders: RandomOrders) -> Values:
 
 
 def _tied_reciprocal_rank(tied: TiedDocuments) -> Values:
-    """The first relevant document is of the first group that holds one."""
+    """Expected value: the first relevant document is in the first group that has one."""
     groups = tied.groups
     first = np.diff(groups.query, prepend=-1) != 0
     found = np.where(first & (groups.inside > 0), 1 / (groups.above + 1), 0.0)
@@ -78,8 +78,8 @@ def _random_average_precision(orders: RandomOrders) -> Values:
 
 
 def _tied_average_precision(tied: TiedDocuments) -> Values:
-    """Of a relevant document at rank above + j, that rank and those above it are expected to hold
-    before + 1 + (j - 1) (r - 1) / (t - 1) relevant ones; summed over j by harmonic numbers."""
+    """Expected value: with a relevant document at rank above + j, the ranks up to it are expected
+    to have before + 1 + (j - 1) (r - 1) / (t - 1) relevant ones; summed by harmonic numbers."""
     groups = tied.groups
     t, r, above, inside = groups.tied, groups.relevant, groups.above, groups.inside
     before = np.cumsum(r) - r
@@ -92,7 +92,7 @@ def _tied_average_precision(tied: TiedDocuments) -> Values:
 
 
 def _by_case(expected: Callable[[int, int, int], float], orders: RandomOrders) -> Values:
-    """A value of N, R and the cutoff, worked out once for each three of them; (n,)."""
+    """Computes a function of N, R and the cutoff once per distinct combination; (n,)."""
     columns = np.stack([orders.size, orders.inside, orders.top])
     cases, which = np.unique(columns, axis=1, return_inverse=True)
     return np.array([expected(*case) for case in cases.T.tolist()])[which.ravel()]
@@ -124,7 +124,7 @@ def _log2_own(rank: Values) -> Values:
 
 
 class _Ndcg:
-    """A form of nDCG: what a grade gains, and what the gain is divided by at a rank."""
+    """A form of nDCG: the gain of a grade, and the discount (divisor) of a rank."""
 
     def __init__(
         self, gain: Callable[[Values], Values], discount: Callable[[Values], Values]
@@ -132,7 +132,7 @@ class _Ndcg:
         self._gain, self._discount = gain, discount
 
     def value(self, ranked: Ranked, cutoff: Ints) -> Values:
-        """DCG / that of the ideal order."""
+        """DCG / DCG of the ideal order."""
         once = ranked.first_of_document & (ranked.grade >= 1)
         query, rank = ranked.query[once], ranked.rank[once]
         gains = self._gain(ranked.grade[once].astype(float))
@@ -150,7 +150,7 @@ class _Ndcg:
         return ratio(found, orders.size * self._ideal(ranked, orders.cutoff))
 
     def tied(self, tied: TiedDocuments) -> Values:
-        """Each document has the mean discount of its group's ranks."""
+        """Expected value: each document has the mean discount of its group's ranks."""
         ranked, above, last = tied.ranked, tied.above, tied.above + tied.inside
         ranks = np.arange(1.0, last.max(initial=0) + 1)
         upto = np.concatenate([[0.0], np.cumsum(1 / self._discount(ranks))])
@@ -159,7 +159,7 @@ class _Ndcg:
         return ratio(dcg, self._ideal(ranked, tied.cutoff))
 
     def _ideal(self, ranked: Ranked, cutoff: Ints) -> Values:
-        """DCG of all relevant documents in the best order, down to the cutoff; (n,)."""
+        """Returns the DCG of all relevant documents in the best order, up to the cutoff; (n,)."""
         once = ranked.first_of_document & (ranked.grade >= 1)
         query, gains = ranked.query[once], self._gain(ranked.grade[once].astype(float))
         order = np.lexsort((-gains, query))
