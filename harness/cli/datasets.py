@@ -133,7 +133,7 @@ def _here(folders: list[str]) -> str:
 
 
 def call_prepare(options: argparse.Namespace) -> int:
-    """Prepares one view of a dataset."""
+    """Prepares one configuration of a dataset."""
     from harness.datasets.registry import open_dataset
 
     name = options.name

@@ -341,7 +341,7 @@ def _answered_only(
 
 
 def _run_list(options: argparse.Namespace, runs: list[argparse.Namespace], plan: Any) -> int:
-    """Runs a suite; prints its table, changes since the last time, and the boards' paths."""
+    """Runs a suite, writes its boards, and prints its table and changes since the last time."""
     from harness.cli.leaderboard import claims_of, say_broken
     from harness.reports.board import write_board
 

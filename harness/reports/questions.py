@@ -187,7 +187,7 @@ def _first(material: Material) -> npt.NDArray[np.int64]:
 
 
 def _errors(material: Material, place: dict[int, int], texts: Texts) -> dict[str, int]:
-    """Returns the trace of each failed query, by its position in the table."""
+    """Returns the text number of each failed query's trace, by position in the table."""
     path = material.run.folder / "errors.jsonl"
     if not path.is_file():
         return {}

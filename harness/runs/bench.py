@@ -139,7 +139,7 @@ class Bench:
         return self.call.stuck or any(one.stuck for one in self.late)
 
     def put_report(self, result: WorkResult) -> None:
-        """Adds the retriever's report to the result, if it reports in time while stuck."""
+        """Adds the retriever's report to the result; waits briefly only if a call is stuck."""
         report = getattr(self.retriever, "report", None)
         if not callable(report):
             return

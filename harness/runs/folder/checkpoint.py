@@ -112,7 +112,7 @@ class Checkpoint:
 
     @contextmanager
     def attempt(self, usage: RunUsage) -> Iterator[None]:
-        """Counts this attempt as cut off, unless it ends, or fails with no step under way."""
+        """Counts this attempt as cut off, unless it completes or fails with no step under way."""
         before = self.cut_off
         write_bytes(self._cut_off, before + bytes([usage.steps]))
         try:

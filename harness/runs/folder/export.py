@@ -1,4 +1,4 @@
-"""Writes the rankings of a run as one file for other tools.
+"""Writes the rankings of a run as one file for other tools, TREC and JSONL in batches.
 
 The retrieval log of LongMemEval's official scripts, an input of their generation, has a line per
 question: the record of the raw file, found through the prepared dataset, with `retrieval_results`.
