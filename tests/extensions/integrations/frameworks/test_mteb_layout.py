@@ -224,7 +224,7 @@ def test_other_tasks_come_from_the_installed_mteb_or_are_refused_in_a_line() -> 
         ("mteb/MIRACLRetrieval", "has 18 languages .*choose a subset, such as mteb/MIRACL"),
         ("mteb/MIRACLRetrieval:xx", "has no subset 'xx'"),
         ("mteb/BrightBiologyRetrieval", "mteb loads it with a custom load_data"),
-        ("mteb/Banking77Classification", "not retrieval of texts"),
+        ("mteb/Banking77Classification", "not text retrieval"),
     ):
         with pytest.raises(UsageError, match=said) as caught:
             find(wrong)

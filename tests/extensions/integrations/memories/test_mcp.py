@@ -193,7 +193,7 @@ def test_what_is_wrong_is_said_in_one_line(make: Make) -> None:
         ({}, "needs two tools"),
         ({"add": "a", "search": "b"}, "command= .* or url="),
         ({"add": "a", "search": "b", "url": "http://me:secret@here/"}, "HARNESS_MCP_TOKEN"),
-        ({"add": "a", "search": {"b": "{query}"}, "command": "cat"}, "search names a tool"),
+        ({"add": "a", "search": {"b": "{query}"}, "command": "cat"}, "search must be a tool"),
     ]:
         with pytest.raises(UsageError, match=f"retriever 'mcp': .*{said}"):
             RetrieverSpec("mcp", params).build()
