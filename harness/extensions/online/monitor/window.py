@@ -237,7 +237,10 @@ def as_columns(
         "seconds": [_float(r.seconds) for r in events],
         "ability": abilities,
         "known": [r.returned is not None or r.texts is not None for r in events],
-        "empty": [r.returned is not None and not r.returned and not r.texts for r in events],
+        "empty": [
+            not r.returned and not r.texts and (r.returned is not None or r.texts is not None)
+            for r in events
+        ],
         "abstained": [r.abstained for r in events],
         "failed": [r.failed for r in events],
         "unanswerable": unanswerable,

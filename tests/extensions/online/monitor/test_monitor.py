@@ -107,8 +107,10 @@ def test_without_labels_there_are_rates_and_no_scores() -> None:
     monitor = Monitor(window=10)
     monitor.record("x", returned=[], ability="mine")
     monitor.record("y", returned=["a"])
+    monitor.record("z", texts=[])
+    monitor.record("z", texts=["a text"])
     found = monitor.snapshot()
-    assert found.slices["all"].no_result == RateStats(value=0.5, n=2)
+    assert found.slices["all"].no_result == RateStats(value=0.5, n=4)
     assert found.slices["mine"].n == 1
     assert found.slices["all"].metrics["recall@10"] is None
     assert found.drift is None
