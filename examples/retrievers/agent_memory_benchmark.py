@@ -28,7 +28,7 @@ _NAMED = re.compile(r"doc[_ ]?id\W{1,4}(d\d+)\b", re.IGNORECASE)
 
 @dataclass
 class AmbDocument:
-    """Document for a provider whose module has no suitable class `Document`."""
+    """Document class for providers without a suitable one in their module."""
 
     id: str
     content: str

@@ -13,7 +13,7 @@ class TxtaiHybrid:
         self.embed = unit_vectors("txtai_hybrid.py")
 
     def index(self, corpus):
-        # Without `transform`, txtai downloads a model from the hub, given by path=...
+        # Without `transform`, txtai would download the same model from the hub (path=...).
         self.txtai = Embeddings(
             method="external", transform=self.embed, hybrid=True, backend="numpy"
         )

@@ -45,7 +45,7 @@ class AsOfWriter(DatasetWriter):
             del self._said[row], self._ids[row]
 
     def finish(self) -> None:
-        """Splits the haystacks. Raises UsageError if no question or no document is dated."""
+        """Splits haystacks and finishes. Raises UsageError without dated questions or documents."""
         asked = dict(zip(self._queries, self._query_columns["timestamp"], strict=True))
         haystack_of = dict(zip(self._queries, self._query_haystack, strict=True))
         whole, changes = self._haystack_columns, self._changes

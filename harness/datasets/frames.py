@@ -23,7 +23,7 @@ ROLES = ("documents", "queries", "qrels", "changes")
 def frames_folder(frames: Mapping[str, Frame], name: str, home: Path) -> Iterator[Path]:
     """Writes the tables for the dataset `name` into the cache at `home`, and yields the folder.
 
-    UsageErrors about its files become errors about the tables. Raises what `write_frames` raises.
+    Rewords UsageErrors about its files to name the tables. Raises as `write_frames` does.
     """
     if name.partition("/")[0] != "labelled":
         raise UsageError(f"tables are read by the dataset 'labelled' alone, not by {name!r}")
@@ -35,7 +35,7 @@ def frames_folder(frames: Mapping[str, Frame], name: str, home: Path) -> Iterato
 
 
 def write_frames(frames: Mapping[str, Frame], folder: Path) -> Path:
-    """Write the tables into a new subfolder of `folder`, and return its path.
+    """Writes the tables to a new subfolder of `folder`, and returns its path.
 
     Equal tables have the same subfolder, so the dataset prepared from them is reused. Raises
     UsageError for names other than ROLES, missing documents or queries, and invalid tables.
@@ -73,7 +73,7 @@ def _is_empty(type_: pa.DataType) -> bool:
 
 
 def _about_tables(error: UsageError, folder: Path) -> UsageError:
-    """An error about the files in such a folder as one about the tables."""
+    """Rewords an error about the files of such a folder to name the tables."""
     said = str(error)
     for name in ROLES:
         said = said.replace(str(folder / f"{name}.parquet"), f"source[{name!r}]")

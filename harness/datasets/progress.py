@@ -83,7 +83,7 @@ class _Log:
 
 
 def duration(seconds: float) -> str:
-    """`45 s`, `3 min 20 s`, `2 h 05 min`."""
+    """Formats as `45 s`, `3 min 20 s` or `2 h 05 min`."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"

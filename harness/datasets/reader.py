@@ -211,7 +211,7 @@ class ChangedRow:
 
 
 class Dataset:
-    """A prepared dataset. `open_dataset` makes one."""
+    """A prepared dataset, as returned by `open_dataset`."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -234,7 +234,7 @@ class Dataset:
 
     @property
     def fingerprint(self) -> str:
-        """sha256 over the content, in hexadecimal."""
+        """Hexadecimal sha256 of the content."""
         return self.manifest.fingerprint
 
     def __repr__(self) -> str:
@@ -242,7 +242,7 @@ class Dataset:
         return f"<Dataset {m.name} {m.granularity} {m.text} {m.fingerprint[:8]} {m.counts}>"
 
     def query(self, row: int) -> Query:
-        """The query at `row`."""
+        """Returns the query at `row`."""
         values = {
             name: self.query_table[name][row].as_py() for name in self.query_table.column_names
         }
@@ -258,12 +258,12 @@ class Dataset:
 
     @cached_property
     def shown_documents(self) -> Documents:
-        """The documents as retrievers may have them: ids and sessions are not there."""
+        """The documents without ids and sessions, for retrievers."""
         return self.documents.without("id", "session")
 
     @property
     def n_queries(self) -> int:
-        """How many queries there are."""
+        """Number of queries."""
         return len(self.query_table)
 
     @cached_property
@@ -303,14 +303,14 @@ class Dataset:
         return np.array(self.query_table["category"].to_pylist(), dtype=str)
 
     def haystack_rows(self, haystack: int) -> Int32:
-        """Document rows of a haystack, in the dataset's own order."""
+        """Returns the document rows of a haystack, in the dataset's own order."""
         rows = self._haystacks["rows"][haystack]
         if not rows.is_valid:
             return np.arange(len(self.documents), dtype=np.int32)
         return np.asarray(rows.values.to_numpy(), np.int32)
 
     def rows_by_id(self, haystack: int) -> dict[str, int]:
-        """The document row of each id that a haystack holds."""
+        """Maps the document ids of a haystack to rows."""
         rows = self.haystack_rows(haystack)
         ids = self.documents.column("id", rows).to_pylist()
         return dict(zip(ids, rows.tolist(), strict=True))
@@ -327,7 +327,7 @@ class Dataset:
         return np.concatenate([[0], np.cumsum(sizes.to_numpy())[:-1]]).astype(np.int64)
 
     def haystack_timestamps(self, haystack: int) -> pa.Array:
-        """Timestamps aligned with `haystack_rows`; null for undated documents."""
+        """Returns timestamps aligned with `haystack_rows`; null for undated documents."""
         stamps = self._haystacks["timestamps"][haystack]
         if stamps.is_valid:
             return stamps.values
@@ -343,11 +343,11 @@ class Dataset:
 
     @property
     def has_changes(self) -> bool:
-        """Whether any haystack has changes of documents."""
+        """True if any haystack has changes of documents."""
         return self._changed is not None
 
     def changes(self, haystack: int) -> list[ChangedRow]:
-        """What was changed in a haystack, in time order."""
+        """Returns the changes of a haystack, in time order."""
         return self._changes_by_haystack.get(haystack, [])
 
     @cached_property

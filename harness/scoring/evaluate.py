@@ -49,12 +49,12 @@ from harness.scoring.ranks import (
 
 @dataclass(frozen=True, repr=False)
 class Evaluation:
-    """The metrics of a run: `evaluation["ndcg@10"]` is a mean, NaN where it is over no query.
+    """The metrics of a run: `evaluation["ndcg@10"]` is a mean, NaN if it is over no query.
 
     `means` and `per_query` have the metrics' names as keys; arrays have shape (n,) and align with
-    `query_ids`, the judged queries that count. A mean over no query is None. `missing_queries`: how
-    many judged queries the run does not have; `unknown_queries`: how many of the run's queries have
-    no judgement; `repeated_documents`: how many duplicates were removed from rankings.
+    `query_ids`, the counted judged queries. In `means`, a mean over no query is None.
+    `missing_queries`: number of judged queries not in the run; `unknown_queries`: number of the
+    run's queries without qrels; `repeated_documents`: number of duplicates removed from rankings.
     """
 
     means: dict[str, float | None]
@@ -73,7 +73,7 @@ class Evaluation:
         return math.nan if value is None else value
 
     def __repr__(self) -> str:
-        """Means and n; not the queries."""
+        """Means and n only."""
         shown = "  ".join(
             f"{name} {'-' if value is None else f'{value:.4f}'}"
             for name, value in self.means.items()
@@ -89,17 +89,17 @@ def evaluate(
     ties: Ties = Ties.TREC,
     missing: str = "zero",
 ) -> Evaluation:
-    """Evaluate `run` on `qrels`: files, `{query: {document: number}}`, or frames of pandas, polars,
-    Arrow or Hugging Face with columns as query_id, doc_id and score or grade.
+    """Evaluates `run` on `qrels`: files, `{query: {document: number}}`, or frames of pandas,
+    polars, Arrow or Hugging Face with columns such as query_id, doc_id and score or grade.
 
-    `metrics` are texts as `Metric.parse` reads them, in a list or with commas. A query with nothing
-    relevant counts 0, as in trec_eval. `missing`: judged queries that the run does not have, or has
-    None for, count 0 (`zero`, as trec_eval -c) or are excluded (`skip`, as pytrec_eval does). Of a
-    duplicate document in a ranking the first occurrence counts.
+    `metrics` are names for `Metric.parse`, in a list or separated by commas. A query without
+    relevant documents counts 0, as in trec_eval. `missing`: judged queries whose ranking is missing
+    or None count 0 (`zero`, as trec_eval -c) or are excluded (`skip`, as in pytrec_eval). The first
+    occurrence of a duplicate document in a ranking counts.
 
-    Raises UsageError for what cannot be read, dictionaries of another form, ids that are no text
-    (1 and "1" are not the same), scores that are NaN or that `float` does not read, grades that are
-    no whole number, and unknown metrics, `ties` and `missing`.
+    Raises UsageError for unreadable files, dictionaries of another form, ids that are not text (1
+    and "1" are different), scores that are NaN or not accepted by `float`, grades that are not
+    whole numbers, and unknown metrics, `ties` and `missing`.
     """
     if missing not in ("zero", "skip"):
         raise UsageError(f"missing must be zero or skip, not {missing!r}")

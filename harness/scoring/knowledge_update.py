@@ -1,4 +1,4 @@
-"""Knowledge update: is the newest statement of a fact found, and above the older ones?"""
+"""Knowledge update: measures whether the newest statement is found and ranked above older ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def knowledge_update(
     if len(queries) == 0:
         return None
     first_new, first_old = (_first(ranked, rows)[queries] for rows in (newest, older))
-    # Distinct documents that a ranking can hold, and how many others there are.
+    # Numbers of distinct newest and older documents that a ranking can contain.
     once = ranked.first_of_document & held(dataset, judged.query, judged.document)
     new, old = (count_by(ranked.query[rows & once], ranked.n)[queries] for rows in (newest, older))
     size, both = haystack_sizes(dataset)[queries], new + old
@@ -76,7 +76,7 @@ def _first(ranked: Ranked, rows: np.ndarray) -> np.ndarray:
 
 
 def _timestamps(dataset: Dataset, judged: DatasetQrels, wanted: np.ndarray) -> np.ndarray:
-    """Dates of the judged documents in the query's haystack; NaN if unknown."""
+    """Returns the dates of judged documents in the query's haystack; NaN if unknown."""
     stamps = np.full(len(judged.query), np.nan)
     haystack = dataset.query_haystack[judged.query]
     for one in np.unique(haystack[wanted]):

@@ -73,10 +73,10 @@ def score(
     depth: int | None = None,
     answered: QueryStatus | None = None,
 ) -> Scores:
-    """Score rankings (a file, a dict, a frame, columns) that carry the dataset's own ids.
+    """Scores rankings (a file, a dict, a frame, columns) with the dataset's own ids.
 
-    `depth` is how many documents a ranking could hold (by default the most that one does). Raises
-    UsageError for rankings that cannot be read, and for unknown protocols or ones that do not fit.
+    `depth` is the maximum length of a ranking (default: that of the longest one). Raises UsageError
+    for unreadable rankings, and for unknown or inapplicable protocols.
 
     A failed query counts 0 in every mean, even if it has a ranking.
     """

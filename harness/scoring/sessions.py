@@ -1,7 +1,7 @@
 """Scores turn rankings at session level as LongMemEval does (evaluate_retrieval_turn2session).
 
-Strip turns to their sessions and grow an effective k from k until the top holds k distinct sessions
-or the ranking ends; then score at that effective k over turn positions.
+Turns are mapped to their sessions, and an effective k grows from k until the top has k distinct
+sessions or the ranking ends; turn positions are then scored at that effective k.
 
 The random baseline is exact, except for nDCG, which is simulated. A random order of the turns meets
 the sessions in the order of their first turns. Give each turn a random time, uniform on 0 to 1: at
@@ -136,7 +136,7 @@ class Sizes(NamedTuple):
 
 
 class SessionBaseline:
-    """Random baseline of the session metrics of one answer key at `cutoffs`."""
+    """Random baseline of the session metrics of a qrels set at `cutoffs`."""
 
     def __init__(
         self,
@@ -147,7 +147,7 @@ class SessionBaseline:
         present: Flags,
         cutoffs: Sequence[int],
     ) -> None:
-        """`scored` (n,): queries that count; `present` (m,): a ranking can hold the turn."""
+        """`scored` (n,): counted queries; `present` (m,): a ranking can contain the turn."""
         self._dataset, self._judged, self._cutoffs = dataset, judged, list(cutoffs)
         self._ranked, self._renamed = level.ranked(), level.renamed
         self._of_judgement = level.of_judgement

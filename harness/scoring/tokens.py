@@ -33,9 +33,9 @@ model; model tokenizers give more tokens for rare words, so budgets here compare
 other, not with a price list.
 """
 
-_LET_GO = 1 << 28  # bytes of the file
-_DENSE = 32  # where one document in so many is read, most pages of the file are
-_BLOCK = 1 << 9  # documents: some hundred KB, so that columns of bytes stay in the cache
+_LET_GO = 1 << 28  # bytes read from the file before its memory pages are released
+_DENSE = 32  # if more than 1/32 of the documents are read, most pages are
+_BLOCK = 1 << 9  # documents; some hundred KB, which fit in the processor's cache
 
 
 def run_tokens(
@@ -47,11 +47,11 @@ def run_tokens(
     depth: int,
     signature: str,
 ) -> TokensResult:
-    """Computes what the rankings cost, and recall within BUDGETS over answerable queries.
+    """Computes the token costs of rankings, and recall within BUDGETS over answerable queries.
 
-    Costs are over `counted` queries, (n,), that did not fail: what failed costs nothing and saves
-    nothing. They are those of the returned texts, else of the documents. The random baseline is
-    that of the haystack's documents, `depth` of them in a random order.
+    Costs are over `counted` queries, (n,), that did not fail, so that failures do not lower the
+    cost. They are those of the returned texts, else of the documents. The random baseline uses
+    random orders of `depth` documents of the haystack.
     """
     of_documents = TokenCounts(dataset)
     costs = answered.tokens

@@ -1,7 +1,7 @@
-"""Finds the documents that texts of a system were made of: by named sources, else by the text.
+"""Finds the source documents of a system's texts: by named sources, else by the text.
 
-`hits.parquet` in a run's folder holds the texts as they were returned, with the documents they were
-resolved to and by which way; rankings are made of it, and can be made again with other thresholds.
+`hits.parquet` in a run's folder has the returned texts, the documents to which they were resolved,
+and the way; rankings are made from it, and can be recomputed with other thresholds.
 """
 
 from __future__ import annotations
