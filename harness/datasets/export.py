@@ -385,11 +385,6 @@ def _trec(dataset: Dataset, folder: Path) -> None:
 
 def _mteb(dataset: Dataset, folder: Path) -> None:
     names = _unique_ids(dataset)
-    if len(set(names)) < len(names):
-        raise UsageError(
-            f"{dataset.name}: an id is that of another document with its haystack before it, and "
-            "MTEB's layout needs ids that are unique; export as jsonl"
-        )
     whole = all(dataset.haystack_size(h) == len(names) for h in range(len(dataset.haystack_ids)))
     write_mteb(dataset, folder, names, _default_key(dataset, names), whole=whole)
 
@@ -481,7 +476,8 @@ def _names(homes: dict[str, int | None]) -> str | list[str] | dict[str, int | No
 
 
 def _unique_ids(dataset: Dataset) -> list[str]:
-    """Returns a name for each row: its id, or `haystack/id` if rows share the id."""
+    """Returns a name for each row: its id, or `haystack/id` if rows share the id. Raises UsageError
+    if that is the id of another document."""
     column = dataset.documents.column("id")
     ids: list[str] = column.to_pylist()
     if pc.count_distinct(column).as_py() == len(ids):
@@ -490,10 +486,16 @@ def _unique_ids(dataset: Dataset) -> list[str]:
     counts: dict[str, int] = {}
     for id_ in ids:
         counts[id_] = counts.get(id_, 0) + 1
-    return [
+    names = [
         f"{next(iter(homes.get(row, {str(row): None})))}/{id_}" if counts[id_] > 1 else id_
         for row, id_ in enumerate(ids)
     ]
+    if len(set(names)) < len(names):
+        raise UsageError(
+            f"{dataset.name}: a document's id is HAYSTACK/ID of another document, so ids would not "
+            "be unique; export as jsonl"
+        )
+    return names
 
 
 def _write_haystacks(dataset: Dataset, names: list[str], folder: Path) -> None:

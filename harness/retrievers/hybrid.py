@@ -355,7 +355,7 @@ class RecencyWeighted:
         else:
             scores = np.sum([part * weight for part, weight in weighed], axis=0)
         order = np.argsort(-scores, kind="stable")[:k]
-        return Result(at[order], scores[order])
+        return Result(at[order], scores[order], abstain=found.abstain)
 
     def _recency(self, now: float | None) -> Floats:
         """Returns each document's recency: 1 if not before `now`; undated count as oldest."""

@@ -7,10 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from small import prepared
 
 from harness.datasets.export import export
 from harness.datasets.reader import ChangedRow, Dataset
 from harness.datasets.registry import open_dataset
+from harness.datasets.writer import DatasetWriter
 from harness.errors import UsageError
 from harness.schema import Ability
 
@@ -177,6 +179,20 @@ def test_ids_that_haystacks_share_are_made_unique_where_there_is_one_corpus(
         Ability.LOOKUP,
         Ability.ABSTENTION,
     ]
+
+
+@pytest.mark.parametrize("form", ["beir", "trec", "mteb"])
+def test_ids_that_would_not_be_unique_in_one_corpus_are_refused(tmp_path: Path, form: str) -> None:
+    def fill(out: DatasetWriter) -> None:
+        for name, ids in {"ann": ["t1", "ben/t1"], "ben": ["t1"]}.items():
+            rows = [out.document(id_, f"{name} {id_}") for id_ in ids]
+            out.haystack(name, rows)
+            out.query(f"q {name}", "question", name)
+
+    dataset = prepared(tmp_path / "data", fill)
+    with pytest.raises(UsageError, match="ids would not be unique; export as jsonl"):
+        export(dataset, tmp_path / "out", form)
+    assert not (tmp_path / "out").exists()
 
 
 def test_topics_stay_on_one_line_and_ids_with_white_space_are_refused(

@@ -94,3 +94,16 @@ def test_importance_outside_of_0_to_1_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def weigh(texts): return [2.0 for _ in texts]\n")
     with pytest.raises(ValueError, match="one number from 0 to 1 for each of 4 texts"):
         weighted(importance=f"{tmp_path}/mine.py:weigh")
+
+
+def test_what_the_nested_retriever_declines_to_answer_stays_declined(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "from harness import Result\n"
+        "class Unsure:\n"
+        "    def index(self, corpus): pass\n"
+        "    def search(self, queries, k):\n"
+        "        return [Result([0, 1], abstain=True) for _ in queries]\n"
+    )
+    retriever = weighted(retriever=f"{tmp_path}/mine.py:Unsure")
+    found = ask(retriever, "boat", k=2)
+    assert (len(found.ids), found.abstain) == (2, True)
