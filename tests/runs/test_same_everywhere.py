@@ -21,6 +21,7 @@ def test_hash_seeds_locales_and_time_zones_change_no_byte(
 
 @pytest.mark.extensions
 @pytest.mark.slow
+@pytest.mark.usefixtures("weights")
 @pytest.mark.parametrize("retriever", [*OTHERS, *HYBRIDS])
 def test_no_retriever_of_the_package_depends_on_what_is_around_it(
     retriever: str, home: Path, tmp_path: Path
