@@ -3,8 +3,8 @@
 All people and places of business are invented, and the data is free to use (CC0). Each person has
 one JSON file in this folder, in the format of talks.py with a list of `changes`. A change has a
 kind (`update` or `forget`) and two places: the outdated turn (`document`) and the turn that
-outdates it (`by`), whose date is the date of the change. Questions are asked between the sessions
-and after them. Their `evidence` (grade 1) is what holds at that time; `no_longer` (grade 0) is what
+outdates it (`by`), at the date of the change. Questions are asked between and after the sessions.
+Their `evidence` (grade 1) is what holds at that time; `no_longer` (grade 0) is what
 was stated and no longer holds. Categories by ability:
 
 * lookup: `before-update` and `before-forget` (the fact changes later), `unchanged` (a fact that

@@ -25,7 +25,6 @@ _VERDICT = re.compile(r"^\|.*\| (holds|flagged|\*\*fails\*\*) \|$", re.M)
 class CountedTest:
     """A test function, its decorators and the markers of its module."""
 
-    path: Path
     decorators: str
     is_compared: bool
 
@@ -98,4 +97,4 @@ def _of_file(path: Path) -> Iterator[CountedTest]:
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             decorators = " ".join([shared, *map(ast.unparse, node.decorator_list)])
-            yield CountedTest(path, decorators, compared)
+            yield CountedTest(decorators, compared)

@@ -135,30 +135,35 @@ def find(group: str, name: str) -> EntryPoint | None:
 
     Raises UsageError if two other packages add the same name.
     """
-    entries = candidates(group, name).get(name, ())
-    if len(entries) > 1:
-        packages = " and ".join(sorted(map(package_of, entries)))
-        raise UsageError(f"{group}: {name!r} is declared by {packages}; uninstall one of them")
-    return entries[0] if entries else None
+    return next(iter(find_all(group, name)), None)
+
+
+def find_all(group: str, name: str = "") -> list[EntryPoint]:
+    """Returns the entry point of each name, in the order of `names`. Raises as `find`."""
+    found = candidates(group, name)
+    for one, entries in found.items():
+        if len(entries) > 1:
+            packages = " and ".join(sorted(map(package_of, entries)))
+            raise UsageError(f"{group}: {one!r} is declared by {packages}; uninstall one of them")
+    return [entry for (entry,) in found.values()]
 
 
 def candidates(group: str, name: str = "") -> dict[str, tuple[EntryPoint, ...]]:
-    """Returns the entry points of a group by name: the harness's own if there is one, else those
-    of all packages. `name` selects one."""
+    """Returns the entry points of a group by name, in the order of `names`: the harness's own if
+    there is one, else those of all packages. `name` selects one."""
     found: dict[str, dict[str, EntryPoint]] = {}
     for entry in entry_points(group=group, name=name) if name else entry_points(group=group):
         found.setdefault(entry.name, {})[entry.value] = entry
     preferred = {}
-    for name, entries in found.items():
+    for one, entries in sorted(found.items()):
         ours = tuple(entry for entry in entries.values() if is_ours(entry))
-        preferred[name] = ours[:1] or tuple(entries.values())
-    return preferred
+        preferred[one] = ours[:1] or tuple(entries.values())
+    return dict(sorted(preferred.items(), key=lambda item: not is_ours(item[1][0])))
 
 
 def names(group: str) -> list[str]:
     """Returns the names in a group: the harness's own, then those of other packages, sorted."""
-    entries = {(not is_ours(entry), entry.name) for entry in entry_points(group=group)}
-    return list(dict.fromkeys(name for _, name in sorted(entries)))
+    return list(candidates(group))
 
 
 def load(entry: EntryPoint, kind: str) -> Any:
@@ -182,8 +187,7 @@ def failure(entry: EntryPoint, kind: str, reason: str) -> PluginError:
 
 def load_all(group: str, kind: str) -> list[Any]:
     """Imports all entry points of a group, in the order of `names`. Raises as `find` and `load`."""
-    entries = (find(group, name) for name in names(group))
-    return [load(entry, kind) for entry in entries if entry is not None]
+    return [load(entry, kind) for entry in find_all(group)]
 
 
 def provided(name: str) -> Any:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from harness.analysis.scored_run import Block, ScoredRun
 from harness.datasets.reader import Dataset
 from harness.errors import HarnessError
-from harness.io.plugins import FAILURES, failure, find, load, names, raised_at
+from harness.io.plugins import FAILURES, failure, find_all, load, raised_at
 from harness.reports.records import DocumentColumns, ReportSection
 from harness.runfiles.rankings import Rankings
 from harness.runs.folder.rankings import read_run_rankings
@@ -258,9 +258,7 @@ def added_sections(context: ReportContext) -> list[ReportSection]:
     packages add the same name.
     """
     found = []
-    for name in sorted(names(GROUP)):
-        if (entry := find(GROUP, name)) is None:
-            continue
+    for entry in sorted(find_all(GROUP), key=lambda entry: entry.name):
         build = load(entry, "report section")
         try:
             section = build(context)

@@ -104,8 +104,8 @@ def side_by_side(work: Callable[[P], T], parts: Sequence[P], n: int) -> Iterator
     try:
         for started in range(n, len(parts) + n):
             yield done.get().result()
-            for part in parts[started : started + 1]:
-                put(part)
+            if started < len(parts):
+                put(parts[started])
     finally:
         for _ in range(n):
             todo.put(None)
