@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness import ABTest, RetrieverSpec, open_dataset
 from harness.retrievers.outputs import as_result
-from harness.runs.view import BlindedCorpus
+from harness.runs.blinding import BlindedCorpus
 
 options = argparse.ArgumentParser(description=__doc__)
 options.add_argument("--readers", type=int, default=600)

@@ -52,7 +52,7 @@ def test_imports_go_one_way_and_never_in_a_circle() -> None:
         ("analysis/verify/metrics.py", "harness.scoring.metrics", "Verification of"),
         ("runfiles/rankings.py", "harness.stats.clusters", "Verification of"),
         (
-            "scoring/results.py",
+            "scoring/score_columns.py",
             "harness.extensions.answers.scoring.text_metrics",
             "Imports go down the layers",
         ),

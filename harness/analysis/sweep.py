@@ -27,7 +27,7 @@ from harness.runs.run import run
 from harness.runs.settings import Settings
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
-from harness.scoring.results import independent
+from harness.scoring.score_columns import independent
 from harness.stats.intervals import MeanInterval, mean_intervals
 from harness.stats.paired import PairedComparison, compare_paired
 

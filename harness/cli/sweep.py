@@ -157,7 +157,7 @@ def _shown(found: Sweep, options: argparse.Namespace) -> str:
 
 def _held_out(found: Sweep, chosen: Chosen) -> str:
     from harness.analysis.sweep import said
-    from harness.scoring.results import named
+    from harness.scoring.score_columns import named
 
     held: Any = chosen.held_out
     best = found.tried[chosen.place]

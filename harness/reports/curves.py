@@ -29,7 +29,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.protocols import protocol
 from harness.scoring.ranks import Ties, from_dataset, rank_judged
 from harness.scoring.resolve import haystack_sizes, held
-from harness.scoring.results import Column, Results, document_columns, with_intervals
+from harness.scoring.score_columns import Column, Results, document_columns, with_intervals
 from harness.scoring.tokens import BUDGETS, TokenBudget
 
 FAMILIES = ("recall", "precision", "f1", "hit", "recall_all", "ndcg")

@@ -26,7 +26,7 @@ from harness.scoring.arrays import Flags, Ints, Values
 from harness.scoring.matching.matcher import TextHit, read_hits
 from harness.scoring.ranks import Ranked, Ties, from_dataset, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, resolve
-from harness.scoring.results import QueryStatus, slices
+from harness.scoring.score_columns import QueryStatus, slices
 from harness.scoring.tokens import token_counts
 
 T = TypeVar("T")

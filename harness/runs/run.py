@@ -17,7 +17,6 @@ from harness.io.plugins import FAILURES, preserve_process_state
 from harness.io.records import write_json_record
 from harness.records.run import PhaseSeconds, RunStart
 from harness.retrievers.calls import release
-from harness.runs.bench import close_quietly
 from harness.runs.executors import Execution, Workload, execution_of
 from harness.runs.folder.checkpoint import Checkpoint, CheckpointWriter
 from harness.runs.folder.run_folder import RunFolder, empty_haystacks, note_in
@@ -27,6 +26,7 @@ from harness.runs.results import WorkResult
 from harness.runs.settings import Settings
 from harness.runs.usage import Budget, BudgetExceededError, RunUsage
 from harness.runs.worker import Worker, WorkerOptions
+from harness.runs.worker_state import close_quietly
 from harness.runs.write_run import RunOutcome, write_errors, write_run
 
 _log = logging.getLogger(__name__)

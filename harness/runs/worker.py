@@ -18,12 +18,17 @@ from harness.retrievers.outputs import NotAnAnswerError, WrongNumberError
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.retry import retry
 from harness.retrievers.timing import Clock, timed
-from harness.runs.bench import (
+from harness.runs.blinding import BlindedCorpus
+from harness.runs.convert_output import to_query_result
+from harness.runs.results import QueryResult, WorkItem, WorkResult
+from harness.runs.settings import Limits
+from harness.runs.usage import add_counts
+from harness.runs.worker_state import (
     SECONDS_A_STEP,
-    Bench,
     InlineCalls,
     ProcessRetriever,
     Watch,
+    WorkerState,
     close_quietly,
     gold_of,
     name_of,
@@ -32,11 +37,6 @@ from harness.runs.bench import (
     trace,
     used_something,
 )
-from harness.runs.convert_output import to_query_result
-from harness.runs.results import QueryResult, WorkItem, WorkResult
-from harness.runs.settings import Limits
-from harness.runs.usage import add_counts
-from harness.runs.view import BlindedCorpus
 
 if TYPE_CHECKING:
     from harness.runs.timeouts import CallThread
@@ -78,13 +78,13 @@ class Worker:
         self.builds = retriever
         self._options = options
         self._limits = options.limits
-        self._bench: Bench | None = None
+        self._state: WorkerState | None = None
         self.begun: WorkResult | None = None
         self.tell: Callable[[WorkResult], None] | None = None
         """Callback for the progress of indexing a haystack; it may raise a HarnessError."""
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "_bench": None, "begun": None, "tell": None}
+        return {**self.__dict__, "_state": None, "begun": None, "tell": None}
 
     def __call__(self, item: WorkItem) -> Iterator[WorkResult]:
         """Indexes the item's haystack unless it is indexed already, then searches.
@@ -92,29 +92,29 @@ class Worker:
         Yields partial results at short intervals; an interrupted item keeps the rest in `begun`.
         """
         result = self.begun = WorkResult(item.number, item.haystack, [])
-        bench = self._bench
-        if bench is None or (bench.haystack != item.haystack and self._is_lost(bench, item)):
-            bench = self._bench = self._built()
-        if bench.haystack != item.haystack:
-            self._index(bench, item, result)
-        result.process = number_of(bench.retriever)
-        if bench.index_error is not None:
-            result.queries = [QueryResult(q, error=bench.index_error) for q in item.queries]
+        state = self._state
+        if state is None or (state.haystack != item.haystack and self._is_lost(state, item)):
+            state = self._state = self._built()
+        if state.haystack != item.haystack:
+            self._index(state, item, result)
+        result.process = number_of(state.retriever)
+        if state.index_error is not None:
+            result.queries = [QueryResult(q, error=state.index_error) for q in item.queries]
             yield result
             return
         if used_something(result):
             result = yield from self._part(result)
-        size = self._options.batch_size or int(getattr(bench.retriever, "batch_size", 1))
+        size = self._options.batch_size or int(getattr(state.retriever, "batch_size", 1))
         parts = [item.queries[at : at + size] for at in range(0, len(item.queries), size)]
         given = monotonic()
-        for answers in self._searched(bench, parts):
+        for answers in self._searched(state, parts):
             result.queries += answers
             now = monotonic()
             if now - given > SECONDS_A_STEP:
-                bench.put_report(result)
+                state.put_report(result)
                 result = yield from self._part(result)
                 given = now
-        bench.put_report(result)
+        state.put_report(result)
         self.begun = None
         yield result
 
@@ -138,31 +138,33 @@ class Worker:
 
     def interrupted(self) -> WorkResult | None:
         """Returns the partial result and the usage of an item that an exception interrupted."""
-        begun, bench, self.begun = self.begun, self._bench, None
-        if begun is None or bench is None:
+        begun, state, self.begun = self.begun, self._state, None
+        if begun is None or state is None:
             return None
         begun.complete = False
-        bench.put_report(begun)
+        state.put_report(begun)
         return begun if begun.queries or used_something(begun) else None
 
-    def _searched(self, bench: Bench, parts: Sequence[list[int]]) -> Iterator[list[QueryResult]]:
+    def _searched(
+        self, state: WorkerState, parts: Sequence[list[int]]
+    ) -> Iterator[list[QueryResult]]:
         """Yields the answers to each part; in order, unless several calls are made at once."""
         if self._options.concurrency == 1:
-            yield from (self._search(bench, part) for part in parts)
+            yield from (self._search(state, part) for part in parts)
             return
         from harness.runs.timeouts import side_by_side
 
-        yield from side_by_side(partial(self._search, bench), parts, self._options.concurrency)
+        yield from side_by_side(partial(self._search, state), parts, self._options.concurrency)
 
-    def _built(self) -> Bench:
+    def _built(self) -> WorkerState:
         """Builds the retriever in the thread that will make its calls."""
         caller, built = self._caller(), self.builds
         if isinstance(built, RetrieverSpec):
             built = caller(partial(built.build, self._options.seed))
-        bench = Bench(self._place.open(), built, caller)
+        state = WorkerState(self._place.open(), built, caller)
         if not isinstance(built, ProcessRetriever):  # it counts from 0 for each haystack
-            bench.put_report(WorkResult(0, 0, []))  # earlier usage is not part of the run
-        return bench
+            state.put_report(WorkResult(0, 0, []))  # earlier usage is not part of the run
+        return state
 
     def _caller(self) -> InlineCalls | CallThread:
         """Returns the caller: inline, or a separate thread if calls have time limits."""
@@ -172,98 +174,98 @@ class Worker:
 
         return CallThread()
 
-    def _is_lost(self, bench: Bench, item: WorkItem) -> bool:
+    def _is_lost(self, state: WorkerState, item: WorkItem) -> bool:
         """Tests whether a call is stuck and the retriever can be rebuilt for this item."""
-        follows = item.chain is not None and item.chain == bench.chain
-        return bench.stuck and isinstance(self.builds, RetrieverSpec) and not follows
+        follows = item.chain is not None and item.chain == state.chain
+        return state.stuck and isinstance(self.builds, RetrieverSpec) and not follows
 
     def release(self) -> None:
         """Releases the resources that the retriever shares with other processes."""
-        if self._bench is not None and calls.release(self._bench.retriever):
-            self._bench.haystack = self._bench.chain = None
+        if self._state is not None and calls.release(self._state.retriever):
+            self._state.haystack = self._state.chain = None
 
     def close(self) -> None:
         """Closes the retriever if this worker built it."""
-        bench, self._bench = self._bench, None
-        if bench is not None and isinstance(self.builds, RetrieverSpec) and not bench.stuck:
-            bench.call(partial(close_quietly, bench.retriever))
+        state, self._state = self._state, None
+        if state is not None and isinstance(self.builds, RetrieverSpec) and not state.stuck:
+            state.call(partial(close_quietly, state.retriever))
 
-    def _index(self, bench: Bench, item: WorkItem, result: WorkResult) -> None:
-        goes_on = item.chain is not None and bench.chain == item.chain
-        if goes_on and bench.index_error is not None:
+    def _index(self, state: WorkerState, item: WorkItem, result: WorkResult) -> None:
+        goes_on = item.chain is not None and state.chain == item.chain
+        if goes_on and state.index_error is not None:
             return  # it ingested an unknown part of the earlier documents
-        before_it = bench.view.corpus if goes_on else None
-        bench.haystack, bench.index_error, bench.chain = item.haystack, None, None
-        bench.view = BlindedCorpus(bench.dataset, item.haystack, self._options.seed)
-        result.documents = len(bench.view.rows) - len(before_it or ())
+        before_it = state.blinded.corpus if goes_on else None
+        state.haystack, state.index_error, state.chain = item.haystack, None, None
+        state.blinded = BlindedCorpus(state.dataset, item.haystack, self._options.seed)
+        result.documents = len(state.blinded.rows) - len(before_it or ())
         take: Callable[..., bool] = partial(
-            ingest, bench.retriever, bench.view.corpus, self._options.system
+            ingest, state.retriever, state.blinded.corpus, self._options.system
         )
-        if item.chain is not None and calls.is_told(bench.retriever):
-            take, bench.chain = partial(self._tell, bench, before_it), item.chain
-        result.process, bench.indexing = number_of(bench.retriever), True
-        watch = Watch(bench, result, self.tell)
+        if item.chain is not None and calls.is_told(state.retriever):
+            take, state.chain = partial(self._tell, state, before_it), item.chain
+        result.process, state.indexing = number_of(state.retriever), True
+        watch = Watch(state, result, self.tell)
         clock = Clock(watch.taken_in)
         try:
-            self._wait_for_late(bench)
+            self._wait_for_late(state)
             with timed(clock):
                 work = partial(take, require_cached=self._options.require_cached_index)
-                result.cached = not bench.call(work, self._limits.index)
+                result.cached = not state.call(work, self._limits.index)
         except HarnessError:
             raise
         except CallTimeoutError as error:
-            bench.index_error = self._late(bench, "index", error)
+            state.index_error = self._late(state, "index", error)
         except FAILURES:
             # The retriever is third-party code: its failure is a result of the run.
-            bench.index_error = "index failed:\n" + trace()
+            state.index_error = "index failed:\n" + trace()
         if watch.stopped is not None:  # the retriever swallowed the exception
             raise watch.stopped
         if not result.cached:  # else the earlier run has its time and cost
-            result.index_seconds = seconds_of(bench.retriever, clock.stop())
-            bench.put_report(result)
-        bench.indexing = False
+            result.index_seconds = seconds_of(state.retriever, clock.stop())
+            state.put_report(result)
+        state.indexing = False
 
-    def _wait_for_late(self, bench: Bench) -> None:
+    def _wait_for_late(self, state: WorkerState) -> None:
         """Waits for searches that timed out before the next haystack is indexed.
 
         Raises CallTimeoutError if one does not return.
         """
-        for one in bench.late:
+        for one in state.late:
             one.wait()
-        bench.late = [one for one in bench.late if one.stuck]
-        if bench.late:
+        state.late = [one for one in state.late if one.stuck]
+        if state.late:
             raise CallTimeoutError("a call before it took too long, and has not come back")
 
-    def _tell(self, bench: Bench, before: Corpus | None, *, require_cached: bool) -> bool:
+    def _tell(self, state: WorkerState, before: Corpus | None, *, require_cached: bool) -> bool:
         """Ingests the new documents into a memory; indexes of splits over time are not cached."""
         if require_cached:
             raise RunError(
                 "--require-cached-index: a split as of the time of questions has no index"
             )
-        calls.tell(bench.retriever, bench.view.corpus, before)
+        calls.tell(state.retriever, state.blinded.corpus, before)
         return True
 
-    def _search(self, bench: Bench, queries: list[int]) -> list[QueryResult]:
-        retriever = bench.retriever
-        questions = [bench.view.question(query) for query in queries]
+    def _search(self, state: WorkerState, queries: list[int]) -> list[QueryResult]:
+        retriever = state.retriever
+        questions = [state.blinded.question(query) for query in queries]
         k = self._options.k + 1 if self._options.exclude_self else self._options.k
         if getattr(retriever, "sees_gold_labels", False):
             from harness.retrievers.baselines import Oracle
 
             if type(retriever) is Oracle:
-                retriever.reveal([gold_of(bench, query) for query in queries])
+                retriever.reveal([gold_of(state, query) for query in queries])
         limit = self._limits.query and self._limits.query * len(queries)
         # Calls of a thread-safe retriever do not wait for each other.
         apart = self._limits.in_time and getattr(retriever, "thread_safe", False)
         clock = Clock()
 
         def ask() -> Sequence[Any]:
-            call = self._caller() if apart else bench.call
+            call = self._caller() if apart else state.call
             try:
                 return call(partial(calls.search, retriever, questions, k), limit)
             except CallTimeoutError:
                 if apart and not isinstance(call, InlineCalls):
-                    bench.late.append(call)
+                    state.late.append(call)
                 raise
 
         try:
@@ -277,23 +279,23 @@ class Worker:
         except FAILURES as error:
             if len(queries) > 1:
                 # One bad question must not fail the others: ask one by one.
-                return [answer for query in queries for answer in self._search(bench, [query])]
+                return [answer for query in queries for answer in self._search(state, [query])]
             late = isinstance(error, CallTimeoutError)
-            said = self._late(bench, "search", error) if late else trace()
+            said = self._late(state, "search", error) if late else trace()
             return [QueryResult(queries[0], error=said)]
         # In a batch each question is charged its share.
         seconds = seconds_of(retriever, clock.stop()) / len(queries)
         return [
-            to_query_result(bench, query, one, seconds, self._options.k, self._options.exclude_self)
+            to_query_result(state, query, one, seconds, self._options.k, self._options.exclude_self)
             for query, one in zip(queries, found, strict=True)
         ]
 
-    def _late(self, bench: Bench, called: str, error: BaseException) -> str:
+    def _late(self, state: WorkerState, called: str, error: BaseException) -> str:
         """Returns the message for a call that timed out; ends an isolated process."""
-        if isinstance(bench.retriever, ProcessRetriever):
-            bench.retriever.close()
+        if isinstance(state.retriever, ProcessRetriever):
+            state.retriever.close()
         option = "--index-timeout" if called == "index" else "--query-timeout"
-        return f"{name_of(bench.retriever)}: {called}: {error} ({option})"
+        return f"{name_of(state.retriever)}: {called}: {error} ({option})"
 
 
 def _may_help(error: Exception) -> bool:

@@ -28,7 +28,7 @@ from harness.records.run import (
 from harness.runs.executors import Execution
 from harness.runs.folder.checkpoint import Checkpoint
 from harness.runs.folder.rankings import (
-    Ranking,
+    RowRanking,
     as_rankings,
     percentiles,
     write_asked,
@@ -83,9 +83,9 @@ def write_run(store: RunStore, outcome: RunOutcome) -> None:
         write_record(aside, record)
 
 
-def _rankings(answers: Sequence[QueryResult]) -> list[Ranking]:
+def _rankings(answers: Sequence[QueryResult]) -> list[RowRanking]:
     """Returns the answers' rankings; failed queries have none."""
-    return [Ranking(a.query, a.rows, a.scores) for a in answers if a.error is None]
+    return [RowRanking(a.query, a.rows, a.scores) for a in answers if a.error is None]
 
 
 def _write_queries(folder: Path, dataset: Dataset, answers: Sequence[QueryResult]) -> None:

@@ -26,7 +26,7 @@ from harness.schema import Ability
 from harness.scoring.arrays import Flags, Values, mean
 from harness.scoring.metrics import Metric
 from harness.scoring.ranks import Ranked
-from harness.scoring.results import QueryStatus
+from harness.scoring.score_columns import QueryStatus
 
 FOLDS = 5
 _HAYSTACKS = 10

@@ -6,7 +6,7 @@ import numpy as np
 
 from harness.io.records import Record
 from harness.scoring.arrays import Values
-from harness.scoring.results import named
+from harness.scoring.score_columns import named
 from harness.stats.agreement import cohens_kappa
 from harness.stats.judged import Errors, JudgedRate, corrected_rate, prediction_powered
 

@@ -37,7 +37,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.protocols import ANSWERS, Choices, Protocol
 from harness.scoring.ranks import Ranked, Ties, from_dataset, in_order, rank_judged
 from harness.scoring.resolve import Resolved, cleaned, haystack_sizes, held, resolve
-from harness.scoring.results import (
+from harness.scoring.score_columns import (
     Column,
     MetricWarnings,
     QueryStatus,

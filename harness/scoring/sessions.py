@@ -29,7 +29,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Protocol
 from harness.scoring.ranks import NOT_RETRIEVED, Ranked
 from harness.scoring.resolve import Resolved, haystack_sizes
-from harness.scoring.results import Column, finisher
+from harness.scoring.score_columns import Column, finisher
 
 
 class SessionLevel:

@@ -20,7 +20,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.metrics.counted import pieces_of
 from harness.scoring.ranks import Ranked
 from harness.scoring.resolve import Resolved, held
-from harness.scoring.results import QueryStatus, slices
+from harness.scoring.score_columns import QueryStatus, slices
 
 BUDGETS = (500, 1000, 2000, 5000)
 

@@ -33,7 +33,7 @@ from harness.retrievers.outputs import (
     ranked,
 )
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.view import BlindedCorpus
+from harness.runs.blinding import BlindedCorpus
 from harness.scoring.matching.matcher import Matcher
 
 PASSED, FAILED, NOTED = "pass", "FAIL", "note"

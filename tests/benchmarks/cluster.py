@@ -28,7 +28,7 @@ from harness.extensions.cluster.shards import Shard, ShardAnswer, add_statistics
 from harness.retrievers.contract import Question
 from harness.retrievers.index_cache import folder as indexes
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.view import BlindedCorpus
+from harness.runs.blinding import BlindedCorpus
 from tests.benchmarks.measure import machine, markdown
 
 TOP, QUERIES, ASKED, BATCH = 1000, 6980, 100, 512

@@ -26,7 +26,7 @@ from harness.retrievers.bm25 import retriever as bm25
 from harness.retrievers.bm25.tokenizer import ENGLISH, ENGLISH_LONG, Tokenizer, tokenize_column
 from harness.retrievers.contract import Question, Result
 from harness.retrievers.outputs import top_k
-from harness.runs.view import BlindedCorpus
+from harness.runs.blinding import BlindedCorpus
 
 SETTINGS: list[dict[str, Any]] = [
     {},

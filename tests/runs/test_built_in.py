@@ -25,11 +25,11 @@ from harness.retrievers.bm25 import BM25
 from harness.retrievers.contract import Corpus, Question, Retriever
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.tfidf import Okapi
+from harness.runs.blinding import BlindedCorpus
 from harness.runs.folder.run_folder import RunFolder, read_scores
 from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
-from harness.runs.view import BlindedCorpus
 from harness.scoring.protocols import Choices
 
 

@@ -11,11 +11,11 @@ from serving import Message, Reply, serving
 
 from harness.datasets.registry import open_dataset
 from harness.retrievers.registry import RetrieverSpec
+from harness.runs.blinding import BlindedCorpus
 from harness.runs.folder.run_folder import RunFolder
 from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
-from harness.runs.view import BlindedCorpus
 
 SYSTEMS = """
 def words(text):

@@ -30,9 +30,9 @@ from harness.retrievers.bm25 import index as inverted
 from harness.retrievers.bm25 import retriever as bm25
 from harness.retrievers.contract import Corpus, Question, Result, Retriever
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.bench import ToldError
+from harness.runs.blinding import BlindedCorpus
 from harness.runs.run import run
-from harness.runs.view import BlindedCorpus
+from harness.runs.worker_state import ToldError
 
 WORDS = [f"w{n}" for n in range(8)]
 ASKED = [Question("w0 w3 w3 w7"), Question("w1 w2"), Question("w5"), Question("nothing of it")]

@@ -13,10 +13,10 @@ from corpora import READERS, ByHandle, BySession, cell, gold_first, labelled, ra
 from harness.datasets.reader import Dataset
 from harness.datasets.registry import open_dataset
 from harness.retrievers.contract import Corpus, Question
+from harness.runs.blinding import BlindedCorpus
 from harness.runs.folder.score_folder import score_run
 from harness.runs.run import run
 from harness.runs.settings import Settings
-from harness.runs.view import BlindedCorpus
 from harness.schema import Ability
 from harness.scoring.protocols import Choices
 

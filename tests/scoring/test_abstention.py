@@ -28,8 +28,8 @@ from harness.scoring.abstention import (
     precision_recall_f1,
     risk_coverage,
 )
-from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
+from harness.scoring.score_columns import QueryStatus
 
 few_values = st.sampled_from([0.0, 0.25, 0.5, 1.0, 3.0, -1.0, 1e300, -1e300])
 

@@ -18,8 +18,8 @@ from harness.datasets.registry import open_dataset
 from harness.datasets.writer import DatasetWriter
 from harness.schema import Change
 from harness.scoring.protocols import Choices
-from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
+from harness.scoring.score_columns import QueryStatus
 
 SAID = {"lyon": 10, "porto": 20, "rome": 30, "knee": 10, "hush": 40, "cat": 50}
 CHANGES = [

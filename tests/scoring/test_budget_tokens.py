@@ -15,8 +15,8 @@ from harness.datasets.writer import DatasetWriter
 from harness.records.scores import TokenSummary
 from harness.schema import Ability
 from harness.scoring.protocols import Choices
-from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
+from harness.scoring.score_columns import QueryStatus
 from harness.scoring.tokens import TokenCounts, token_counts
 
 TOKEN = re.compile(rb"[\w\x80-\xff]+|[!-~]")

@@ -16,8 +16,8 @@ from harness.scoring.evaluate import from_dict
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties, rank_judged
-from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
+from harness.scoring.score_columns import QueryStatus
 
 NAMES = [
     *("recall@2", "hit@3", "recall_all@4", "precision@5", "precision_returned@5", "f1@3"),

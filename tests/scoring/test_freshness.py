@@ -13,8 +13,8 @@ from harness.datasets.reader import Dataset
 from harness.datasets.writer import DatasetWriter
 from harness.schema import Ability
 from harness.scoring.protocols import Choices
-from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
+from harness.scoring.score_columns import QueryStatus
 
 DATES = {"new": 300, "new too": 300, "old": 200, "older": 100, "undated": None, "filler": 900}
 UPDATE = Ability.KNOWLEDGE_UPDATE

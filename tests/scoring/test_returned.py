@@ -8,8 +8,8 @@ import numpy as np
 from small import lists, one_corpus
 
 from harness.records.scores import ReturnedStats
-from harness.scoring.results import QueryStatus, count_returned
 from harness.scoring.score import score
+from harness.scoring.score_columns import QueryStatus, count_returned
 from harness.scoring.scores import depth_message, unreached_message
 
 IDS = [f"d{i}" for i in range(12)]

@@ -20,8 +20,8 @@ from harness.schema import Ability
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties
-from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
+from harness.scoring.score_columns import QueryStatus
 from harness.scoring.scores import Scores
 
 IDS = [f"d{i}" for i in range(12)]

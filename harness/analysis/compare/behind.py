@@ -11,7 +11,7 @@ from harness.analysis.scored_run import Block, ScoredRun
 from harness.io.terminal import counted, grid
 from harness.runs.folder.answers_folder import AnswersFolder
 from harness.scoring.arrays import Flags
-from harness.scoring.results import named
+from harness.scoring.score_columns import named
 from harness.stats.judged import JudgedRate, prediction_powered_difference
 
 ACCURACY = "accuracy"

@@ -29,7 +29,7 @@ from harness.analysis.scored_run import (
 )
 from harness.errors import UsageError, near
 from harness.io.terminal import grid
-from harness.scoring.results import named
+from harness.scoring.score_columns import named
 from harness.stats.proportions import holm
 from harness.stats.unpaired import UnpairedComparison, compare_unpaired
 

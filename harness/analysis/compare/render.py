@@ -13,7 +13,7 @@ from harness.analysis.compare.behind import render_behind
 from harness.analysis.compare.comparison import Cell, Comparison, Group, Pair, Table
 from harness.io.terminal import counted, grid
 from harness.runs.folder.run_folder import read_scores
-from harness.scoring.results import named
+from harness.scoring.score_columns import named
 from harness.scoring.scores import main_metrics, main_protocol, unreached_message
 from harness.stats.intervals import METHOD_NAMES, MeanInterval
 from harness.stats.paired import Equivalence

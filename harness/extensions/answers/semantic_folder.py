@@ -35,7 +35,7 @@ from harness.scoring.metrics import Metric
 from harness.scoring.protocols import Choices
 from harness.scoring.ranks import Ties, from_dataset, rank_judged
 from harness.scoring.resolve import cleaned, resolve
-from harness.scoring.results import QueryStatus, independent, slices
+from harness.scoring.score_columns import QueryStatus, independent, slices
 from harness.scoring.signatures import Signature, digest
 
 KS = (1, 5, 10)

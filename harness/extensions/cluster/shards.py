@@ -25,8 +25,8 @@ from harness.retrievers.contract import Question, Result, Retriever
 from harness.retrievers.corpus import CorpusShard
 from harness.retrievers.outputs import in_order, ranked, scores_of, within
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.bench import ToldError, close_quietly, plain_report, trace
 from harness.runs.usage import COUNTS
+from harness.runs.worker_state import ToldError, close_quietly, plain_report, trace
 
 T = TypeVar("T")
 

@@ -11,7 +11,7 @@ from harness.datasets.remote_store import DatasetLocation
 from harness.extensions.cluster.shards import Shard, add_statistics, can_be_cut, merge_answers
 from harness.retrievers.contract import Retriever
 from harness.retrievers.registry import RetrieverSpec
-from harness.runs.view import BlindedCorpus
+from harness.runs.blinding import BlindedCorpus
 
 _QUESTIONS = 24
 _TOLERANCE = 1e-5

@@ -30,7 +30,7 @@ from harness.extensions.labelling.session import is_done, shared_queries, workli
 from harness.schema import Ability
 from harness.scoring.evaluate import evaluate
 from harness.scoring.metrics import Metric
-from harness.scoring.results import named
+from harness.scoring.score_columns import named
 from harness.stats.agreement import Agreement, cohens_kappa, krippendorff_alpha, percent_agreement
 from harness.stats.clusters import Clusters, to_clusters
 from harness.stats.intervals import cluster_intervals

@@ -23,7 +23,6 @@ from harness.retrievers.rate_limit import rate_limit
 from harness.retrievers.registry import RetrieverSpec
 from harness.retrievers.timing import Clock, timed
 from harness.runs import messages
-from harness.runs.bench import close_quietly, plain_report, trace
 from harness.runs.messages import (
     BuildRequest,
     Ended,
@@ -39,6 +38,7 @@ from harness.runs.messages import (
     SearchRequest,
 )
 from harness.runs.provenance import retriever_record
+from harness.runs.worker_state import close_quietly, plain_report, trace
 
 _log = logging.getLogger(__name__)
 
@@ -49,10 +49,10 @@ def main() -> None:
     asked, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    bench, own = _Bench(asked), os.getpid()
+    state, own = _SandboxState(asked), os.getpid()
     for line in asked:
         try:
-            data = messages.dump(bench.answer(messages.load(line, Request, "a request")))
+            data = messages.dump(state.answer(messages.load(line, Request, "a request")))
         except HarnessError as error:
             usage = isinstance(error, UsageError)
             data = messages.dump(Ended(kind="usage" if usage else "run", message=str(error)))
@@ -62,13 +62,13 @@ def main() -> None:
         answers.write(data)
         answers.flush()
     try:
-        bench.close()
+        state.close()
     except ResponseMismatchError as error:
         _log.error(f"harness: {error}")
         sys.exit(ResponseMismatchError.left_with)
 
 
-class _Bench:
+class _SandboxState:
     """The retriever of this process, built by the first message."""
 
     retriever: Retriever

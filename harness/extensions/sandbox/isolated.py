@@ -28,7 +28,6 @@ from harness.records.run import Params, RetrieverRecord
 from harness.retrievers.contract import Corpus, Hit, Question, Result
 from harness.retrievers.registry import RetrieverSpec
 from harness.runs import messages
-from harness.runs.bench import ProcessRetriever, ToldError
 from harness.runs.messages import (
     BuildRequest,
     Ended,
@@ -46,6 +45,7 @@ from harness.runs.messages import (
 )
 from harness.runs.provenance import file_digests, isolated_record
 from harness.runs.request import IsolatedSpec
+from harness.runs.worker_state import ProcessRetriever, ToldError
 
 _START = (
     "import json, sys; sys.path[:] = json.loads(sys.argv[1]); "

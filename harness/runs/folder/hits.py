@@ -16,7 +16,7 @@ from harness.io.files import disk_errors, folder_aside
 from harness.io.plugins import provided
 from harness.records.run import HitsRecord, MatchingRecord
 from harness.runs.folder.rankings import (
-    Ranking,
+    RowRanking,
     as_rankings,
     read_run_rankings,
     write_rankings,
@@ -42,7 +42,7 @@ def write_resolved_hits(
     hits: Sequence[TextHit],
     k: int,
     matching: Matching | None = None,
-) -> tuple[dict[int, Ranking], HitsRecord]:
+) -> tuple[dict[int, RowRanking], HitsRecord]:
     """Resolves hits to documents and writes hits.parquet.
 
     Returns each query's ranking, cut at k documents, and the `hits` of run.json.
@@ -53,7 +53,7 @@ def write_resolved_hits(
         embed = provided("text_vectors")("matching by meaning")
     resolve_hits(dataset, hits, settings, embed)
     write_hits(dataset, hits, folder / "hits.parquet")
-    rankings: dict[int, Ranking] = {}
+    rankings: dict[int, RowRanking] = {}
     beyond = 0
     for query, mine in by_query(hits):
         rows, cut = expand(mine, k)
@@ -62,7 +62,7 @@ def write_resolved_hits(
         if all(hit.score is not None for hit in mine):
             scores = np.array([row.hit.score for row in rows], np.float64)
         documents = np.array([row.document for row in rows], np.int32)
-        rankings[query] = Ranking(query, documents, scores)
+        rankings[query] = RowRanking(query, documents, scores)
     return rankings, hits_record(
         hits, beyond, MatchingRecord(f1=settings.f1, semantic=settings.semantic)
     )
@@ -94,12 +94,16 @@ def copy_with_matching(folder: Path, dataset: Dataset, matching: Matching) -> Pa
 
 
 def write_hit_rankings(
-    folder: Path, dataset: Dataset, ranked: dict[int, Ranking], queries: Sequence[str], system: str
+    folder: Path,
+    dataset: Dataset,
+    ranked: dict[int, RowRanking],
+    queries: Sequence[str],
+    system: str,
 ) -> None:
     """Writes the rankings of resolved hits; a query without a hit gets an empty ranking."""
     row = {name: i for i, name in enumerate(dataset.query_ids)}
     nothing = np.zeros(0, np.int32)
-    all_ = [ranked.get(row[q], Ranking(row[q], nothing, np.zeros(0))) for q in queries]
+    all_ = [ranked.get(row[q], RowRanking(row[q], nothing, np.zeros(0))) for q in queries]
     write_rankings(as_rankings(dataset, all_), folder, system)
 
 

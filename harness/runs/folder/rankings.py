@@ -21,7 +21,7 @@ from harness.runfiles.write import blocks, parquet_schema, write_parquet, write_
 
 
 @dataclass(frozen=True)
-class Ranking:
+class RowRanking:
     """One query's ranking as rows of the document table, best first.
 
     A row of -1 is a rank with an unknown document.
@@ -32,7 +32,7 @@ class Ranking:
     scores: npt.NDArray[np.float64] | None
 
 
-def as_rankings(dataset: Dataset, ranked: Sequence[Ranking]) -> Rankings:
+def as_rankings(dataset: Dataset, ranked: Sequence[RowRanking]) -> Rankings:
     """Returns the rankings as columns, with the dataset's ids.
 
     If some have scores and others have none, all scores are dropped.

@@ -24,8 +24,8 @@ from harness.runs.folder.run_state import RUN_AGAIN
 from harness.scoring.metrics import Metric
 from harness.scoring.protocols import PROTOCOLS, Choices
 from harness.scoring.ranks import Ties
-from harness.scoring.results import QueryStatus
 from harness.scoring.score import score
+from harness.scoring.score_columns import QueryStatus
 from harness.scoring.scores import Scores
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ from harness.runs.folder.run_folder import write_scores
 from harness.schema import Ability
 from harness.scoring.arrays import Flags, Values
 from harness.scoring.judge_agreement import JudgeAgreement, judge_agreement
-from harness.scoring.results import independent
+from harness.scoring.score_columns import independent
 
 _log = logging.getLogger(__name__)
 

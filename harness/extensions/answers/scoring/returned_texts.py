@@ -16,7 +16,7 @@ from harness.extensions.answers.scoring.text_metrics import METRICS, Text, best_
 from harness.scoring.arrays import Flags, Values
 from harness.scoring.protocols import ANSWERS
 from harness.scoring.resolve import Resolved
-from harness.scoring.results import Column
+from harness.scoring.score_columns import Column
 
 SHOWN = ("containment", "exact_match", "token_f1", "rouge_l", "bleu", "bleu1")
 

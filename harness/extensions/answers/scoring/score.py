@@ -35,7 +35,8 @@ from harness.records.scores import (
 )
 from harness.schema import Ability
 from harness.scoring.arrays import Values
-from harness.scoring.results import (
+from harness.scoring.score import scored_dataset
+from harness.scoring.score_columns import (
     Column,
     independent,
     query_table,
@@ -44,7 +45,6 @@ from harness.scoring.results import (
     with_intervals,
     with_macro_category,
 )
-from harness.scoring.score import scored_dataset
 from harness.scoring.signatures import Signature, digest
 from harness.stats.repeats import variance_components
 

@@ -18,7 +18,7 @@ from harness.records.scores import (
     SliceResult,
 )
 from harness.scoring.arrays import Flags, Values
-from harness.scoring.results import LEVEL, Column, named, slice_results, with_intervals_over
+from harness.scoring.score_columns import LEVEL, Column, named, slice_results, with_intervals_over
 from harness.stats.correlation import Correlation, correlations
 from harness.stats.intervals import MeanInterval, mean_intervals
 

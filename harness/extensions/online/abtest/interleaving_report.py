@@ -25,7 +25,7 @@ from harness.extensions.online.abtest.report import (
 )
 from harness.io.records import Record
 from harness.io.terminal import grid
-from harness.scoring.results import named
+from harness.scoring.score_columns import named
 from harness.stats.betting import betting_interval, betting_p, shown_from
 from harness.stats.clusters import Values
 from harness.stats.intervals import mean_intervals

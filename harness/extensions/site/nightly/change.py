@@ -34,7 +34,7 @@ from harness.extensions.site.history import (
 from harness.records.run import Measured, RunRecord
 from harness.records.scores import MetricResult, ProtocolResult
 from harness.runs.run_labels import short_text
-from harness.scoring.results import named
+from harness.scoring.score_columns import named
 
 _DIGITS = 6
 

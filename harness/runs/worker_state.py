@@ -29,9 +29,9 @@ from harness.retrievers.outputs import (
     well_formed,
 )
 from harness.retrievers.timing import Clock
+from harness.runs.blinding import BlindedCorpus
 from harness.runs.results import WorkResult
 from harness.runs.usage import Counts, add_counts, counts_in, usage_delta
-from harness.runs.view import BlindedCorpus
 
 if TYPE_CHECKING:
     from harness.runs.timeouts import CallThread
@@ -118,7 +118,7 @@ class ProcessRetriever:
 
 
 @dataclass
-class Bench:
+class WorkerState:
     """The state of a worker: what it builds once, and the haystack that is indexed."""
 
     dataset: Dataset
@@ -131,7 +131,7 @@ class Bench:
     indexing: bool = False
     late: list[CallThread] = field(default_factory=list)  # threads of calls that timed out
     chain: int | None = None  # chain ingested up to the time of `haystack`
-    view: BlindedCorpus = field(init=False)
+    blinded: BlindedCorpus = field(init=False)
 
     @property
     def stuck(self) -> bool:
@@ -170,9 +170,9 @@ class Watch:
     """Reports the progress of indexing a haystack, and its cost so far."""
 
     def __init__(
-        self, bench: Bench, result: WorkResult, tell: Callable[[WorkResult], None] | None
+        self, state: WorkerState, result: WorkResult, tell: Callable[[WorkResult], None] | None
     ) -> None:
-        self._bench, self._result, self._tell = bench, result, tell
+        self._state, self._result, self._tell = state, result, tell
         self._n, self._told = 0, monotonic()
         self._looked = self._told
         self.stopped: HarnessError | None = None
@@ -187,10 +187,10 @@ class Watch:
         so_far = msgspec.structs.replace(
             self._result, queries=[], indexed=min(self._n, self._result.documents), complete=False
         )
-        report = getattr(self._bench.retriever, "report", None)
+        report = getattr(self._state.retriever, "report", None)
         # The process of an isolated retriever is indexing and cannot report.
-        if callable(report) and not isinstance(self._bench.retriever, ProcessRetriever):
-            self._bench.put(plain_report(report), so_far)
+        if callable(report) and not isinstance(self._state.retriever, ProcessRetriever):
+            self._state.put(plain_report(report), so_far)
         if now - self._told < SECONDS_A_REPORT and not used_something(so_far):
             return
         self._told = now
@@ -233,12 +233,12 @@ def seconds_of(retriever: Retriever, clock: Clock) -> float:
     return clock.seconds
 
 
-def gold_of(bench: Bench, query: int) -> npt.NDArray[np.int64]:
+def gold_of(state: WorkerState, query: int) -> npt.NDArray[np.int64]:
     """Returns positions of a query's gold documents: best grade first, then newest first."""
-    judged = bench.dataset.qrels()
+    judged = state.dataset.qrels()
     mine = (judged.query == query) & (judged.grade >= 1) & (judged.document >= 0)
     grade = dict(zip(judged.document[mine].tolist(), judged.grade[mine].tolist(), strict=True))
-    positions = bench.view.gold_positions(list(grade))
-    grades = np.array([grade[row] for row in bench.view.rows[positions].tolist()], np.int64)
+    positions = state.blinded.gold_positions(list(grade))
+    grades = np.array([grade[row] for row in state.blinded.rows[positions].tolist()], np.int64)
     # Positions are in order of time.
     return positions[np.lexsort((-positions, -grades))]
